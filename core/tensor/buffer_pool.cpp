@@ -1,5 +1,3 @@
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <sys/mman.h>
 #include <vector>
 
 #include <rowgrad/core/tensor/buffer_pool.hpp>

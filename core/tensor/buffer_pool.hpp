@@ -10,9 +10,9 @@
 namespace rowgrad {
 
 struct BufferPoolStatistics {
-  std::size_t bytes_in_use = 0;      // blocks handed out
-  std::size_t bytes_idle = 0;        // blocks kept for the next request
-  std::size_t system_requests = 0;   // blocks ever asked of the operating system
+  std::size_t bytes_in_use = 0;     // blocks handed out
+  std::size_t bytes_idle = 0;       // blocks kept for the next request
+  std::size_t system_requests = 0;  // blocks ever asked of the operating system
 };
 
 /// One pool for the process, safe to use from any thread. Blocks are aligned to 64 bytes; those of

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include <rowgrad/core/autograd/gradient.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
+
+namespace rowgrad {
+namespace {
+
+using kernels::Simd;
+
+constexpr auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
+
+void add_rows_to(Tensor& dense, const RowGradient& rows) {
+  const std::size_t width = rows.width();
+  for (const auto [number, values] : rows) {
+    real* to = dense.data() + static_cast<std::size_t>(number) * width;
+    kernels::map_span(width, to, kAdd, to, values.data());
+  }
+}
+
+RowGradient sum(const RowGradient& a, const RowGradient& b) {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(a.size() + b.size());
+  std::set_union(a.numbers().begin(), a.numbers().end(), b.numbers().begin(), b.numbers().end(),
+                 std::back_inserter(numbers));
+  const std::size_t width = a.width();
+  Tensor values = empty({numbers.size(), width});
+  std::size_t in_a = 0;
+  std::size_t in_b = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const bool from_a = in_a < a.size() && a.numbers()[in_a] == numbers[i];
+    const bool from_b = in_b < b.size() && b.numbers()[in_b] == numbers[i];
+    real* to = values.data() + i * width;
+    if (from_a && from_b) {
+      kernels::map_span(width, to, kAdd, a.row(in_a).data(), b.row(in_b).data());
+    } else {
+      std::memcpy(to, (from_a ? a.row(in_a) : b.row(in_b)).data(), width * sizeof(real));
+    }
+    in_a += from_a;
+    in_b += from_b;
+  }
+  return {a.table_shape(), std::move(numbers), std::move(values)};
+}
+
+}  // namespace
+
+RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> numbers, Tensor values)
+    : table_shape_(std::move(table_shape)),
+      numbers_(std::move(numbers)),
+      values_(std::move(values)) {
+  check_argument(table_shape_.size() == 2, "RowGradient: the table has shape ",
+                 bracketed(table_shape_), ", expected [rows, width]");
+  check_argument(values_.dimension() == 2 && values_.shape()[0] == numbers_.size() &&
+                     values_.shape()[1] == table_shape_[1],
+                 "RowGradient: values have shape ", bracketed(values_.shape()), ", expected [",
+                 numbers_.size(), ", ", table_shape_[1], "]");
+  check_argument(std::adjacent_find(numbers_.begin(), numbers_.end(), std::greater_equal<>()) ==
+                     numbers_.end(),
+                 "RowGradient: the row numbers are not strictly rising");
+  check_argument(numbers_.empty() || (numbers_.front() >= 0 &&
+                                      static_cast<std::size_t>(numbers_.back()) < table_shape_[0]),
+                 "RowGradient: row numbers ", numbers_.empty() ? 0 : numbers_.front(), " to ",
+                 numbers_.empty() ? 0 : numbers_.back(), " are outside the table's ",
+                 table_shape_[0], " rows");
+}
+
+Tensor RowGradient::to_dense() const {
+  Tensor dense = zeros(table_shape_);
+  for (const auto [number, values] : *this)
+    std::copy(values.begin(), values.end(),
+              dense.data() + static_cast<std::size_t>(number) * width());
+  return dense;
+}
+
+const Tensor& Gradient::dense() const {
+  check_state(is_dense(), "Gradient::dense: the gradient is ", is_rows() ? "rows" : "none");
+  return std::get<Tensor>(kind_);
+}
+
+const RowGradient& Gradient::rows() const {
+  check_state(is_rows(), "Gradient::rows: the gradient is ", is_dense() ? "dense" : "none");
+  return std::get<RowGradient>(kind_);
+}
+
+const Shape& Gradient::shape() const {
+  check_state(!is_none(), "Gradient::shape: there is no gradient");
+  return is_dense() ? std::get<Tensor>(kind_).shape() : std::get<RowGradient>(kind_).table_shape();
+}
+
+Tensor Gradient::take_dense() && {
+  if (is_rows()) return rows().to_dense();
+  check_state(is_dense(), "Gradient::take_dense: there is no gradient");
+  return std::move(std::get<Tensor>(kind_));
+}
+
+void Gradient::add(Gradient other) {
+  if (other.is_none()) return;
+  if (is_none()) {
+    kind_ = std::move(other.kind_);
+    return;
+  }
+  check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
+                 bracketed(other.shape()), " differ");
+  if (is_rows() && other.is_rows()) {
+    kind_ = sum(rows(), other.rows());
+    return;
+  }
+  if (is_rows()) kind_.swap(other.kind_);
+  Tensor& sum = std::get<Tensor>(kind_);
+  if (other.is_rows()) {
+    add_rows_to(sum, other.rows());
+  } else {
+    kernels::map_into(sum.size(), sum.data(), kAdd, sum.data(), other.dense().data());
+  }
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <rowgrad/core/autograd/gradient_check.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Irregular weights of about one, so that no two entries of a result can cancel.
+Tensor weights_for(const Shape& shape) {
+  Tensor weights = empty(shape);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights.data()[i] = static_cast<real>(1 + 0.5 * std::sin(1.7 * static_cast<double>(i) + 0.3));
+  return weights;
+}
+
+// Σ w · value, as a recorded op of its own so that the check depends on no op under test.
+Variable weighted_sum(const Variable& value) {
+  if (value.value().size() == 1) return value;
+  Tensor weights = weights_for(value.shape());
+  double total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    total += static_cast<double>(weights.data()[i]) * value.value().data()[i];
+  return record("gradient_check", {value}, scalar(static_cast<real>(total)),
+                [weights = std::move(weights)](Backward& node) {
+                  Tensor gradient = weights;
+                  for (real& entry : gradient.storage()) entry *= *node.gradient().data();
+                  node.give(0, std::move(gradient));
+                });
+}
+
+std::vector<std::size_t> index_at(const Shape& shape, std::size_t offset) {
+  std::vector<std::size_t> index(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    index[axis] = offset % shape[axis];
+    offset /= shape[axis];
+  }
+  return index;
+}
+
+// Compares one tensor's gradient with difference quotients of `evaluate`, which reads `numbers`.
+void compare(const std::string& name, const Shape& shape, std::span<real> numbers,
+             const Tensor& gradient, const std::function<double()>& evaluate,
+             const GradientCheckOptions& options, GradientCheckResult& result) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const real kept = numbers[i];
+    const double step = options.step * std::max(1.0, std::abs(static_cast<double>(kept)));
+    const auto above = static_cast<real>(kept + step);
+    const auto below = static_cast<real>(kept - step);
+    numbers[i] = above;
+    const double after = evaluate();
+    numbers[i] = below;
+    const double before = evaluate();
+    numbers[i] = kept;
+    // The step that was taken, after rounding, not the one that was meant.
+    const double quotient =
+        (after - before) / (static_cast<double>(above) - static_cast<double>(below));
+    const double computed = gradient.data()[i];
+    const double scale = std::max({1.0, std::abs(quotient), std::abs(computed)});
+    double error = std::abs(quotient - computed) / scale;
+    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    result.passed = result.passed && error <= options.tolerance;
+    if (result.entries++ == 0 || error > result.error) {
+      result.input = name;
+      result.index = index_at(shape, i);
+      result.backward = computed;
+      result.difference = quotient;
+      result.error = error;
+    }
+  }
+}
+
+Tensor dense_or_zeros(const Gradient& gradient, const Shape& shape) {
+  return gradient.is_none() ? zeros(shape) : Gradient(gradient).take_dense();
+}
+
+}  // namespace
+
+std::string GradientCheckResult::message() const {
+  return concat(passed ? "passed" : "failed", ", ", entries, " entries; the worst is ", input,
+                " at ", bracketed(index), ": backward ", backward, ", difference quotient ",
+                difference, ", relative error ", error);
+}
+
+GradientCheckResult gradient_check(
+    const std::function<Variable(std::span<const Variable>)>& function, std::vector<Tensor> inputs,
+    const GradientCheckOptions& options) {
+  check_argument(!inputs.empty(), "gradient_check: there are no inputs");
+  auto run = [&](Tape& tape, std::vector<Variable>& variables) {
+    for (const Tensor& input : inputs) variables.push_back(tape.input(input));
+    return weighted_sum(function(variables));
+  };
+  Tape tape;
+  std::vector<Variable> variables;
+  tape.backward(run(tape, variables));
+
+  auto evaluate = [&] {
+    Tape forward(Tape::inference);
+    std::vector<Variable> values;
+    return static_cast<double>(run(forward, values).item());
+  };
+  GradientCheckResult result;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Shape shape = inputs[i].shape();
+    compare(concat("input ", i), shape, std::span(inputs[i].data(), inputs[i].size()),
+            dense_or_zeros(tape.gradient(variables[i]), shape), evaluate, options, result);
+  }
+  return result;
+}
+
+GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
+                                   const std::vector<Parameter*>& parameters,
+                                   const GradientCheckOptions& options) {
+  check_argument(!parameters.empty(), "gradient_check: there are no parameters");
+  std::vector<Gradient> kept;
+  for (Parameter* parameter : parameters) {
+    kept.push_back(parameter->gradient());
+    parameter->zero_gradient();
+  }
+  auto restore = [&] {
+    std::vector<Gradient> found;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      found.push_back(parameters[i]->gradient());
+      parameters[i]->zero_gradient();
+      parameters[i]->add_gradient(kept[i]);
+    }
+    return found;
+  };
+  std::vector<Gradient> gradients;
+  try {
+    Tape tape;
+    tape.backward(weighted_sum(function(tape)));
+    gradients = restore();
+  } catch (...) {
+    restore();
+    throw;
+  }
+
+  auto evaluate = [&] {
+    Tape tape(Tape::inference);
+    return static_cast<double>(weighted_sum(function(tape)).item());
+  };
+  GradientCheckResult result;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i]->trainable()) continue;
+    compare(parameters[i]->name(), parameters[i]->shape(), parameters[i]->numbers(),
+            dense_or_zeros(gradients[i], parameters[i]->shape()), evaluate, options, result);
+  }
+  return result;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <rowgrad/core/autograd/tape.hpp>
+
+namespace rowgrad {
+
+// A tape registers in a slot that outlives it. A variable names the slot and the serial number the
+// tape had there, so that a variable of a dead tape is recognised without touching freed memory.
+struct TapeSlot {
+  std::atomic<std::uint64_t> serial = 0;  // odd while a tape lives here
+  Tape* tape = nullptr;
+};
+
+namespace {
+
+class TapeSlots {
+ public:
+  TapeSlot* acquire(Tape* tape) {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) free_.push_back(all_.emplace_back(std::make_unique<TapeSlot>()).get());
+    TapeSlot* slot = free_.back();
+    free_.pop_back();
+    slot->tape = tape;
+    ++slot->serial;
+    return slot;
+  }
+  void release(TapeSlot* slot) {
+    const std::scoped_lock lock(mutex_);
+    ++slot->serial;
+    slot->tape = nullptr;
+    free_.push_back(slot);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TapeSlot>> all_;
+  std::vector<TapeSlot*> free_;
+};
+
+// Never destroyed: a tape in static storage may outlive any other static object.
+TapeSlots& tape_slots() {
+  static TapeSlots& slots = *new TapeSlots;
+  return slots;
+}
+
+}  // namespace
+
+// --- Variable ---------------------------------------------------------------------------------
+
+Tape& Variable::tape() const {
+  check_state(slot_ != nullptr, "Variable: this handle was never given a value");
+  check_state(slot_->serial == serial_, "Variable: its tape has been destroyed");
+  return *slot_->tape;
+}
+
+const Tensor& Variable::value() const { return *tape().nodes_[index_].value; }
+
+real Variable::item() const {
+  const Tensor& number = value();
+  check_argument(number.size() == 1, "Variable::item: shape ", bracketed(number.shape()), " has ",
+                 number.size(), " numbers, expected one");
+  return *number.data();
+}
+
+bool Variable::needs_gradient() const { return tape().nodes_[index_].needs_gradient; }
+
+// --- Backward ---------------------------------------------------------------------------------
+
+Backward::Backward(Tape& tape, std::size_t node, Tensor gradient)
+    : tape_(tape), node_(node), gradient_(std::move(gradient)) {
+  for (const std::uint32_t input : tape_.nodes_[node_].inputs)
+    awaited_.push_back(tape_.nodes_[input].needs_gradient);
+}
+
+const Tensor& Backward::output() const { return *tape_.nodes_[node_].value; }
+
+const Tensor& Backward::input(std::size_t i) const {
+  return *tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].value;
+}
+
+bool Backward::needs(std::size_t i) const {
+  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].needs_gradient;
+}
+
+void Backward::give(std::size_t i, Gradient gradient) {
+  if (!needs(i)) return;
+  const Tape::Node& node = tape_.nodes_[node_];
+  check_state(awaited_[i], node.op, ": the backward rule gave input ", i, " a second gradient");
+  Tape::Node& input = tape_.nodes_[node.inputs[i]];
+  if (!gradient.is_none())
+    check_state(gradient.shape() == input.value->shape(), node.op,
+                ": the backward rule gave input ", i, " a gradient of shape ",
+                bracketed(gradient.shape()), ", expected ", bracketed(input.value->shape()));
+  awaited_[i] = false;
+  input.gradient.add(std::move(gradient));
+}
+
+// --- Tape -------------------------------------------------------------------------------------
+
+Tape::Tape(Mode mode) : mode_(mode), slot_(tape_slots().acquire(this)) {}
+
+Tape::~Tape() { tape_slots().release(slot_); }
+
+Variable Tape::append(Node node) {
+  nodes_.push_back(std::move(node));
+  Node& kept = nodes_.back();
+  kept.value = kept.parameter != nullptr ? &kept.parameter->value() : &kept.owned;
+  return {slot_, slot_->serial, static_cast<std::uint32_t>(nodes_.size() - 1)};
+}
+
+Variable Tape::constant(Tensor value) { return append({.owned = std::move(value)}); }
+
+Variable Tape::input(Tensor value) {
+  return append({.owned = std::move(value), .needs_gradient = !is_inference()});
+}
+
+Variable Tape::parameter(Parameter& parameter) {
+  return append({.parameter = &parameter,
+                 .parameter_version = parameter.version(),
+                 .needs_gradient = parameter.trainable() && !is_inference()});
+}
+
+std::uint32_t Tape::index_of(const Variable& variable, std::string_view caller) const {
+  check_state(&variable.tape() == this, caller, ": a variable belongs to another tape");
+  return variable.index_;
+}
+
+Variable Tape::record(std::string_view op, std::span<const Variable> inputs, Tensor value,
+                      BackwardRule rule) {
+  Node node{.op = op, .owned = std::move(value)};
+  node.inputs.reserve(inputs.size());
+  for (const Variable& input : inputs) {
+    node.inputs.push_back(index_of(input, op));
+    node.needs_gradient |= nodes_[node.inputs.back()].needs_gradient;
+  }
+  if (node.needs_gradient) {
+    node.rule = std::move(rule);
+  } else {
+    node.inputs.clear();
+  }
+  return append(std::move(node));
+}
+
+void Tape::check_parameters_unchanged(std::size_t end) const {
+  for (std::size_t i = 0; i < end; ++i) {
+    const Node& node = nodes_[i];
+    check_state(node.parameter == nullptr || node.parameter->version() == node.parameter_version,
+                "Tape::backward: ", node.parameter == nullptr ? "" : node.parameter->name(),
+                " was changed after it was recorded");
+  }
+}
+
+void Tape::run_rule(std::size_t index) {
+  Node& node = nodes_[index];
+  Backward backward(*this, index, std::exchange(node.gradient, Gradient()).take_dense());
+  node.rule(backward);
+  const auto missed = std::find(backward.awaited_.begin(), backward.awaited_.end(), true);
+  check_state(missed == backward.awaited_.end(), node.op,
+              ": the backward rule gave no gradient for input ",
+              missed - backward.awaited_.begin());
+  node.rule = nullptr;  // frees what the rule had captured
+}
+
+void Tape::backward(const Variable& loss) {
+  check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
+  check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
+  const std::size_t last = index_of(loss, "Tape::backward");
+  check_argument(loss.value().size() == 1, "Tape::backward: the loss has shape ",
+                 bracketed(loss.shape()), ", expected a single number");
+  check_state(nodes_[last].needs_gradient,
+              "Tape::backward: the loss depends on nothing that needs a gradient");
+  check_parameters_unchanged(last + 1);
+  went_backward_ = true;
+
+  nodes_[last].gradient = full(loss.shape(), 1);
+  for (std::size_t i = last + 1; i-- > 0;)
+    if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i);
+
+  // Only now, when no rule can fail any more, do parameters change.
+  for (std::size_t i = 0; i <= last; ++i)
+    if (nodes_[i].parameter != nullptr)
+      nodes_[i].parameter->add_gradient(std::exchange(nodes_[i].gradient, Gradient()));
+}
+
+const Gradient& Tape::gradient(const Variable& input) const {
+  const Node& node = nodes_[index_of(input, "Tape::gradient")];
+  check_state(went_backward_, "Tape::gradient: backward has not been called");
+  check_state(node.needs_gradient && !node.rule && node.inputs.empty() && node.parameter == nullptr,
+              "Tape::gradient: gradients are kept only for variables made by Tape::input");
+  return node.gradient;
+}
+
+Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
+                BackwardRule rule) {
+  check_argument(!inputs.empty(), op, ": no inputs were given");
+  return inputs.front().tape().record(op, inputs, std::move(value), std::move(rule));
+}
+
+Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor value,
+                BackwardRule rule) {
+  return record(op, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(rule));
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,130 @@
+#pragma once
+
+// The tape: values in the order in which they were computed, and how to go back. Reverse-mode
+// differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3): one walk from the last
+// value to the first, each passing its gradient on to its inputs.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rowgrad/core/autograd/gradient.hpp>
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/autograd/variable.hpp>
+
+namespace rowgrad {
+
+/// What a backward rule sees of its node, and where it puts what it found.
+class Backward {
+ public:
+  /// The gradient of the node's value, dense, of the value's shape.
+  const Tensor& gradient() const { return gradient_; }
+
+  /// The same, for a rule that reuses the memory. At most once, and gradient() is empty afterwards.
+  Tensor take_gradient() { return std::move(gradient_); }
+
+  /// The node's value, and that of its inputs.
+  const Tensor& output() const;
+  const Tensor& input(std::size_t i) const;
+
+  /// Whether a gradient for input i is wanted. A rule computes nothing for one that is not.
+  bool needs(std::size_t i) const;
+
+  /// The gradient of input i, once for each input that needs one. Throws std::logic_error if its
+  /// shape is not that of the input, or if input i already has it.
+  void give(std::size_t i, Gradient gradient);
+
+ private:
+  friend Tape;
+  Backward(Tape& tape, std::size_t node, Tensor gradient);
+
+  Tape& tape_;
+  std::size_t node_;
+  Tensor gradient_;
+  std::vector<bool> awaited_;
+};
+
+using BackwardRule = std::function<void(Backward&)>;
+
+/// Records computations and differentiates them once. Several may live at once; each is used by one
+/// thread at a time. Neither copied nor moved. Parameters used on it must outlive it.
+class Tape {
+ public:
+  enum class Mode { kGradient, kInference };
+  static constexpr Mode gradient_mode = Mode::kGradient;
+  static constexpr Mode inference = Mode::kInference;  // values only: nothing is kept for backward
+
+  explicit Tape(Mode mode = gradient_mode);
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// A value that needs no gradient.
+  Variable constant(Tensor value);
+
+  /// A value whose gradient can be read from gradient() after backward().
+  Variable input(Tensor value);
+
+  /// A parameter, not copied; backward() adds to its gradient if it is trainable.
+  Variable parameter(Parameter& parameter);
+
+  /// The result of an op: its value, computed from `inputs`, and the rule that turns its gradient
+  /// into theirs; the rule may capture what it needs besides input and output values. It is kept
+  /// only if some input needs a gradient. Throws std::logic_error if an input is on another tape.
+  Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
+                  BackwardRule rule);
+
+  /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
+  /// Throws, and changes no parameter: std::invalid_argument for a loss of more than one number;
+  /// std::logic_error for a second call, an inference tape, a loss on another tape or one that
+  /// depends on nothing that needs a gradient, a parameter changed since it was recorded, and a
+  /// rule that breaks its contract.
+  void backward(const Variable& loss);
+
+  /// After backward(): the gradient of a variable that input() made. None if the loss does not
+  /// depend on it. Throws std::logic_error before backward() and for other variables.
+  const Gradient& gradient(const Variable& input) const;
+
+  bool is_inference() const { return mode_ == Mode::kInference; }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  friend Backward;
+  friend Variable;
+
+  struct Node {
+    std::string_view op = {};  // "" for leaves
+    Tensor owned = {};         // unused by parameters, which are not copied
+    const Tensor* value = nullptr;
+    std::vector<std::uint32_t> inputs = {};
+    BackwardRule rule = {};
+    Gradient gradient = {};  // while backward runs; leaves keep it
+    Parameter* parameter = nullptr;
+    std::uint64_t parameter_version = 0;
+    bool needs_gradient = false;
+  };
+
+  Variable append(Node node);
+  std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
+  void check_parameters_unchanged(std::size_t end) const;
+  void run_rule(std::size_t node);
+
+  Mode mode_;
+  bool went_backward_ = false;
+  std::deque<Node> nodes_;  // a deque, so that values stay where they are
+  TapeSlot* slot_;
+};
+
+/// Tape::record on the tape of the inputs.
+Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor value,
+                BackwardRule rule);
+Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
+                BackwardRule rule);
+
+}  // namespace rowgrad

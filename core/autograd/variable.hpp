@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+class Tape;
+struct TapeSlot;
+
+/// A value on a tape: a small handle (tape, index). Copying one copies no numbers. Every member
+/// throws std::logic_error if the tape has been destroyed or the handle never had one.
+class Variable {
+ public:
+  Variable() = default;
+
+  /// Valid as long as the tape.
+  const Tensor& value() const;
+  const Shape& shape() const { return value().shape(); }
+
+  /// The number of a value that has just one. Throws std::invalid_argument for any other.
+  real item() const;
+
+  /// Whether backward would compute its gradient.
+  bool needs_gradient() const;
+
+  Tape& tape() const;
+
+ private:
+  friend Tape;
+  Variable(const TapeSlot* slot, std::uint64_t serial, std::uint32_t index)
+      : slot_(slot), serial_(serial), index_(index) {}
+
+  const TapeSlot* slot_ = nullptr;
+  std::uint64_t serial_ = 0;
+  std::uint32_t index_ = 0;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <omp.h>
+#include <optional>
+#include <string_view>
+
+#include <cblas.h>
+
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+// Exported by OpenBLAS builds that hold several kernels, though no header declares them; null in
+// other builds.
+extern "C" {
+[[gnu::weak]] void gotoblas_dynamic_quit();
+[[gnu::weak]] void gotoblas_dynamic_init();
+[[gnu::weak]] void openblas_read_env();
+}
+
+namespace rowgrad::blas {
+namespace {
+
+constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
+
+bool reselected = false;
+
+bool contains(const auto& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+VectorLevel kernel_level(const std::string& kernel) {
+  static constexpr std::array<std::string_view, 3> kAvx512{"SkylakeX", "Cooperlake",
+                                                           "Sapphirerapids"};
+  static constexpr std::array<std::string_view, 2> kAvx2{"Haswell", "Zen"};
+  static constexpr std::array<std::string_view, 5> kAvx{"Sandybridge", "Bulldozer", "Piledriver",
+                                                        "Steamroller", "Excavator"};
+  if (contains(kAvx512, kernel)) return VectorLevel::kAvx512;
+  if (contains(kAvx2, kernel)) return VectorLevel::kAvx2;
+  if (contains(kAvx, kernel)) return VectorLevel::kAvx;
+  return VectorLevel::kBeforeAvx;
+}
+
+VectorLevel cpu_level() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return VectorLevel::kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return VectorLevel::kAvx2;
+  if (__builtin_cpu_supports("avx")) return VectorLevel::kAvx;
+#endif
+  return VectorLevel::kBeforeAvx;
+}
+
+bool select_kernel(const std::string& kernel) {
+  if (gotoblas_dynamic_quit == nullptr || gotoblas_dynamic_init == nullptr ||
+      openblas_read_env == nullptr)
+    return false;
+  std::optional<std::string> before;
+  if (const char* value = std::getenv(kCoreVariable)) before = value;
+  setenv(kCoreVariable, kernel.c_str(), 1);
+  gotoblas_dynamic_quit();
+  openblas_read_env();
+  gotoblas_dynamic_init();
+  if (before) {
+    setenv(kCoreVariable, before->c_str(), 1);
+  } else {
+    unsetenv(kCoreVariable);
+  }
+  return openblas_get_corename() == kernel;
+}
+
+bool upgrade_kernel() {
+  const VectorLevel cpu = cpu_level();
+  if (cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu) return false;
+  return (cpu == VectorLevel::kAvx512 && select_kernel("SkylakeX")) || select_kernel("Haswell");
+}
+
+void prepare() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
+  });
+}
+
+Info info() {
+  prepare();
+  static constexpr std::array<const char*, 3> kThreading{"sequential", "pthread", "openmp"};
+  return {.kernel = openblas_get_corename(),
+          .reselected = reselected,
+          .threads = std::min(openblas_get_num_threads(), omp_get_max_threads()),
+          .threading = kThreading.at(static_cast<std::size_t>(openblas_get_parallel()))};
+}
+
+std::string describe() {
+  const Info now = info();
+  return concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
+                ", ", now.threads, now.threads == 1 ? " thread (" : " threads (", now.threading,
+                ")");
+}
+
+void set_threads(int count) {
+  check_argument(count >= 1, "set_threads: count ", count, " is below 1");
+  prepare();
+  omp_set_num_threads(count);
+  openblas_set_num_threads(count);
+}
+
+}  // namespace rowgrad::blas

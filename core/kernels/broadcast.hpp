@@ -1,0 +1,67 @@
+#pragma once
+
+// Functions of two arrays whose shapes are broadcast against each other as NumPy does it: shapes
+// are aligned at their last axis, and an axis of length 1, or one that is missing, is repeated.
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+
+namespace rowgrad::kernels {
+
+/// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
+Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
+
+/// `gradient` summed over the axes along which `shape` was repeated: the transpose of broadcasting.
+Tensor sum_to(Tensor gradient, const Shape& shape);
+
+/// How a broadcast loop walks: a few nested loops, neighbouring axes joined where memory allows.
+/// A stride of 0 repeats. The last loop's strides are 0 or 1.
+struct BroadcastLoops {
+  std::vector<std::size_t> extents;
+  std::vector<std::array<std::size_t, 2>> strides;  // of a and b
+};
+BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
+
+/// f(a, b) over the common shape; `f` as in elementwise.hpp.
+template <class F>
+Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Tensor& b) {
+  if (a.shape() == b.shape()) return map(f, a, b);
+  Tensor result = empty(broadcast_shape(op, a.shape(), b.shape()));
+  if (result.size() == 0) return result;
+  const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());
+  const std::size_t inner = loops.extents.back();
+  const auto [a_stride, b_stride] = loops.strides.back();
+  const std::size_t rows = result.size() / inner;
+  const std::size_t grain = row_grain(inner);
+  parallel_for(rows, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const real* from_a = a.data();
+      const real* from_b = b.data();
+      std::size_t rest = row;
+      for (std::size_t axis = loops.extents.size() - 1; axis-- > 0;) {
+        const std::size_t index = rest % loops.extents[axis];
+        rest /= loops.extents[axis];
+        from_a += index * loops.strides[axis][0];
+        from_b += index * loops.strides[axis][1];
+      }
+      real* to = result.data() + row * inner;
+      if (a_stride == 1 && b_stride == 1) {
+        map_span(inner, to, f, from_a, from_b);
+      } else if (b_stride == 0) {
+        const Simd repeated(*from_b);
+        map_span(
+            inner, to, [&](const Simd& x) { return f(x, repeated); }, from_a);
+      } else {
+        const Simd repeated(*from_a);
+        map_span(
+            inner, to, [&](const Simd& x) { return f(repeated, x); }, from_b);
+      }
+    }
+  });
+  return result;
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,68 @@
+#pragma once
+
+// Element by element, with the vector registers of the CPU. A function is written once, for a
+// vector: `[](Simd x) { return x * x; }`; xsimd provides exp, log, tanh, select … for it. The last
+// few entries go through a padded vector, so that an entry's bits do not depend on its place.
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include <xsimd/xsimd.hpp>
+
+#include <rowgrad/core/kernels/parallel.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad::kernels {
+
+using Simd = xsimd::batch<real>;
+constexpr std::size_t kLanes = Simd::size;
+
+/// The first `count` < kLanes numbers at `from`, the rest of the vector filled with the first.
+inline Simd load_partial(const real* from, std::size_t count) {
+  alignas(64) std::array<real, kLanes> lanes;
+  lanes.fill(count > 0 ? from[0] : real{0});
+  std::copy(from, from + count, lanes.data());
+  return Simd::load_aligned(lanes.data());
+}
+
+inline void store_partial(const Simd& vector, real* to, std::size_t count) {
+  alignas(64) std::array<real, kLanes> lanes;
+  vector.store_aligned(lanes.data());
+  std::copy(lanes.data(), lanes.data() + count, to);
+}
+
+/// out[i] = f(in[i] …) for count entries, on this thread. `out` may be one of the inputs.
+template <class F, class... In>
+void map_span(std::size_t count, real* out, const F& f, const In*... in) {
+  const std::size_t whole = count / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes)
+    f(Simd::load_unaligned(in + i)...).store_unaligned(out + i);
+  if (whole < count)
+    store_partial(f(load_partial(in + whole, count - whole)...), out + whole, count - whole);
+}
+
+/// out = f(in …) for arrays of `count` entries, over threads.
+template <class F, class... In>
+void map_into(std::size_t count, real* out, const F& f, const In*... in) {
+  parallel_for(count, kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+    map_span(end - begin, out + begin, f, (in + begin)...);
+  });
+}
+
+/// f(x …) of tensors of one shape (the caller has checked), as a new tensor.
+template <class F, class... Rest>
+Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
+  Tensor result = empty(first.shape());
+  map_into(first.size(), result.data(), f, first.data(), rest.data()...);
+  return result;
+}
+
+/// The same, in the memory of the first: `g = map_in_place(f, std::move(g), y)`.
+template <class F, class... Rest>
+Tensor map_in_place(const F& f, Tensor&& first, const Rest&... rest) {
+  map_into(first.size(), first.data(), f, first.data(), rest.data()...);
+  return std::move(first);
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,40 @@
+#pragma once
+
+// Loops over threads. Pieces are contiguous and their results must not depend on where one ends:
+// every kernel gives the same bits for any number of threads.
+
+#include <algorithm>
+#include <cstddef>
+#include <omp.h>
+
+namespace rowgrad::kernels {
+
+/// Calls body(begin, end) for pieces that cover [0, count), one piece a thread; on the calling
+/// thread alone where a second thread would get fewer than `grain` items. `body` must not throw.
+template <class Body>
+void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
+  const std::size_t useful = count / std::max<std::size_t>(grain, 1);
+  if (useful < 2 || omp_in_parallel() || omp_get_max_threads() == 1) {
+    if (count > 0) body(std::size_t{0}, count);
+    return;
+  }
+  const auto threads = std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
+#pragma omp parallel num_threads(static_cast <int>(threads))
+  {
+    const auto parts = static_cast<std::size_t>(omp_get_num_threads());
+    const auto part = static_cast<std::size_t>(omp_get_thread_num());
+    const std::size_t begin = count * part / parts;
+    const std::size_t end = count * (part + 1) / parts;
+    if (begin < end) body(begin, end);
+  }
+}
+
+/// Numbers a thread should have to itself before a second one pays for being woken.
+constexpr std::size_t kGrainNumbers = 16384;
+
+/// The grain, in rows, of a loop over rows of `width` numbers.
+inline std::size_t row_grain(std::size_t width) {
+  return std::max<std::size_t>(1, kGrainNumbers / std::max<std::size_t>(width, 1));
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/reduce.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kBlock = 4096;   // numbers added in registers before they go to a double
+constexpr std::size_t kColumns = 512;  // columns whose running sums stay in the nearest cache
+
+double sum_block(const real* values, std::size_t count) {
+  constexpr std::size_t kStep = 4 * kLanes;  // four sums at once hide the latency of an addition
+  Simd sums[4] = {Simd(real{0}), Simd(real{0}), Simd(real{0}), Simd(real{0})};
+  std::size_t i = 0;
+  for (; i + kStep <= count; i += kStep)
+    for (std::size_t k = 0; k < 4; ++k) sums[k] += Simd::load_unaligned(values + i + k * kLanes);
+  double total = xsimd::hadd((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < count; ++i) total += values[i];
+  return total;
+}
+
+// out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
+void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
+                real* out) {
+  if (inner == 1) {
+    const std::size_t grain = row_grain(extent);
+    parallel_for(outer, grain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) out[row] = sum(x + row * extent, extent);
+    });
+    return;
+  }
+  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
+  const std::size_t work = std::min(inner, kColumns) * extent;
+  const std::size_t grain = row_grain(work);
+  parallel_for(outer * column_blocks, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t block = begin; block < end; ++block) {
+      const std::size_t row = block / column_blocks;
+      const std::size_t first = block % column_blocks * kColumns;
+      const std::size_t width = std::min(kColumns, inner - first);
+      real* to = out + row * inner + first;
+      std::fill_n(to, width, real{0});
+      for (std::size_t k = 0; k < extent; ++k)
+        map_span(
+            width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
+            x + (row * extent + k) * inner + first);
+    }
+  });
+}
+
+}  // namespace
+
+real sum(const real* values, std::size_t count) {
+  const std::size_t blocks = (count + kBlock - 1) / kBlock;
+  auto block_sum = [&](std::size_t block) {
+    const std::size_t first = block * kBlock;
+    return sum_block(values + first, std::min(kBlock, count - first));
+  };
+  double total = 0;
+  if (count < 2 * kGrainNumbers) {
+    for (std::size_t block = 0; block < blocks; ++block) total += block_sum(block);
+  } else {
+    std::vector<double> sums(blocks);
+    parallel_for(blocks, kGrainNumbers / kBlock, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t block = begin; block < end; ++block) sums[block] = block_sum(block);
+    });
+    for (const double part : sums) total += part;
+  }
+  return static_cast<real>(total);
+}
+
+Tensor sum(Tensor x, const std::vector<bool>& reduced) {
+  // Neighbouring marked axes are summed as one, from the last such group to the first.
+  for (std::size_t end = reduced.size(); end > 0;) {
+    if (!reduced[end - 1]) {
+      --end;
+      continue;
+    }
+    std::size_t begin = end;
+    while (begin > 0 && reduced[begin - 1]) --begin;
+    Shape shape = x.shape();
+    const auto product = [&](std::size_t from, std::size_t to) {
+      std::size_t count = 1;
+      for (std::size_t axis = from; axis < to; ++axis) count *= x.shape()[axis];
+      return count;
+    };
+    std::fill(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+              shape.begin() + static_cast<std::ptrdiff_t>(end), 1);
+    Tensor result = empty(shape);
+    sum_middle(x.data(), product(0, begin), product(begin, end), product(end, x.dimension()),
+               result.data());
+    x = std::move(result);
+    end = begin;
+  }
+  return x;
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/softmax.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+template <class Row>
+void for_each_row(std::size_t rows, std::size_t width, const Row& row) {
+  // An exp costs about four plain operations.
+  parallel_for(rows, row_grain(4 * width), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) row(i);
+  });
+}
+
+// Σ f(x …) over a row; the lanes of a last partial vector that hold no number count as zero.
+template <class F, class... In>
+real sum_of(std::size_t count, const F& f, const In*... in) {
+  Simd total(real{0});
+  Simd second(real{0});  // two running sums hide the latency of an addition
+  std::size_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    total += f(Simd::load_unaligned(in + i)...);
+    second += f(Simd::load_unaligned(in + i + kLanes)...);
+  }
+  for (; i + kLanes <= count; i += kLanes) total += f(Simd::load_unaligned(in + i)...);
+  real sum = xsimd::hadd(total + second);
+  if (i < count) {
+    std::array<real, kLanes> lanes{};
+    store_partial(f(load_partial(in + i, count - i)...), lanes.data(), count - i);
+    for (const real lane : lanes) sum += lane;
+  }
+  return sum;
+}
+
+real largest(const real* x, std::size_t count) {
+  Simd most(-std::numeric_limits<real>::infinity());
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) most = xsimd::max(most, Simd::load_unaligned(x + i));
+  std::array<real, kLanes> lanes;
+  most.store_unaligned(lanes.data());
+  real result = *std::max_element(lanes.begin(), lanes.end());
+  for (; i < count; ++i) result = std::max(result, x[i]);
+  return result;
+}
+
+real log_sum_exp(const real* x, std::size_t count) {
+  const real most = largest(x, count);
+  if (!std::isfinite(most)) return most;  // all entries -inf, or one +inf
+  const Simd shift(most);
+  return most + std::log(sum_of(
+                    count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x));
+}
+
+}  // namespace
+
+void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, real* result) {
+  for_each_row(rows, width, [&](std::size_t i) { result[i] = log_sum_exp(x + i * width, width); });
+}
+
+void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const real* from = x + i * width;
+    real* to = y + i * width;
+    const Simd most(largest(from, width));
+    map_span(
+        width, to, [&](const Simd& v) { return xsimd::exp(v - most); }, from);
+    const Simd factor(1 / sum_of(
+                              width, [](const Simd& v) { return v; }, to));
+    map_span(
+        width, to, [&](const Simd& v) { return v * factor; }, to);
+  });
+}
+
+void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
+                           real* dx) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const std::size_t at = i * width;
+    const Simd dot(sum_of(
+        width, [](const Simd& a, const Simd& b) { return a * b; }, y + at, dy + at));
+    map_span(
+        width, dx + at, [&](const Simd& p, const Simd& g) { return p * (g - dot); }, y + at,
+        dy + at);
+  });
+}
+
+void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const Simd shift(log_sum_exp(x + i * width, width));
+    map_span(
+        width, y + i * width, [&](const Simd& v) { return v - shift; }, x + i * width);
+  });
+}
+
+void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
+                               real* dx) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const std::size_t at = i * width;
+    const Simd total(sum_of(
+        width, [](const Simd& g) { return g; }, dy + at));
+    map_span(
+        width, dx + at, [&](const Simd& v, const Simd& g) { return g - xsimd::exp(v) * total; },
+        y + at, dy + at);
+  });
+}
+
+void cross_entropy_rows_backward(const real* logits, const real* log_sums,
+                                 const std::int32_t* targets, std::optional<std::int32_t> ignored,
+                                 real scale, std::size_t rows, std::size_t width, real* gradient) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    real* to = gradient + i * width;
+    if (targets[i] == ignored) {
+      std::fill_n(to, width, real{0});
+      return;
+    }
+    const Simd shift(log_sums[i]);
+    const Simd factor(scale);
+    map_span(
+        width, to, [&](const Simd& v) { return xsimd::exp(v - shift) * factor; },
+        logits + i * width);
+    to[targets[i]] -= scale;
+  });
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,36 @@
+#pragma once
+
+// Softmax and cross-entropy over rows of `width` numbers, each row by itself, in the form that does
+// not overflow: exp(x − max x) (Goodfellow, Bengio & Courville 2016, section 4.1).
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad::kernels {
+
+/// y = exp(x) / Σ exp(x) in each row.
+void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y);
+/// dx = y ∘ (dy − Σ dy ∘ y) in each row.
+void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
+                           real* dx);
+
+/// y = x − log Σ exp(x) in each row.
+void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y);
+/// dx = dy − exp(y) Σ dy in each row.
+void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
+                               real* dx);
+
+/// log Σ exp(x) of each row.
+void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, real* result);
+
+/// Gradient of scale · Σ (log_sum_exp − logit of the target) with respect to the logits: scale ·
+/// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` is what
+/// log_sum_exp_rows gave for the logits.
+void cross_entropy_rows_backward(const real* logits, const real* log_sums,
+                                 const std::int32_t* targets, std::optional<std::int32_t> ignored,
+                                 real scale, std::size_t rows, std::size_t width, real* gradient);
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,113 @@
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kBlock = 16;  // normals are turned sixteen at a time
+constexpr std::size_t kHalf = kBlock / 2;
+
+// Turns sixteen uniforms into normals in place: entry j is paired with entry j + 8.
+void box_muller(real* block, float mean, float deviation) {
+  for (std::size_t j = 0; j < kHalf; ++j) {
+    const float radius = std::sqrt(-2.0F * std::log(1.0F - static_cast<float>(block[j])));
+    const float angle = 2.0F * std::numbers::pi_v<float> * static_cast<float>(block[j + kHalf]);
+    block[j] = radius * std::cos(angle) * deviation + mean;
+    block[j + kHalf] = radius * std::sin(angle) * deviation + mean;
+  }
+}
+
+}  // namespace
+
+Random::Random(std::uint64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
+
+double Random::uniform_double() {
+  const std::uint64_t high = bits();
+  const std::uint64_t low = bits();
+  return static_cast<double>(((high << 32) | low) & ((std::uint64_t{1} << 53) - 1)) * 0x1p-53;
+}
+
+Tensor Random::normal(const Shape& shape, double mean, double deviation) {
+  check_argument(std::isfinite(mean) && std::isfinite(deviation) && deviation >= 0,
+                 "Random::normal: mean ", mean, " and deviation ", deviation,
+                 " must be finite, the deviation not negative");
+  Tensor result = empty(shape);
+  const std::size_t count = result.size();
+  real* values = result.data();
+
+  if (count < kBlock) {
+    for (std::size_t i = 0; i < count; ++i) {
+      double unit;
+      if (second_normal_) {
+        unit = *std::exchange(second_normal_, std::nullopt);
+      } else {
+        const double angle = 2 * std::numbers::pi * uniform_double();
+        const double radius = std::sqrt(-2 * std::log1p(-uniform_double()));
+        unit = radius * std::cos(angle);
+        second_normal_ = radius * std::sin(angle);
+      }
+      values[i] = static_cast<float>(unit * deviation + mean);
+    }
+    return result;
+  }
+
+  const auto narrow_mean = static_cast<float>(mean);
+  const auto narrow_deviation = static_cast<float>(deviation);
+  for (std::size_t i = 0; i < count; ++i) values[i] = uniform_float();
+  for (std::size_t i = 0; i + kBlock <= count; i += kBlock)
+    box_muller(values + i, narrow_mean, narrow_deviation);
+  if (count % kBlock != 0) {  // the last block overlaps the one before and is drawn anew
+    real* last = values + count - kBlock;
+    for (std::size_t i = 0; i < kBlock; ++i) last[i] = uniform_float();
+    box_muller(last, narrow_mean, narrow_deviation);
+  }
+  return result;
+}
+
+Tensor Random::uniform(const Shape& shape, double low, double high) {
+  check_argument(std::isfinite(low) && std::isfinite(high) && low <= high, "Random::uniform: low ",
+                 low, " and high ", high, " must be finite, low not above high");
+  Tensor result = empty(shape);
+  const auto start = static_cast<float>(low);
+  const float range = static_cast<float>(high) - start;
+  for (real& value : result.storage()) value = uniform_float() * range + start;
+  return result;
+}
+
+std::vector<std::int64_t> Random::permutation(std::int64_t count) {
+  check_argument(count >= 0, "Random::permutation: count ", count, " is negative");
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    std::swap(order[i], order[i + bits() % (order.size() - i)]);
+  return order;
+}
+
+std::string Random::state() const {
+  std::ostringstream text;
+  text << engine_ << ' ' << second_normal_.has_value() << ' ' << std::hexfloat
+       << second_normal_.value_or(0);
+  return std::move(text).str();
+}
+
+void Random::restore(std::string_view state) {
+  std::istringstream text{std::string(state)};
+  std::mt19937 engine;
+  bool has_second = false;
+  std::string second;
+  text >> engine >> has_second >> second;
+  std::string rest;
+  char* end = nullptr;
+  const double value = std::strtod(second.c_str(), &end);
+  check_argument(!text.fail() && !second.empty() && *end == '\0' && !(text >> rest),
+                 "Random::restore: the text is not a state of this generator");
+  engine_ = engine;
+  second_normal_ = has_second ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,53 @@
+#pragma once
+
+// Random numbers: the ones that PyTorch's CPU generator draws under the same seed, call for call.
+//
+// Generator: MT19937 (Matsumoto & Nishimura 1998) seeded with one 32-bit word. Normal numbers:
+// Box & Muller 1958. The order in which draws are consumed is PyTorch's, so that layers made one
+// after another start from the numbers that textbooks print.
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+/// A generator with its own state; a copy continues independently with the same numbers. The double
+/// library widens the float draws, so that both libraries start from the same weights.
+class Random {
+ public:
+  /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
+  explicit Random(std::uint64_t seed);
+
+  /// Normal numbers. Throws std::invalid_argument unless `deviation` is finite and not negative.
+  Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
+
+  /// Uniform numbers in [low, high). Throws std::invalid_argument unless low <= high, both finite.
+  Tensor uniform(const Shape& shape, double low = 0, double high = 1);
+
+  /// The numbers 0 … count − 1 in random order, as torch.randperm gives them. Throws
+  /// std::invalid_argument for a negative count.
+  std::vector<std::int64_t> permutation(std::int64_t count);
+
+  /// The next 32 random bits.
+  std::uint32_t bits() { return static_cast<std::uint32_t>(engine_()); }
+
+  /// The whole state as printable text, and its return. `restore` throws std::invalid_argument for
+  /// a text that state() did not write, and then changes nothing.
+  std::string state() const;
+  void restore(std::string_view state);
+
+ private:
+  float uniform_float() { return static_cast<float>(bits() & 0xFFFFFF) * 0x1p-24F; }
+  double uniform_double();
+
+  std::mt19937 engine_;
+  std::optional<double> second_normal_;  // Box-Muller makes two; the other waits for the next call
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,82 @@
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/golden.hpp"
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::golden;
+
+// The generator's own float arithmetic against PyTorch's: a few units in the last place of |x| < 4.
+constexpr double kTolerance = 2e-6;
+
+void expect_near(const Tensor& got, const nlohmann::json& expected, const std::string& what) {
+  const Tensor reference = testing::tensor_from(expected);
+  ASSERT_EQ(got.shape(), reference.shape()) << what;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got.data()[i], reference.data()[i], kTolerance) << what << " entry " << i;
+}
+
+TEST(Random, DrawsPyTorchsNumbersUnderTheSameSeed) {
+  const auto file = golden("torch_random.json");
+  ASSERT_EQ(file["cases"].size(), 66U);
+  for (const auto& item : file["cases"]) {
+    Random random(item["seed"].get<std::uint64_t>());
+    const auto count = item["n"].get<std::size_t>();
+    const auto draw = item["draw"].get<std::string>();
+    const std::string what = concat(draw, " seed ", item["seed"], " n ", count);
+    if (draw == "normal") {
+      expect_near(random.normal({count}), item["values"], what);
+    } else if (draw == "permutation") {
+      EXPECT_EQ(random.permutation(static_cast<std::int64_t>(count)),
+                item["values"].get<std::vector<std::int64_t>>())
+          << what;
+    } else {
+      ASSERT_EQ(draw, "uniform(-0.5, 0.25)");
+      expect_near(random.uniform({count}, -0.5, 0.25), item["values"], what);
+    }
+  }
+}
+
+TEST(Random, DrawsPyTorchsNumbersCallAfterCall) {
+  const auto file = golden("torch_random.json");
+  const auto& calls =
+      file["normal(5), normal(5), normal(20), uniform(3) one after another under seed 123"];
+  Random random(123);
+  expect_near(random.normal({5}), calls[0], "first normal(5)");
+  expect_near(random.normal({5}), calls[1], "second normal(5)");
+  expect_near(random.normal({20}), calls[2], "normal(20)");
+  expect_near(random.uniform({3}), calls[3], "uniform(3)");
+}
+
+TEST(Random, ContinuesFromASavedStateBitForBit) {
+  Random random(7);
+  random.normal({3});  // leaves the second of a pair waiting
+  Random restored(0);
+  restored.restore(random.state());
+  EXPECT_EQ(random.normal({5}), restored.normal({5}));
+  EXPECT_EQ(random.uniform({40}), restored.uniform({40}));
+  EXPECT_EQ(random.bits(), restored.bits());
+}
+
+TEST(Random, RefusesAForeignStateAndKeepsItsOwn) {
+  Random random(7);
+  const std::string state = random.state();
+  for (const std::string& foreign : {std::string(), std::string("hello"), state.substr(0, 100),
+                                     state + " 1", state.substr(0, state.size() - 7)})
+    EXPECT_THROW(random.restore(foreign), std::invalid_argument) << foreign.size();
+  EXPECT_EQ(random.state(), state);
+}
+
+TEST(Random, RefusesImpossibleDistributions) {
+  Random random(1);
+  EXPECT_THROW(random.normal({2}, 0, -1), std::invalid_argument);
+  EXPECT_THROW(random.uniform({2}, 1, 0), std::invalid_argument);
+  EXPECT_THROW(random.permutation(-1), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad
