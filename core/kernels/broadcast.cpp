@@ -62,16 +62,27 @@ BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape&
   return loops;
 }
 
-Tensor sum_to(Tensor gradient, const Shape& shape) {
-  if (gradient.shape() == shape) return gradient;
-  std::vector<bool> repeated(gradient.dimension());
+Tensor expand(const Tensor& x, const Shape& shape) {
+  Tensor result = empty(shape);
+  broadcast_into(
+      result, [](const Simd& value, const Simd&) { return value; }, x, result);
+  return result;
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  std::vector<bool> repeated(x.dimension());
   for (std::size_t axis = 0; axis < repeated.size(); ++axis)
-    repeated[axis] = aligned_extent(shape, axis, repeated.size()) != gradient.shape()[axis];
-  const std::size_t missing = gradient.dimension() - shape.size();
-  std::fill_n(repeated.begin(), missing, true);
-  Tensor result = sum(std::move(gradient), repeated);
+    repeated[axis] = aligned_extent(shape, axis, repeated.size()) != x.shape()[axis];
+  std::fill_n(repeated.begin(), x.dimension() - shape.size(), true);
+  Tensor result = sum(x, repeated);
   result.reshape(shape);
   return result;
+}
+
+Tensor sum_to(Tensor&& x, const Shape& shape) {
+  if (x.shape() == shape) return std::move(x);
+  return sum_to(std::as_const(x), shape);
 }
 
 }  // namespace rowgrad::kernels

@@ -14,8 +14,12 @@ namespace rowgrad::kernels {
 /// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 
-/// `gradient` summed over the axes along which `shape` was repeated: the transpose of broadcasting.
-Tensor sum_to(Tensor gradient, const Shape& shape);
+/// x repeated to `shape`, with which it can be broadcast.
+Tensor expand(const Tensor& x, const Shape& shape);
+
+/// x summed over the axes along which `shape` was repeated to that of x: the transpose of expand.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+Tensor sum_to(Tensor&& x, const Shape& shape);
 
 /// How a broadcast loop walks: a few nested loops, neighbouring axes joined where memory allows.
 /// A stride of 0 repeats. The last loop's strides are 0 or 1.
@@ -25,18 +29,14 @@ struct BroadcastLoops {
 };
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
 
-/// f(a, b) over the common shape; `f` as in elementwise.hpp.
+/// result = f(a, b), where `result` has the common shape of a and b and may be one of them.
 template <class F>
-Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Tensor& b) {
-  if (a.shape() == b.shape()) return map(f, a, b);
-  Tensor result = empty(broadcast_shape(op, a.shape(), b.shape()));
-  if (result.size() == 0) return result;
+void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b) {
+  if (result.size() == 0) return;
   const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());
   const std::size_t inner = loops.extents.back();
   const auto [a_stride, b_stride] = loops.strides.back();
-  const std::size_t rows = result.size() / inner;
-  const std::size_t grain = row_grain(inner);
-  parallel_for(rows, grain, [&](std::size_t begin, std::size_t end) {
+  parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const real* from_a = a.data();
       const real* from_b = b.data();
@@ -61,6 +61,14 @@ Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Ten
       }
     }
   });
+}
+
+/// f(a, b) over the common shape; `f` as in elementwise.hpp.
+template <class F>
+Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Tensor& b) {
+  if (a.shape() == b.shape()) return map(f, a, b);
+  Tensor result = empty(broadcast_shape(op, a.shape(), b.shape()));
+  broadcast_into(result, f, a, b);
   return result;
 }
 

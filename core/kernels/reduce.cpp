@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
@@ -69,8 +71,10 @@ real sum(const real* values, std::size_t count) {
   return static_cast<real>(total);
 }
 
-Tensor sum(Tensor x, const std::vector<bool>& reduced) {
+Tensor sum(const Tensor& x, const std::vector<bool>& reduced) {
   // Neighbouring marked axes are summed as one, from the last such group to the first.
+  Tensor result;
+  const Tensor* from = &x;
   for (std::size_t end = reduced.size(); end > 0;) {
     if (!reduced[end - 1]) {
       --end;
@@ -78,21 +82,25 @@ Tensor sum(Tensor x, const std::vector<bool>& reduced) {
     }
     std::size_t begin = end;
     while (begin > 0 && reduced[begin - 1]) --begin;
-    Shape shape = x.shape();
-    const auto product = [&](std::size_t from, std::size_t to) {
-      std::size_t count = 1;
-      for (std::size_t axis = from; axis < to; ++axis) count *= x.shape()[axis];
-      return count;
+    Shape shape = from->shape();
+    const auto first = shape.begin();
+    const auto product = [first](std::size_t low, std::size_t high) {
+      return std::accumulate(first + static_cast<std::ptrdiff_t>(low),
+                             first + static_cast<std::ptrdiff_t>(high), std::size_t{1},
+                             std::multiplies<>());
     };
-    std::fill(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-              shape.begin() + static_cast<std::ptrdiff_t>(end), 1);
-    Tensor result = empty(shape);
-    sum_middle(x.data(), product(0, begin), product(begin, end), product(end, x.dimension()),
-               result.data());
-    x = std::move(result);
+    const std::size_t outer = product(0, begin);
+    const std::size_t extent = product(begin, end);
+    const std::size_t inner = product(end, shape.size());
+    std::fill(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end),
+              1);
+    Tensor summed = empty(shape);
+    sum_middle(from->data(), outer, extent, inner, summed.data());
+    result = std::move(summed);
+    from = &result;
     end = begin;
   }
-  return x;
+  return from == &x ? x : result;
 }
 
 }  // namespace rowgrad::kernels

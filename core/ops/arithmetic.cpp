@@ -1,0 +1,103 @@
+#include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+
+namespace rowgrad {
+
+using kernels::broadcast_map;
+using kernels::sum_to;
+
+namespace {
+
+constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
+constexpr auto kQuotient = [](const Simd& a, const Simd& b) { return a / b; };
+
+// a + b·sign. The second input goes first: it is the one that is usually repeated, and the first
+// can then have the gradient's memory.
+template <class F>
+Variable add_signed(std::string_view op, const Variable& a, const Variable& b, const F& f,
+                    real sign) {
+  return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
+    if (node.needs(1)) {
+      Tensor gradient = sum_to(node.gradient(), node.input(1).shape());
+      if (sign < 0)
+        gradient = kernels::map_in_place([](const Simd& g) { return -g; }, std::move(gradient));
+      node.give(1, std::move(gradient));
+    }
+    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input(0).shape()));
+  });
+}
+
+}  // namespace
+
+Variable add(const Variable& a, const Variable& b) {
+  return add_signed(
+      "add", a, b, [](const Simd& x, const Simd& y) { return x + y; }, 1);
+}
+
+Variable subtract(const Variable& a, const Variable& b) {
+  return add_signed(
+      "subtract", a, b, [](const Simd& x, const Simd& y) { return x - y; }, -1);
+}
+
+Variable multiply(const Variable& a, const Variable& b) {
+  return record("multiply", {a, b}, broadcast_map("multiply", kProduct, a.value(), b.value()),
+                [](Backward& node) {
+                  for (std::size_t i = 0; i < 2; ++i)
+                    if (node.needs(i))
+                      node.give(i, sum_to(broadcast_map("multiply", kProduct, node.gradient(),
+                                                        node.input(1 - i)),
+                                          node.input(i).shape()));
+                });
+}
+
+Variable divide(const Variable& a, const Variable& b) {
+  return record(
+      "divide", {a, b}, broadcast_map("divide", kQuotient, a.value(), b.value()),
+      [](Backward& node) {
+        Tensor over_b = broadcast_map("divide", kQuotient, node.gradient(), node.input(1));
+        if (node.needs(1))
+          node.give(1, sum_to(kernels::map([](const Simd& g, const Simd& y) { return -g * y; },
+                                           over_b, node.output()),
+                              node.input(1).shape()));
+        if (node.needs(0)) node.give(0, sum_to(std::move(over_b), node.input(0).shape()));
+      });
+}
+
+Variable negate(const Variable& x) {
+  return pointwise(
+      "negate", x, [](const Simd& v) { return -v; },
+      [](const Simd& g, const Simd&, const Simd&) { return -g; });
+}
+
+Variable add(const Variable& x, real number) {
+  return pointwise(
+      "add", x, [number](const Simd& v) { return v + Simd(number); },
+      [](const Simd& g, const Simd&, const Simd&) { return g; });
+}
+
+Variable subtract(real number, const Variable& x) {
+  return pointwise(
+      "subtract", x, [number](const Simd& v) { return Simd(number) - v; },
+      [](const Simd& g, const Simd&, const Simd&) { return -g; });
+}
+
+Variable multiply(const Variable& x, real number) {
+  return pointwise(
+      "multiply", x, [number](const Simd& v) { return v * Simd(number); },
+      [number](const Simd& g, const Simd&, const Simd&) { return g * Simd(number); });
+}
+
+Variable divide(const Variable& x, real number) {
+  return pointwise(
+      "divide", x, [number](const Simd& v) { return v / Simd(number); },
+      [number](const Simd& g, const Simd&, const Simd&) { return g / Simd(number); });
+}
+
+Variable divide(real number, const Variable& x) {
+  return pointwise(
+      "divide", x, [number](const Simd& v) { return Simd(number) / v; },
+      [](const Simd& g, const Simd& v, const Simd& y) { return -g * y / v; });
+}
+
+}  // namespace rowgrad

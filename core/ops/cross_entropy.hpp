@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <rowgrad/core/autograd/variable.hpp>
+
+namespace rowgrad {
+
+enum class LossReduction { kMean, kSum };
+
+struct CrossEntropyOptions {
+  LossReduction reduction = LossReduction::kMean;  // over the targets that are not ignored
+  std::optional<std::int32_t> ignored_target;      // positions with this target do not count
+};
+
+/// −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes], targets [...]
+/// → one number. Softmax, logarithm and their gradients are computed as one, without overflow and
+/// without a table of probabilities. Throws std::invalid_argument for shapes that do not fit, a
+/// target outside the classes, and a mean over no targets.
+Variable cross_entropy(const Variable& logits, const Ids& targets,
+                       const CrossEntropyOptions& options = {});
+
+}  // namespace rowgrad

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+
+namespace rowgrad {
+namespace {
+
+std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.size()}; }
+
+std::vector<std::size_t> index_of(const Ids& ids, std::size_t offset) {
+  std::vector<std::size_t> index(ids.dimension());
+  for (std::size_t axis = ids.dimension(); axis-- > 0;) {
+    index[axis] = offset % ids.shape()[axis];
+    offset /= ids.shape()[axis];
+  }
+  return index;
+}
+
+void check_ids(const Ids& ids, std::size_t rows) {
+  const auto inside = [rows](std::int32_t id) {
+    return id >= 0 && static_cast<std::size_t>(id) < rows;
+  };
+  const auto all = as_span(ids);
+  const auto wrong = std::find_if_not(all.begin(), all.end(), inside);
+  if (wrong == all.end()) return;
+  check_argument(false, "embedding: id ", *wrong, " at ",
+                 bracketed(index_of(ids, static_cast<std::size_t>(wrong - all.begin()))),
+                 " is outside the table's ", rows, " rows");
+}
+
+}  // namespace
+
+Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
+  check_argument(table.shape().size() == 2, "embedding: the table has shape ",
+                 bracketed(table.shape()), ", expected [rows, width]");
+  const std::size_t width = table.shape()[1];
+  check_ids(ids, table.shape()[0]);
+
+  Shape shape(ids.shape().begin(), ids.shape().end());
+  shape.push_back(width);
+  Tensor value = empty(shape);
+  kernels::gather_rows(table.value().data(), width, as_span(ids), value.data());
+  return record("embedding", {table}, std::move(value), [ids, options](Backward& node) {
+    kernels::MergedRows merged = kernels::merge_rows(as_span(ids), node.take_gradient(),
+                                                     options.padding, options.mean_over_repeats);
+    RowGradient rows(node.input(0).shape(), std::move(merged.numbers), std::move(merged.values));
+    if (options.dense_gradient) {
+      node.give(0, rows.to_dense());
+    } else {
+      node.give(0, std::move(rows));
+    }
+  });
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,181 @@
+#include <omp.h>
+#include <utility>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/reduce.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+
+namespace rowgrad {
+
+using blas::transposed;
+
+namespace {
+
+// A stack of matrices: `leading` tells how they are stacked, `first` is the one at its start.
+struct Matrices {
+  Shape leading;
+  blas::ConstMatrix first;
+
+  std::size_t count() const { return element_count(leading); }
+};
+
+Matrices matrices(const Tensor& x) {
+  const Shape& shape = x.shape();
+  const std::size_t rank = shape.size();
+  return {Shape(shape.begin(), shape.end() - 2), {x.data(), shape[rank - 2], shape[rank - 1]}};
+}
+
+// The stack as one tall matrix: right for the left factor, where every product shares the right
+// one.
+Matrices stacked(Matrices x) {
+  x.first.rows *= x.count();
+  x.leading = Shape();
+  return x;
+}
+
+Matrices transposed(Matrices x) {
+  x.first = blas::transposed(x.first);
+  return x;
+}
+
+// Products of matrices with matrices, the stacks broadcast against each other. Many small products
+// are shared out among threads; a few large ones each use all of them.
+void multiply(const Matrices& a, const Matrices& b, const Shape& leading,
+              const blas::Matrix& first) {
+  const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, a.leading, b.leading);
+  auto product = [&](std::size_t index) {
+    blas::ConstMatrix left = a.first;
+    blas::ConstMatrix right = b.first;
+    std::size_t rest = index;
+    for (std::size_t axis = loops.extents.size(); axis-- > 0;) {
+      const std::size_t at = rest % loops.extents[axis];
+      rest /= loops.extents[axis];
+      left.data += at * loops.strides[axis][0] * left.rows * left.columns;
+      right.data += at * loops.strides[axis][1] * right.rows * right.columns;
+    }
+    blas::gemm(left, right,
+               {first.data + index * first.rows * first.columns, first.rows, first.columns});
+  };
+  const std::size_t count = element_count(leading);
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  if (count >= 2 * threads) {
+    blas::prepare();
+    kernels::parallel_for(count, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) product(i);
+    });
+  } else {
+    for (std::size_t i = 0; i < count; ++i) product(i);
+  }
+}
+
+Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
+  const auto outer = [](const blas::ConstMatrix& m, bool of_left) {
+    const bool flipped = m.transpose == blas::Transpose::kYes;
+    return flipped == of_left ? m.columns : m.rows;
+  };
+  const std::size_t rows = outer(a.first, true);
+  const std::size_t columns = outer(b.first, false);
+  Shape shape = leading;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  Tensor result = empty(shape);
+  multiply(a, b, leading, {result.data(), rows, columns});
+  return result;
+}
+
+Tensor with_shape(Tensor x, const Shape& shape) {
+  x.reshape(shape);
+  return x;
+}
+
+}  // namespace
+
+Variable matmul(const Variable& a, const Variable& b) {
+  const auto checked = [&](const Variable& x, const char* name) {
+    check_argument(x.shape().size() >= 2, "matmul: ", name, " has shape ", bracketed(x.shape()),
+                   ", expected at least two axes");
+    return matrices(x.value());
+  };
+  const Matrices left = checked(a, "a");
+  const Matrices right = checked(b, "b");
+  check_argument(left.first.columns == right.first.rows, "matmul: ", bracketed(a.shape()),
+                 " times ", bracketed(b.shape()), ": the inner lengths ", left.first.columns,
+                 " and ", right.first.rows, " differ");
+  Shape leading = kernels::broadcast_shape("matmul", left.leading, right.leading);
+  Shape shape = leading;
+  shape.push_back(left.first.rows);
+  shape.push_back(right.first.columns);
+  // One matrix on the right serves all on the left: a single, larger product.
+  const bool one_right = right.leading.empty();
+  Tensor value = one_right ? with_shape(multiply(stacked(left), right, {}), shape)
+                           : multiply(left, right, leading);
+  return record("matmul", {a, b}, std::move(value), [leading, one_right](Backward& node) {
+    Matrices of_a = matrices(node.input(0));
+    const Matrices of_b = matrices(node.input(1));
+    Matrices upstream = matrices(node.gradient());
+    Shape stack = leading;
+    if (one_right) {
+      of_a = stacked(of_a);
+      upstream = stacked(upstream);
+      stack = Shape();
+    }
+    const auto give = [&](std::size_t i, Tensor gradient) {
+      const Shape& input_shape = node.input(i).shape();
+      node.give(i, one_right ? with_shape(std::move(gradient), input_shape)
+                             : kernels::sum_to(std::move(gradient), input_shape));
+    };
+    if (node.needs(0)) give(0, multiply(upstream, transposed(of_b), stack));
+    if (node.needs(1)) give(1, multiply(transposed(of_a), upstream, stack));
+  });
+}
+
+Variable linear(const Variable& x, const Variable& weight, const std::optional<Variable>& bias) {
+  check_argument(weight.shape().size() == 2, "linear: weight has shape ", bracketed(weight.shape()),
+                 ", expected [outputs, inputs]");
+  const std::size_t outputs = weight.shape()[0];
+  const std::size_t inputs = weight.shape()[1];
+  check_argument(!x.shape().empty() && x.shape().back() == inputs, "linear: x has shape ",
+                 bracketed(x.shape()), ", expected [..., ", inputs, "] for a weight of ",
+                 bracketed(weight.shape()));
+  check_argument(!bias || bias->shape() == Shape{outputs}, "linear: bias has shape ",
+                 bracketed(bias ? bias->shape() : Shape()), ", expected [", outputs, "]");
+
+  Shape shape = x.shape();
+  shape.back() = outputs;
+  const std::size_t rows = element_count(shape) / std::max<std::size_t>(outputs, 1);
+  Tensor value = empty(shape);
+  real keep = 0;
+  if (bias) {  // the product is added to the bias rather than the bias to the product
+    kernels::broadcast_into(
+        value, [](const kernels::Simd& b, const kernels::Simd&) { return b; }, bias->value(),
+        value);
+    keep = 1;
+  }
+  blas::gemm({x.value().data(), rows, inputs},
+             transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
+             {value.data(), rows, outputs}, keep);
+
+  auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
+    const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
+    if (node.needs(0)) {
+      Tensor gradient = empty(node.input(0).shape());
+      blas::gemm(upstream, {node.input(1).data(), outputs, inputs},
+                 {gradient.data(), rows, inputs});
+      node.give(0, std::move(gradient));
+    }
+    if (node.needs(1)) {
+      Tensor gradient = empty({outputs, inputs});
+      blas::gemm(transposed(upstream), {node.input(0).data(), rows, inputs},
+                 {gradient.data(), outputs, inputs});
+      node.give(1, std::move(gradient));
+    }
+    if (has_bias && node.needs(2)) node.give(2, kernels::sum_to(node.gradient(), {outputs}));
+  };
+  if (bias) return record("linear", {x, weight, *bias}, std::move(value), std::move(rule));
+  return record("linear", {x, weight}, std::move(value), std::move(rule));
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,38 @@
+#pragma once
+
+// Functions of each number by itself. `pointwise` makes an op of a function and its derivative.
+
+#include <string_view>
+#include <utility>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
+
+namespace rowgrad {
+
+using kernels::Simd;
+
+/// y = function(x) for every number of x, in vector registers: function(Simd) gives a Simd.
+/// backward(g, x, y) gives the gradient of x, where g is that of y. `op` must outlive the tape: a
+/// literal.
+template <class Function, class BackwardFunction>
+Variable pointwise(std::string_view op, const Variable& x, const Function& function,
+                   BackwardFunction backward) {
+  return record(op, {x}, kernels::map(function, x.value()), [backward](Backward& node) {
+    node.give(0,
+              kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));
+  });
+}
+
+Variable exp(const Variable& x);
+Variable log(const Variable& x);  // natural; NaN below 0, −∞ at 0
+Variable tanh(const Variable& x);
+Variable sigmoid(const Variable& x);  // 1 / (1 + exp(−x))
+Variable relu(const Variable& x);     // max(x, 0); the gradient at 0 is 0
+
+/// x Φ(x) (Hendrycks & Gimpel 2016): exactly, or by the paper's tanh approximation, which GPT-2
+/// uses.
+enum class GeluForm { kErf, kTanh };
+Variable gelu(const Variable& x, GeluForm form = GeluForm::kErf);
+
+}  // namespace rowgrad

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <numeric>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/layout.hpp>
+#include <rowgrad/core/ops/axes.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+
+namespace rowgrad {
+namespace {
+
+Tensor reshaped(Tensor x, const Shape& shape) {
+  x.reshape(shape);
+  return x;
+}
+
+// A shape seen from one axis: what lies before, along and behind it.
+struct AxisView {
+  std::size_t outer = 1;
+  std::size_t extent = 1;
+  std::size_t inner = 1;
+
+  AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {
+    for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
+    for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  }
+};
+
+}  // namespace
+
+Variable reshape(const Variable& x, const Shape& shape) {
+  check_argument(element_count(shape) == x.value().size(), "reshape: ", bracketed(x.shape()),
+                 " has ", x.value().size(), " numbers, ", bracketed(shape), " would have ",
+                 element_count(shape));
+  return record("reshape", {x}, reshaped(x.value(), shape), [](Backward& node) {
+    node.give(0, reshaped(node.take_gradient(), node.input(0).shape()));
+  });
+}
+
+Variable permute(const Variable& x, const std::vector<int>& axes) {
+  const std::size_t rank = x.shape().size();
+  check_argument(axes.size() == rank, "permute: axes ", bracketed(axes), " name ", axes.size(),
+                 " of the ", rank, " axes of ", bracketed(x.shape()));
+  resolve_axes("permute", axes, rank);
+  std::vector<std::size_t> order(rank);
+  std::vector<std::size_t> inverse(rank);
+  for (std::size_t i = 0; i < rank; ++i) {
+    order[i] = resolve_axis("permute", axes[i], rank);
+    inverse[order[i]] = i;
+  }
+  return record("permute", {x}, kernels::permute(x.value(), order), [inverse](Backward& node) {
+    node.give(0, kernels::permute(node.gradient(), inverse));
+  });
+}
+
+Variable transpose(const Variable& x, int first, int second) {
+  const std::size_t rank = x.shape().size();
+  std::vector<int> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[resolve_axis("transpose", first, rank)],
+            axes[resolve_axis("transpose", second, rank)]);
+  return permute(x, axes);
+}
+
+Variable concatenate(std::span<const Variable> parts, int axis) {
+  check_argument(!parts.empty(), "concatenate: there is nothing to concatenate");
+  const Shape& first = parts.front().shape();
+  const std::size_t along = resolve_axis("concatenate", axis, first.size());
+  Shape shape = first;
+  shape[along] = 0;
+  for (const Variable& part : parts) {
+    Shape expected = part.shape();
+    check_argument(expected.size() == first.size(), "concatenate: shapes ", bracketed(first),
+                   " and ", bracketed(part.shape()), " differ in rank");
+    shape[along] += expected[along];
+    expected[along] = first[along];
+    check_argument(expected == first, "concatenate: shapes ", bracketed(first), " and ",
+                   bracketed(part.shape()), " differ on another axis than ", axis);
+  }
+
+  Tensor value = empty(shape);
+  const AxisView whole(shape, along);
+  const std::size_t row = whole.extent * whole.inner;
+  std::size_t offset = 0;
+  for (const Variable& part : parts) {
+    const std::size_t length = part.shape()[along] * whole.inner;
+    kernels::copy_blocks(part.value().data(), length, value.data() + offset, row, length,
+                         whole.outer);
+    offset += length;
+  }
+  return record("concatenate", parts, std::move(value),
+                [count = parts.size(), along, whole, row](Backward& node) {
+                  std::size_t from = 0;
+                  for (std::size_t i = 0; i < count; ++i) {
+                    const std::size_t length = node.input(i).shape()[along] * whole.inner;
+                    if (node.needs(i)) {
+                      Tensor gradient = empty(node.input(i).shape());
+                      kernels::copy_blocks(node.gradient().data() + from, row, gradient.data(),
+                                           length, length, whole.outer);
+                      node.give(i, std::move(gradient));
+                    }
+                    from += length;
+                  }
+                });
+}
+
+Variable concatenate(std::initializer_list<Variable> parts, int axis) {
+  return concatenate(std::span(parts.begin(), parts.size()), axis);
+}
+
+Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end,
+               std::size_t step) {
+  const std::size_t along = resolve_axis("slice", axis, x.shape().size());
+  const AxisView view(x.shape(), along);
+  const auto extent = static_cast<std::ptrdiff_t>(view.extent);
+  const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
+  const std::ptrdiff_t last = end == kAxisEnd ? extent : end < 0 ? end + extent : end;
+  check_argument(step >= 1, "slice: step is 0");
+  check_argument(0 <= first && first <= last && last <= extent, "slice: entries ", begin, " to ",
+                 end == kAxisEnd ? extent : end, " do not lie in an axis of ", extent);
+  const auto length = static_cast<std::size_t>(last - first);
+  const std::size_t count = (length + step - 1) / step;
+
+  Shape shape = x.shape();
+  shape[along] = count;
+  Tensor value = empty(shape);
+  const std::size_t start = static_cast<std::size_t>(first) * view.inner;
+  // Neighbouring entries of the axis lie together: one copy for a step of 1, one each otherwise.
+  auto for_each_run = [view, start, step, count](auto copy) {
+    if (step == 1) return copy(start, std::size_t{0}, count * view.inner);
+    for (std::size_t i = 0; i < count; ++i)
+      copy(start + i * step * view.inner, i * view.inner, view.inner);
+  };
+  const std::size_t row = view.extent * view.inner;
+  const std::size_t sliced_row = count * view.inner;
+  for_each_run([&](std::size_t from, std::size_t to, std::size_t run) {
+    kernels::copy_blocks(x.value().data() + from, row, value.data() + to, sliced_row, run,
+                         view.outer);
+  });
+  return record("slice", {x}, std::move(value), [=](Backward& node) {
+    Tensor gradient = zeros(node.input(0).shape());
+    for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
+      kernels::copy_blocks(node.gradient().data() + from, sliced_row, gradient.data() + to, row,
+                           run, view.outer);
+    });
+    node.give(0, std::move(gradient));
+  });
+}
+
+}  // namespace rowgrad
