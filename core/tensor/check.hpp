@@ -17,19 +17,24 @@ std::string concat(const Parts&... parts) {
   return std::move(text).str();
 }
 
-/// `[2, 3]` for any range of numbers: shapes, indices, axes.
+/// Prints a range of numbers as `[2, 3]`: shapes, indices, axes. Refers to the range: to be used
+/// within the statement that makes it.
 template <class Range>
-std::string bracketed(const Range& range) {
-  std::ostringstream text;
-  text << '[';
-  const char* separator = "";
-  for (const auto& entry : range) {
-    text << separator << entry;
-    separator = ", ";
+struct bracketed {
+  explicit bracketed(const Range& range) : numbers(range) {}
+
+  friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
+    out << '[';
+    const char* separator = "";
+    for (const auto& number : range.numbers) {
+      out << separator << number;
+      separator = ", ";
+    }
+    return out << ']';
   }
-  text << ']';
-  return std::move(text).str();
-}
+
+  const Range& numbers;
+};
 
 /// Throws std::invalid_argument: the caller passed something wrong.
 template <class... Parts>

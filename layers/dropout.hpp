@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+
+/// In training mode, zeroes each number with probability p and divides the others by 1 − p; in
+/// evaluation mode, gives x back. It has a generator of its own, saved with the layer.
+class Dropout : public Layer {
+ public:
+  /// Throws std::invalid_argument for p outside [0, 1].
+  explicit Dropout(double p, std::uint64_t seed = 0);
+
+  Variable forward(const Variable& x);
+
+ private:
+  double p_;
+  Random random_;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+
+struct EmbeddingOptions {
+  bool scale_by_sqrt_width = false;  // output · sqrt(width) (Vaswani et al. 2017, section 3.4)
+  std::optional<std::int32_t> padding =
+      std::nullopt;                // this row starts as zeros and is never trained
+  bool mean_over_repeats = false;  // divide a row's gradient by how often its id occurs
+  bool dense_gradient = false;     // a gradient of the whole table instead of rows
+  bool frozen = false;             // not trained at all
+};
+
+/// A table of vectors, one a token: ids of any shape → ids' shape + [width]. Its gradient is that
+/// of the rows that were looked up, and no step costs more for a larger table. Parameter: weight
+/// [rows, width].
+class Embedding : public Layer {
+ public:
+  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, and for a
+  /// padding id outside the rows.
+  Embedding(std::size_t rows, std::size_t width, Random& random,
+            const EmbeddingOptions& options = {});
+
+  /// Starts from an existing table [rows, width], kept as it is, the padding row too.
+  explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
+
+  /// Throws std::invalid_argument for an id outside the table.
+  Variable forward(Tape& tape, const Ids& ids);
+
+  /// One id → [width].
+  Variable forward(Tape& tape, std::int32_t id);
+
+  Parameter& weight() { return weight_; }
+  const Parameter& weight() const { return weight_; }
+
+ private:
+  EmbeddingOptions options_;
+  Parameter weight_;
+};
+
+}  // namespace rowgrad

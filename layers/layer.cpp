@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+namespace {
+
+// 1234567 → "1,234,567".
+std::string grouped(std::size_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+// Calls visit_layer for this layer and everything in it, outer layers first.
+template <class Visit>
+void Layer::visit(const Visit& visit_layer) const {
+  visit_layer(*this);
+  for (const auto& [name, layer] : layers_) layer->visit(visit_layer);
+}
+
+std::string Layer::claim(std::string_view name) {
+  check_argument(!name.empty() && name.find('.') == std::string_view::npos, "Layer: '", name,
+                 "' is no name for a part: expected one word without a dot");
+  const auto has = [name](const auto& parts) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const auto& part) { return part.first == name; });
+  };
+  check_argument(!has(parameters_) && !has(buffers_) && !has(randoms_) && !has(layers_), "Layer: '",
+                 path_, name, "' is registered twice");
+  return std::string(name);
+}
+
+void Layer::register_parameter(std::string_view name, Parameter& parameter) {
+  parameters_.emplace_back(claim(name), &parameter);
+  parameter.rename(path_ + std::string(name));
+}
+
+void Layer::register_buffer(std::string_view name, Tensor& buffer) {
+  buffers_.emplace_back(claim(name), &buffer);
+}
+
+void Layer::register_random(std::string_view name, Random& random) {
+  randoms_.emplace_back(claim(name), &random);
+}
+
+void Layer::register_layer(std::string_view name, Layer& layer) {
+  layers_.emplace_back(claim(name), &layer);
+  layer.set_path(path_ + std::string(name) + ".");
+  layer.set_training(training_);
+}
+
+void Layer::set_path(std::string path) {
+  path_ = std::move(path);
+  for (const auto& [name, parameter] : parameters_) parameter->rename(path_ + name);
+  for (const auto& [name, layer] : layers_) layer->set_path(path_ + name + ".");
+}
+
+void Layer::set_training(bool training) {
+  training_ = training;
+  for (const auto& [name, layer] : layers_) layer->set_training(training);
+}
+
+void Layer::set_trainable(bool trainable) {
+  for (Parameter* parameter : parameters()) parameter->set_trainable(trainable);
+}
+
+std::vector<Parameter*> Layer::parameters() const {
+  std::vector<Parameter*> all;
+  visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_) all.push_back(parameter);
+  });
+  return all;
+}
+
+std::size_t Layer::parameter_count() const {
+  std::size_t count = 0;
+  for (const Parameter* parameter : parameters()) count += parameter->value().size();
+  return count;
+}
+
+std::size_t Layer::trainable_parameter_count() const {
+  std::size_t count = 0;
+  for (const Parameter* parameter : parameters())
+    if (parameter->trainable()) count += parameter->value().size();
+  return count;
+}
+
+std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
+  std::vector<std::pair<std::string, const Tensor*>> all;
+  visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_)
+      all.emplace_back(layer.path_ + name, &parameter->value());
+    for (const auto& [name, buffer] : layer.buffers_) all.emplace_back(layer.path_ + name, buffer);
+  });
+  return all;
+}
+
+void Layer::load_state(const std::map<std::string, Tensor>& state) {
+  const auto own = this->state();
+  for (const auto& [name, tensor] : own) {
+    const auto found = state.find(name);
+    check_argument(found != state.end(), "Layer::load_state: '", name, "' is missing");
+    check_argument(found->second.shape() == tensor->shape(), "Layer::load_state: '", name,
+                   "' has shape ", bracketed(found->second.shape()), ", expected ",
+                   bracketed(tensor->shape()));
+  }
+  for (const auto& [name, tensor] : state)
+    check_argument(std::any_of(own.begin(), own.end(),
+                               [&name = name](const auto& entry) { return entry.first == name; }),
+                   "Layer::load_state: the layer has nothing named '", name, "'");
+  visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_)
+      parameter->assign(state.at(layer.path_ + name));
+    for (const auto& [name, buffer] : layer.buffers_) *buffer = state.at(layer.path_ + name);
+  });
+}
+
+std::map<std::string, std::string> Layer::random_state() const {
+  std::map<std::string, std::string> all;
+  visit([&](const Layer& layer) {
+    for (const auto& [name, random] : layer.randoms_) all[layer.path_ + name] = random->state();
+  });
+  return all;
+}
+
+void Layer::load_random_state(const std::map<std::string, std::string>& state) {
+  std::vector<std::pair<Random*, Random>> restored;
+  visit([&](const Layer& layer) {
+    for (const auto& [name, random] : layer.randoms_) {
+      const auto found = state.find(layer.path_ + name);
+      check_argument(found != state.end(), "Layer::load_random_state: '", layer.path_, name,
+                     "' is missing");
+      restored.emplace_back(random, Random(0)).second.restore(found->second);
+    }
+  });
+  check_argument(restored.size() == state.size(), "Layer::load_random_state: ", state.size(),
+                 " generators are given, the layer has ", restored.size());
+  for (auto& [random, value] : restored) *random = std::move(value);
+}
+
+std::string Layer::summary() const {
+  struct Line {
+    std::string name, shape, count;
+  };
+  std::vector<Line> lines{{"name", "shape", "parameters"}};
+  visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_)
+      lines.push_back(
+          {layer.path_ + name, concat(bracketed(parameter->shape())),
+           grouped(parameter->value().size()) + (parameter->trainable() ? "" : " (frozen)")});
+    for (const auto& [name, buffer] : layer.buffers_)
+      lines.push_back({layer.path_ + name, concat(bracketed(buffer->shape())), "buffer"});
+  });
+  const std::size_t trainable = trainable_parameter_count();
+  const std::size_t frozen = parameter_count() - trainable;
+  lines.push_back(
+      {"total", "",
+       grouped(trainable) + (frozen == 0 ? "" : " to train, " + grouped(frozen) + " frozen")});
+  std::size_t name_width = 0;
+  std::size_t shape_width = 0;
+  for (const Line& line : lines) {
+    name_width = std::max(name_width, line.name.size());
+    shape_width = std::max(shape_width, line.shape.size());
+  }
+  std::ostringstream text;
+  text << std::left;
+  for (const Line& line : lines)
+    text << std::setw(static_cast<int>(name_width + 2)) << line.name
+         << std::setw(static_cast<int>(shape_width + 2)) << line.shape << line.count << '\n';
+  return std::move(text).str();
+}
+
+}  // namespace rowgrad

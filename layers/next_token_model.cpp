@@ -1,0 +1,73 @@
+#include <rowgrad/layers/next_token_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+const NextTokenOptions& checked(const NextTokenOptions& options) {
+  check_argument(options.vocabulary > 0 && options.context > 0 && options.width > 0,
+                 "NextTokenModel: vocabulary ", options.vocabulary, ", context ", options.context,
+                 " and width ", options.width, " must be above 0");
+  return options;
+}
+
+std::optional<PositionalEmbedding> make_position(const NextTokenOptions& options, Random& random) {
+  using Made = std::optional<PositionalEmbedding>;
+  if (options.positions != Positions::kLearned) return std::nullopt;
+  const PositionalEmbeddingOptions gradients{.dense_gradient = options.dense_gradients};
+  return Made(std::in_place, options.context, options.width, random, gradients);
+}
+
+std::optional<Sinusoidal> make_sinusoidal(const NextTokenOptions& options) {
+  using Made = std::optional<Sinusoidal>;
+  if (options.positions != Positions::kSinusoidal) return std::nullopt;
+  const SinusoidalOptions dropout{.dropout = options.dropout, .seed = options.dropout_seed};
+  return Made(std::in_place, options.context, options.width, dropout);
+}
+
+// The look-back's width, then those of the hidden layers: what the head reads stands last.
+std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
+  std::vector<std::size_t> widths{options.look_back * options.width};
+  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  return widths;
+}
+
+std::optional<Mlp> make_hidden(const NextTokenOptions& options, Random& random) {
+  using Made = std::optional<Mlp>;
+  if (options.hidden.empty()) return std::nullopt;
+  const MlpOptions mlp{
+      .activate_last = true, .dropout = options.dropout, .seed = options.dropout_seed + 1};
+  return Made(std::in_place, hidden_widths(options), random, mlp);
+}
+
+}  // namespace
+
+NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
+    : options_(checked(options)),
+      token(options.vocabulary, options.width, random, {.dense_gradient = options.dense_gradients}),
+      position(make_position(options, random)),
+      sinusoidal(make_sinusoidal(options)),
+      look_back(options.look_back),
+      hidden(make_hidden(options, random)),
+      head(hidden_widths(options).back(), options.vocabulary, random) {
+  register_layer("token", token);
+  if (position) register_layer("position", *position);
+  if (sinusoidal) register_layer("sinusoidal", *sinusoidal);
+  register_layer("look_back", look_back);
+  if (hidden) register_layer("hidden", *hidden);
+  register_layer("head", head);
+}
+
+Variable NextTokenModel::forward(Tape& tape, const Ids& ids) {
+  check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
+                 "NextTokenModel: ids have shape ", bracketed(ids.shape()),
+                 ", expected [..., length] with a length of at most the context, ",
+                 options_.context);
+  Variable x = token.forward(tape, ids);
+  if (position) x = position->forward(x);
+  if (sinusoidal) x = sinusoidal->forward(x);
+  x = look_back.forward(x);
+  if (hidden) x = hidden->forward(x);
+  return head.forward(x);
+}
+
+}  // namespace rowgrad

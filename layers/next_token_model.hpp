@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/look_back.hpp>
+#include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/layers/sequential.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
+
+namespace rowgrad {
+
+enum class Positions { kLearned, kSinusoidal, kNone };
+
+struct NextTokenOptions {
+  std::size_t vocabulary = 0;
+  std::size_t context = 4;  // longest input
+  std::size_t width = 256;  // of the embeddings
+  Positions positions = Positions::kLearned;
+  std::size_t look_back = 1;             // tokens that a prediction sees, itself included
+  std::vector<std::size_t> hidden = {};  // widths of the hidden layers; none: a linear model
+  double dropout = 0;                    // after each hidden layer and on sinusoidal positions
+  std::uint64_t dropout_seed = 0;
+  bool dense_gradients = false;  // of the embedding tables, instead of rows
+};
+
+/// Predicts each next token of a text: token embedding + positions → look-back → hidden layers →
+/// linear head. Parts are made in this order, so the numbers that a seed gives follow PyTorch's for
+/// nn.Embedding, nn.Embedding, nn.Linear.
+class NextTokenModel : public Layer {
+ public:
+  /// Draws its starting weights from `random`. Throws std::invalid_argument for a size of 0.
+  NextTokenModel(const NextTokenOptions& options, Random& random);
+  NextTokenModel(const NextTokenOptions& options, Random&& random)
+      : NextTokenModel(options, random) {}
+
+  /// ids [..., length], length ≤ context → logits [..., length, vocabulary]. Throws
+  /// std::invalid_argument for a longer input or an id outside the vocabulary.
+  Variable forward(Tape& tape, const Ids& ids);
+
+  const NextTokenOptions& options() const { return options_; }
+
+ private:
+  NextTokenOptions options_;
+
+ public:
+  Embedding token;
+  std::optional<PositionalEmbedding> position;  // one of these two, or neither
+  std::optional<Sinusoidal> sinusoidal;
+  LookBack look_back;
+  std::optional<Mlp> hidden;
+  Linear head;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+
+struct PositionalEmbeddingOptions {
+  bool dense_gradient = false;  // a gradient of the whole table instead of rows
+};
+
+/// Learned positions: x [..., length, width] → x + the first `length` rows of a trained table,
+/// whose gradient is that of those rows (Gehring et al. 2017; GPT-2). Parameter: weight [context,
+/// width].
+class PositionalEmbedding : public Layer {
+ public:
+  /// Starts from normal(0, 1). Throws std::invalid_argument for a context or width of 0.
+  PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
+                      const PositionalEmbeddingOptions& options = {});
+
+  /// Throws std::invalid_argument for x longer than the context or of another width.
+  Variable forward(const Variable& x);
+
+  Parameter& weight() { return weight_; }
+  const Parameter& weight() const { return weight_; }
+
+ private:
+  PositionalEmbeddingOptions options_;
+  Parameter weight_;
+};
+
+/// What both kinds of positions check: x is [..., length, width] and no longer than `limit`.
+/// Returns the length. Throws std::invalid_argument that names `layer` and both numbers.
+std::size_t checked_length(const char* layer, const Variable& x, std::size_t limit,
+                           const char* limit_name, std::size_t width);
+
+}  // namespace rowgrad

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+
+using VariableFunction = std::function<Variable(const Variable&)>;
+
+/// Steps one after another, each a layer with forward(const Variable&) or a plain function. The
+/// layers are named by their place: "0.weight", "2.weight". Without steps, forward gives x back.
+class Sequential : public Layer {
+ public:
+  Sequential() = default;
+
+  /// Makes a layer at the end and returns it.
+  template <class L, class... Arguments>
+  L& add(Arguments&&... arguments) {
+    auto owned = std::make_unique<L>(std::forward<Arguments>(arguments)...);
+    L& layer = *owned;
+    register_layer(std::to_string(steps_.size()), layer);
+    layers_.push_back(std::move(owned));
+    steps_.emplace_back([&layer](const Variable& x) { return layer.forward(x); });
+    return layer;
+  }
+
+  /// Adds a function such as `relu`, or a lambda.
+  void add(VariableFunction function) { steps_.push_back(std::move(function)); }
+
+  Variable forward(const Variable& x);
+
+  std::size_t size() const { return steps_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<VariableFunction> steps_;
+};
+
+struct MlpOptions {
+  VariableFunction activation = relu;
+  bool activate_last = false;  // whether the activation follows the last linear layer too
+  double dropout = 0;          // after each activation
+  std::uint64_t seed = 0;      // of dropout
+};
+
+/// A multi-layer perceptron: linear layers of the given widths with an activation between them.
+/// Mlp({8, 32, 2}, random) maps [..., 8] to [..., 2].
+class Mlp : public Sequential {
+ public:
+  /// Throws std::invalid_argument for fewer than two widths, or a width of 0.
+  Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOptions& options = {});
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cmath>
+
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
+
+namespace rowgrad {
+namespace {
+
+double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
+  const std::size_t pair = column / 2;
+  const auto steps = [&]() -> std::size_t {
+    switch (scheme) {
+      case FrequencyScheme::kPaired:
+        return 2 * pair;
+      case FrequencyScheme::kFormalAlgorithms:
+        return 2 * (pair + 1);
+      case FrequencyScheme::kPerColumn:
+        return column;
+    }
+    throw std::invalid_argument("Sinusoidal: unknown frequency scheme");
+  }();
+  return static_cast<double>(steps) / static_cast<double>(width);
+}
+
+// Where a column of the interleaved order stands.
+std::size_t place(SinusoidLayout layout, std::size_t column, std::size_t width) {
+  const std::size_t half = width / 2;
+  if (layout == SinusoidLayout::kInterleaved || column == 2 * half) return column;
+  return column % 2 * half + column / 2;
+}
+
+Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOptions& options) {
+  check_argument(max_length > 0 && width > 0, "Sinusoidal: max_length ", max_length, " and width ",
+                 width, " must be above 0");
+  check_argument(std::isfinite(options.base) && options.base > 0, "Sinusoidal: base ", options.base,
+                 " must be finite and above 0");
+  check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position ",
+                 options.first_position, " must be finite");
+  Tensor table = empty({max_length, width});
+  for (std::size_t column = 0; column < width; ++column) {
+    const double scale = std::pow(options.base, exponent(options.scheme, column, width));
+    real* to = table.data() + place(options.layout, column, width);
+    for (std::size_t row = 0; row < max_length; ++row) {
+      const double angle = (options.first_position + static_cast<double>(row)) / scale;
+      to[row * width] = static_cast<real>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options)
+    : table_(sinusoids(max_length, width, options)), dropout_(options.dropout, options.seed) {
+  register_buffer("table", table_);
+  register_layer("dropout", dropout_);
+}
+
+Variable Sinusoidal::forward(const Variable& x) {
+  const std::size_t width = table_.shape()[1];
+  const std::size_t length =
+      checked_length("Sinusoidal", x, table_.shape()[0], "max_length", width);
+  Tensor rows = empty({length, width});
+  std::copy_n(table_.data(), rows.size(), rows.data());
+  return dropout_.forward(x + x.tape().constant(std::move(rows)));
+}
+
+}  // namespace rowgrad
