@@ -30,13 +30,15 @@ Variable weighted_sum(const Variable& value) {
                 });
 }
 
-std::vector<std::size_t> index_at(const Shape& shape, std::size_t offset) {
-  std::vector<std::size_t> index(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = offset % shape[axis];
-    offset /= shape[axis];
-  }
-  return index;
+// The number with a change to it, for as long as `evaluate` runs; as it was even if that throws.
+double evaluate_with(real& number, real changed, const std::function<double()>& evaluate) {
+  const struct Restore {
+    real& number;
+    real kept;
+    ~Restore() { number = kept; }
+  } restore{number, number};
+  number = changed;
+  return evaluate();
 }
 
 // Compares one tensor's gradient with difference quotients of `evaluate`, which reads `numbers`.
@@ -48,11 +50,8 @@ void compare(const std::string& name, const Shape& shape, std::span<real> number
     const double step = options.step * std::max(1.0, std::abs(static_cast<double>(kept)));
     const auto above = static_cast<real>(kept + step);
     const auto below = static_cast<real>(kept - step);
-    numbers[i] = above;
-    const double after = evaluate();
-    numbers[i] = below;
-    const double before = evaluate();
-    numbers[i] = kept;
+    const double after = evaluate_with(numbers[i], above, evaluate);
+    const double before = evaluate_with(numbers[i], below, evaluate);
     // The step that was taken, after rounding, not the one that was meant.
     const double quotient =
         (after - before) / (static_cast<double>(above) - static_cast<double>(below));
@@ -63,7 +62,8 @@ void compare(const std::string& name, const Shape& shape, std::span<real> number
     result.passed = result.passed && error <= options.tolerance;
     if (result.entries++ == 0 || error > result.error) {
       result.input = name;
-      result.index = index_at(shape, i);
+      const Shape index = index_at(shape, i);
+      result.index.assign(index.begin(), index.end());
       result.backward = computed;
       result.difference = quotient;
       result.error = error;

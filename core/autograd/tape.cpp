@@ -180,7 +180,8 @@ void Tape::backward(const Variable& loss) {
   for (std::size_t i = last + 1; i-- > 0;)
     if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i);
 
-  // Only now, when no rule can fail any more, do parameters change.
+  // Only now, when no rule can fail any more, do parameters change and can gradients be read.
+  has_gradients_ = true;
   for (std::size_t i = 0; i <= last; ++i)
     if (nodes_[i].parameter != nullptr)
       nodes_[i].parameter->add_gradient(std::exchange(nodes_[i].gradient, Gradient()));
@@ -188,7 +189,7 @@ void Tape::backward(const Variable& loss) {
 
 const Gradient& Tape::gradient(const Variable& input) const {
   const Node& node = nodes_[index_of(input, "Tape::gradient")];
-  check_state(went_backward_, "Tape::gradient: backward has not been called");
+  check_state(has_gradients_, "Tape::gradient: backward has not been completed");
   check_state(node.needs_gradient && !node.rule && node.inputs.empty() && node.parameter == nullptr,
               "Tape::gradient: gradients are kept only for variables made by Tape::input");
   return node.gradient;

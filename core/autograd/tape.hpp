@@ -116,8 +116,9 @@ class Tape {
   void run_rule(std::size_t node);
 
   Mode mode_;
-  bool went_backward_ = false;
-  std::deque<Node> nodes_;  // a deque, so that values stay where they are
+  bool went_backward_ = false;  // or tried to
+  bool has_gradients_ = false;  // it ran to its end
+  std::deque<Node> nodes_;      // a deque, so that values stay where they are
   TapeSlot* slot_;
 };
 

@@ -26,6 +26,21 @@ constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
 bool reselected = false;
 
+// Makes OpenBLAS choose its kernel anew as if OPENBLAS_CORETYPE had named this one at start.
+void reselect(const std::string& kernel) {
+  std::optional<std::string> before;
+  if (const char* value = std::getenv(kCoreVariable)) before = value;
+  setenv(kCoreVariable, kernel.c_str(), 1);
+  gotoblas_dynamic_quit();
+  openblas_read_env();
+  gotoblas_dynamic_init();
+  if (before) {
+    setenv(kCoreVariable, before->c_str(), 1);
+  } else {
+    unsetenv(kCoreVariable);
+  }
+}
+
 bool contains(const auto& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -59,18 +74,11 @@ bool select_kernel(const std::string& kernel) {
   if (gotoblas_dynamic_quit == nullptr || gotoblas_dynamic_init == nullptr ||
       openblas_read_env == nullptr)
     return false;
-  std::optional<std::string> before;
-  if (const char* value = std::getenv(kCoreVariable)) before = value;
-  setenv(kCoreVariable, kernel.c_str(), 1);
-  gotoblas_dynamic_quit();
-  openblas_read_env();
-  gotoblas_dynamic_init();
-  if (before) {
-    setenv(kCoreVariable, before->c_str(), 1);
-  } else {
-    unsetenv(kCoreVariable);
-  }
-  return openblas_get_corename() == kernel;
+  const std::string before = openblas_get_corename();
+  reselect(kernel);
+  if (openblas_get_corename() == kernel) return true;
+  reselect(before);  // an unknown name makes OpenBLAS fall back to whatever it likes
+  return false;
 }
 
 bool upgrade_kernel() {

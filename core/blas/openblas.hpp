@@ -39,8 +39,8 @@ VectorLevel cpu_level();
 bool upgrade_kernel();
 
 /// Selects a kernel by OpenBLAS's name, as OPENBLAS_CORETYPE does at start. Returns whether that
-/// kernel is in use afterwards; where the library cannot re-select, nothing changes. Must not run
-/// while a product is computed.
+/// kernel is in use afterwards; if there is none of that name, or the library holds one alone,
+/// nothing changes. Must not run while a product is computed.
 bool select_kernel(const std::string& kernel);
 
 }  // namespace rowgrad::blas

@@ -71,7 +71,7 @@ real sum(const real* values, std::size_t count) {
   return static_cast<real>(total);
 }
 
-Tensor sum(const Tensor& x, const std::vector<bool>& reduced) {
+Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
   // Neighbouring marked axes are summed as one, from the last such group to the first.
   Tensor result;
   const Tensor* from = &x;

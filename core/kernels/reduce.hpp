@@ -13,6 +13,6 @@ namespace rowgrad::kernels {
 real sum(const real* values, std::size_t count);
 
 /// x summed over the axes marked in `reduced` (one entry an axis); those axes keep length 1.
-Tensor sum(const Tensor& x, const std::vector<bool>& reduced);
+Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced);
 
 }  // namespace rowgrad::kernels

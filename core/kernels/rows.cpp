@@ -77,7 +77,7 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
 
 MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
                       std::optional<std::int32_t> left_out, bool mean) {
-  const std::size_t width = ids.empty() ? 0 : values.size() / ids.size();
+  const std::size_t width = values.shape().back();
   if (!left_out && !ids.empty() && strictly_rising(ids)) {
     values.reshape(Shape{ids.size(), width});
     return {{ids.begin(), ids.end()}, std::move(values)};

@@ -23,9 +23,9 @@ struct MergedRows {
   Tensor values;
 };
 
-/// Adds together the rows of `values` [ids, width] that have the same id, in the order in which
-/// they stand there, whatever the number of threads. Rows with the id `left_out` are dropped. With
-/// `mean`, each sum is divided by how often its id occurs.
+/// Adds together the rows of `values` [..., width], one for each id, that have the same id: in the
+/// order in which they stand there, whatever the number of threads. Rows with the id `left_out` are
+/// dropped. With `mean`, each sum is divided by how often its id occurs.
 MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
 

@@ -47,17 +47,32 @@ real largest(const real* x, std::size_t count) {
   return result;
 }
 
-real log_sum_exp(const real* x, std::size_t count) {
+double log_sum_exp(const real* x, std::size_t count) {
   const real most = largest(x, count);
   if (!std::isfinite(most)) return most;  // all entries -inf, or one +inf
   const Simd shift(most);
-  return most + std::log(sum_of(
-                    count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x));
+  const real total = sum_of(
+      count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x);
+  return most + std::log(static_cast<double>(total));
 }
+
+// v − shift where the shift has more digits than a `real`: the rounded shift first, which cancels
+// without error where v is close to it, then what the rounding left out.
+class MinusDouble {
+ public:
+  explicit MinusDouble(double shift)
+      : rounded_(static_cast<real>(shift)),
+        rest_(static_cast<real>(std::isfinite(shift) ? shift - static_cast<real>(shift) : 0)) {}
+  Simd operator()(const Simd& v) const { return (v - rounded_) - rest_; }
+
+ private:
+  Simd rounded_;
+  Simd rest_;
+};
 
 }  // namespace
 
-void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, real* result) {
+void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result) {
   for_each_row(rows, width, [&](std::size_t i) { result[i] = log_sum_exp(x + i * width, width); });
 }
 
@@ -89,9 +104,8 @@ void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std:
 
 void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
   for_each_row(rows, width, [&](std::size_t i) {
-    const Simd shift(log_sum_exp(x + i * width, width));
-    map_span(
-        width, y + i * width, [&](const Simd& v) { return v - shift; }, x + i * width);
+    const MinusDouble minus_log_sum(log_sum_exp(x + i * width, width));
+    map_span(width, y + i * width, minus_log_sum, x + i * width);
   });
 }
 
@@ -107,7 +121,7 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
   });
 }
 
-void cross_entropy_rows_backward(const real* logits, const real* log_sums,
+void cross_entropy_rows_backward(const real* logits, const double* log_sums,
                                  const std::int32_t* targets, std::optional<std::int32_t> ignored,
                                  real scale, std::size_t rows, std::size_t width, real* gradient) {
   for_each_row(rows, width, [&](std::size_t i) {
@@ -116,10 +130,10 @@ void cross_entropy_rows_backward(const real* logits, const real* log_sums,
       std::fill_n(to, width, real{0});
       return;
     }
-    const Simd shift(log_sums[i]);
+    const MinusDouble minus_log_sum(log_sums[i]);
     const Simd factor(scale);
     map_span(
-        width, to, [&](const Simd& v) { return xsimd::exp(v - shift) * factor; },
+        width, to, [&](const Simd& v) { return xsimd::exp(minus_log_sum(v)) * factor; },
         logits + i * width);
     to[targets[i]] -= scale;
   });

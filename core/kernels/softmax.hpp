@@ -23,13 +23,14 @@ void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* 
 void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
                                real* dx);
 
-/// log Σ exp(x) of each row.
-void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, real* result);
+/// log Σ exp(x) of each row, in double: it may be large where the differences to x that matter are
+/// small.
+void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result);
 
 /// Gradient of scale · Σ (log_sum_exp − logit of the target) with respect to the logits: scale ·
 /// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` is what
 /// log_sum_exp_rows gave for the logits.
-void cross_entropy_rows_backward(const real* logits, const real* log_sums,
+void cross_entropy_rows_backward(const real* logits, const double* log_sums,
                                  const std::int32_t* targets, std::optional<std::int32_t> ignored,
                                  real scale, std::size_t rows, std::size_t width, real* gradient);
 

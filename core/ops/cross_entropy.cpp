@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
@@ -20,23 +21,24 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   for (std::size_t i = 0; i < rows; ++i) {
     const std::int32_t target = targets.data()[i];
     if (target == ignored) continue;
-    check_argument(target >= 0 && static_cast<std::size_t>(target) < classes,
-                   "cross_entropy: target ", target, " at position ", i, " is outside the ",
-                   classes, " classes");
+    if (target < 0 || static_cast<std::size_t>(target) >= classes)
+      check_argument(false, "cross_entropy: target ", target, " at ",
+                     bracketed(index_at(targets.shape(), i)), " is outside the ", classes,
+                     " classes");
     ++counted;
   }
   const bool mean = options.reduction == LossReduction::kMean;
   check_argument(counted > 0 || !mean, "cross_entropy: none of ", rows,
                  " targets counts, so there is no mean");
 
-  Tensor log_sums = empty({rows});
+  std::vector<double, PoolAllocator<double>> log_sums(rows);
   kernels::log_sum_exp_rows(logits.value().data(), rows, classes, log_sums.data());
   double total = 0;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::int32_t target = targets.data()[i];
     if (target == ignored) continue;
     const real logit = logits.value().data()[i * classes + static_cast<std::size_t>(target)];
-    total += static_cast<double>(log_sums.data()[i] - logit);
+    total += log_sums[i] - logit;
   }
   const double weight = mean ? 1.0 / static_cast<double>(counted) : 1.0;
 

@@ -9,24 +9,17 @@ namespace {
 
 std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.size()}; }
 
-std::vector<std::size_t> index_of(const Ids& ids, std::size_t offset) {
-  std::vector<std::size_t> index(ids.dimension());
-  for (std::size_t axis = ids.dimension(); axis-- > 0;) {
-    index[axis] = offset % ids.shape()[axis];
-    offset /= ids.shape()[axis];
-  }
-  return index;
-}
-
-void check_ids(const Ids& ids, std::size_t rows) {
+void check_ids(const Ids& ids, std::size_t rows, std::optional<std::int32_t> padding) {
   const auto inside = [rows](std::int32_t id) {
     return id >= 0 && static_cast<std::size_t>(id) < rows;
   };
+  check_argument(!padding || inside(*padding), "embedding: padding id ", padding.value_or(0),
+                 " is outside the table's ", rows, " rows");
   const auto all = as_span(ids);
   const auto wrong = std::find_if_not(all.begin(), all.end(), inside);
   if (wrong == all.end()) return;
   check_argument(false, "embedding: id ", *wrong, " at ",
-                 bracketed(index_of(ids, static_cast<std::size_t>(wrong - all.begin()))),
+                 bracketed(index_at(ids.shape(), static_cast<std::size_t>(wrong - all.begin()))),
                  " is outside the table's ", rows, " rows");
 }
 
@@ -36,7 +29,7 @@ Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup&
   check_argument(table.shape().size() == 2, "embedding: the table has shape ",
                  bracketed(table.shape()), ", expected [rows, width]");
   const std::size_t width = table.shape()[1];
-  check_ids(ids, table.shape()[0]);
+  check_ids(ids, table.shape()[0], options.padding);
 
   Shape shape(ids.shape().begin(), ids.shape().end());
   shape.push_back(width);

@@ -10,14 +10,15 @@
 namespace rowgrad {
 
 struct EmbeddingLookup {
-  std::optional<std::int32_t> padding;  // the row with this id gets no gradient
-  bool mean_over_repeats = false;       // divide a row's gradient by how often its id occurs
-  bool dense_gradient = false;          // the whole table's gradient, zeros included
+  std::optional<std::int32_t> padding = std::nullopt;  // the row with this id gets no gradient
+  bool mean_over_repeats = false;  // divide a row's gradient by how often its id occurs
+  bool dense_gradient = false;     // the whole table's gradient, zeros included
 };
 
 /// table [rows, width], ids of any shape → ids' shape + [width]. What it costs, forward and
 /// backward, depends on the ids alone, not on the table's rows (unless dense_gradient is asked
-/// for). Throws std::invalid_argument naming the first id outside the table and its place.
+/// for). Throws std::invalid_argument naming the first id outside the table and its place,
+/// or a padding id outside it.
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
 }  // namespace rowgrad

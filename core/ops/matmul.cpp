@@ -143,9 +143,9 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   check_argument(!bias || bias->shape() == Shape{outputs}, "linear: bias has shape ",
                  bracketed(bias ? bias->shape() : Shape()), ", expected [", outputs, "]");
 
-  Shape shape = x.shape();
-  shape.back() = outputs;
-  const std::size_t rows = element_count(shape) / std::max<std::size_t>(outputs, 1);
+  Shape shape(x.shape().begin(), x.shape().end() - 1);
+  const std::size_t rows = element_count(shape);
+  shape.push_back(outputs);
   Tensor value = empty(shape);
   real keep = 0;
   if (bias) {  // the product is added to the bias rather than the bias to the product

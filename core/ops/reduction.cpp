@@ -23,7 +23,7 @@ Variable sum(const Variable& x) {
 
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const std::vector<bool> marked = resolve_axes("sum", axes, x.shape().size());
-  Tensor value = kernels::sum(x.value(), marked);
+  Tensor value = kernels::sum_along(x.value(), marked);
   Shape kept_shape = value.shape();
   if (keep == KeepAxes::kNo) {
     Shape shape;

@@ -119,7 +119,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   check_argument(0 <= first && first <= last && last <= extent, "slice: entries ", begin, " to ",
                  end == kAxisEnd ? extent : end, " do not lie in an axis of ", extent);
   const auto length = static_cast<std::size_t>(last - first);
-  const std::size_t count = (length + step - 1) / step;
+  const std::size_t count = length / step + (length % step != 0);
 
   Shape shape = x.shape();
   shape[along] = count;

@@ -4,9 +4,9 @@
 // xtensor offers works on them; an xtensor expression must be stored in a Tensor within the
 // statement that makes it, never in an `auto` (it refers to its operands).
 
+#include <algorithm>
 #include <cstdint>
-#include <initializer_list>
-#include <string>
+#include <iterator>
 
 #include <xtensor/xarray.hpp>
 
@@ -43,7 +43,7 @@ inline Tensor scalar(real value) { return full({}, value); }
 /// The rank-1 array of the ids in a range.
 template <class Range>
 Ids to_ids(const Range& range) {
-  Ids ids = Ids::from_shape({static_cast<std::size_t>(std::size(range))});
+  Ids ids(Ids::shape_type{static_cast<std::size_t>(std::size(range))});
   std::copy(std::begin(range), std::end(range), ids.data());
   return ids;
 }
@@ -53,6 +53,16 @@ inline std::size_t element_count(const Shape& shape) {
   std::size_t count = 1;
   for (const std::size_t extent : shape) count *= extent;
   return count;
+}
+
+/// The index of the entry at an offset in row-major order.
+inline Shape index_at(const Shape& shape, std::size_t offset) {
+  Shape index(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    index[axis] = offset % shape[axis];
+    offset /= shape[axis];
+  }
+  return index;
 }
 
 }  // namespace rowgrad

@@ -1,9 +1,12 @@
 // The toy next-token model, step by step against PyTorch (float64) on The Verdict's tokens.
 
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/golden.hpp"
-#include "tests/support/rowgrad_data.hpp"
+#include "tests/support/published_data.hpp"
+#include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/token_windows.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
@@ -28,22 +31,14 @@ struct Toy {
 
 void PrintTo(const Toy& toy, std::ostream* out) { *out << toy.file; }
 
-class ToyParity : public ::testing::TestWithParam<Toy> {};
+class ToyParity : public testing::PublishedData, public ::testing::WithParamInterface<Toy> {};
 
 TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   const Toy toy = GetParam();
   const auto reference = golden(toy.file);
   const auto number = [&](const char* key) { return reference[key].get<std::size_t>(); };
-  Ids ids;
-  if (toy.characters) {
-    const auto text = testing::rowgrad_data_file("the-verdict.txt");
-    if (!text) GTEST_SKIP() << "needs the-verdict.txt in $ROWGRAD_DATA";
-    ids = testing::character_ids(*text);
-  } else {
-    const auto text = testing::rowgrad_data_file("the-verdict.gpt2.ids");
-    if (!text) GTEST_SKIP() << "needs the-verdict.gpt2.ids in $ROWGRAD_DATA";
-    ids = testing::ids_from_text(*text);
-  }
+  const Ids ids = toy.characters ? CharacterTokenizer::from_text(verdict()).encode(verdict())
+                                 : to_ids(verdict_ids());
 
   const bool learned = reference["positions"] == "learned";
   NextTokenModel model({.vocabulary = number("vocab"),
@@ -105,8 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, ToyParity,
                                            Toy{"toy_char_momentum.json", true, true},
                                            Toy{"toy_gpt2_momentum_decay.json", false, true},
                                            Toy{"toy_gpt2_nesterov.json", false, true}),
-                         [](const auto& info) {
-                           const std::string file = info.param.file;
+                         [](const auto& tested) {
+                           const std::string file = tested.param.file;
                            return file.substr(0, file.find('.'));
                          });
 

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace rowgrad {
+
+/// A piece of text of at most 24 bytes in a form that is quick to compare.
+class PieceKey {
+ public:
+  static constexpr std::size_t kLongest = 24;
+
+  PieceKey() = default;
+
+  /// The `length` bytes at text[begin]: 1 to kLongest, inside the text.
+  PieceKey(std::string_view text, std::size_t begin, std::size_t length) : length_(length) {
+    if (text.size() - begin < kLongest) {
+      std::memcpy(words_.data(), text.data() + begin, length);
+      return;
+    }
+    // A copy of fixed size is a few instructions, one of `length` bytes is a call.
+    std::array<std::uint64_t, 3> mask;
+    std::memcpy(mask.data(), kMask.data() + (kLongest - length), kLongest);
+    std::memcpy(words_.data(), text.data() + begin, kLongest);
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= mask[i];
+  }
+
+  // Without branches, as all parts are equal nearly always.
+  bool operator==(const PieceKey& other) const {
+    return ((words_[0] ^ other.words_[0]) | (words_[1] ^ other.words_[1]) |
+            (words_[2] ^ other.words_[2]) | (length_ ^ other.length_)) == 0;
+  }
+
+  std::uint64_t hash() const {
+    const std::uint64_t mixed = words_[0] ^ std::rotl(words_[1], 23) ^ std::rotl(words_[2], 47);
+    return (mixed * 0x9E3779B97F4A7C15) >> 32;
+  }
+
+ private:
+  // Ones, then zeros: read from kLongest - n on, they keep n bytes of a piece.
+  static constexpr auto kMask = [] {
+    std::array<unsigned char, 2 * kLongest> mask{};
+    std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
+    return mask;
+  }();
+
+  std::array<std::uint64_t, 3> words_{};  // the bytes, then zeros
+  std::uint64_t length_ = 0;
+};
+
+/// The ids of pieces met lately. Words repeat, so nearly all of a text is found here. The size is
+/// fixed (1 MiB): two pieces share a place, and a third one drives out the older.
+class PieceCache {
+ public:
+  static constexpr std::size_t kMostIds = 7;
+
+  PieceCache() : entries_(2 * kPlaces) {}
+
+  /// Looks up the piece of `text` from `begin` to `end`. Writes its ids to `ids`, where there is
+  /// room for kMostIds, and returns how many they are; 0 if the piece is not here.
+  std::size_t find(std::string_view text, std::size_t begin, std::size_t end,
+                   std::int32_t* ids) const {
+    if (end - begin > PieceKey::kLongest) return 0;
+    const PieceKey key(text, begin, end - begin);
+    const Entry* entry = &entries_[first_entry(key)];
+    if (!(entry->key == key) && !((++entry)->key == key)) return 0;
+    std::memcpy(ids, entry->ids.data(), sizeof entry->ids);
+    return static_cast<std::size_t>(entry->count);
+  }
+
+  /// Keeps the ids of a piece that is not here, unless it or they are too long.
+  void keep(std::string_view text, std::size_t begin, std::size_t end,
+            std::span<const std::int32_t> ids);
+
+ private:
+  static constexpr std::size_t kPlaces = std::size_t{1} << 13;
+
+  struct alignas(64) Entry {
+    PieceKey key;  // of length 0 if there is none
+    std::int32_t count = 0;
+    std::array<std::int32_t, kMostIds> ids{};
+  };
+
+  static std::size_t first_entry(const PieceKey& key) { return key.hash() % kPlaces * 2; }
+
+  std::vector<Entry> entries_;
+};
+
+/// Caches lent to one call at a time, so that encoding is thread-safe without a lock in its loop.
+/// There come to be as many as there are calls at once.
+class PieceCachePool {
+ public:
+  std::unique_ptr<PieceCache> borrow();
+  void give_back(std::unique_ptr<PieceCache> cache);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PieceCache>> idle_;
+};
+
+}  // namespace rowgrad

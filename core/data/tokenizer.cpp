@@ -1,0 +1,32 @@
+#include <rowgrad/core/data/special_tokens.hpp>
+#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/io/file.hpp>
+
+namespace rowgrad {
+
+Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  std::vector<std::int32_t> ids;
+  SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
+  std::size_t begin = 0;
+  while (const auto special = search.next(begin)) {
+    append_ids(text.substr(begin, special->begin - begin), begin, ids);
+    ids.push_back(special->id);
+    begin = special->end;
+  }
+  append_ids(text.substr(begin), begin, ids);
+  return to_ids(ids);
+}
+
+std::string Tokenizer::decode(const Ids& ids) const {
+  return join(std::span(ids.data(), ids.size()));
+}
+
+void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }
+
+std::string Tokenizer::join(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) text += token(id);
+  return text;
+}
+
+}  // namespace rowgrad

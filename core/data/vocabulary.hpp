@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowgrad {
+
+/// Tokens and their ids, 0 … size() − 1. Ordinary tokens come from a text; special ones, such as
+/// `<|endoftext|>`, stand for something that no text contains. The two kinds are looked up apart,
+/// so an ordinary token may have the same letters as a special one. A value that copies and moves.
+class Vocabulary {
+ public:
+  /// `tokens` in the order of their ids. Throws std::invalid_argument for an empty token, for one
+  /// that occurs twice within its kind, and for a special id that is out of range or repeated.
+  explicit Vocabulary(std::vector<std::string> tokens,
+                      const std::vector<std::int32_t>& special_ids = {});
+
+  std::size_t size() const { return tokens_.size(); }
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // rising
+
+  /// The text of one token. Throws std::invalid_argument for an id out of range.
+  const std::string& token(std::int32_t id) const;
+
+  bool is_special(std::int32_t id) const;
+
+  /// The id of an ordinary or of a special token, if there is one.
+  std::optional<std::int32_t> find(std::string_view token) const;
+  std::optional<std::int32_t> find_special(std::string_view token) const;
+
+ private:
+  std::size_t slot_of(std::string_view token) const;
+  void insert(std::int32_t id);
+
+  std::vector<std::string> tokens_;
+  std::vector<std::int32_t> special_ids_;
+  // The ids of ordinary tokens by the hash of the token, in open addressing: a power of two of
+  // slots, at most half of them taken. Compact, as every merge of a large vocabulary is looked up
+  // when it is loaded.
+  std::vector<std::int32_t> slots_;
+};
+
+/// `tokens` followed by special ones.
+Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
+                                   const std::vector<std::string>& special_tokens);
+
+}  // namespace rowgrad

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <fcntl.h>
+#include <optional>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error = errno) {
+  throw std::system_error(error, std::generic_category(), concat(what, ' ', path.string()));
+}
+
+template <class Call>
+auto retry_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+int open_for_reading(const fs::path& path) {
+  const int number = retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (number < 0) fail("cannot read", path);
+  return number;
+}
+
+void write_all(int descriptor, std::span<const std::string_view> pieces, const fs::path& path) {
+  for (std::string_view rest : pieces) {
+    while (!rest.empty()) {
+      const ssize_t written =
+          retry_interrupted([&] { return ::write(descriptor, rest.data(), rest.size()); });
+      if (written < 0) fail("cannot write", path);
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+}
+
+// A new file beside `target`, removed again unless it takes the target's place.
+class Replacement {
+ public:
+  explicit Replacement(fs::path target) : target_(std::move(target)), file_(create()) {}
+
+  ~Replacement() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+
+  void write(std::span<const std::string_view> pieces) {
+    write_all(file_.number(), pieces, target_);
+  }
+
+  void commit(std::optional<mode_t> permissions) {
+    if (permissions && ::fchmod(file_.number(), *permissions) != 0) fail("cannot write", target_);
+    // Without this a crash soon after the rename could leave an empty file in the target's place.
+    if (::fsync(file_.number()) != 0 || !file_.close()) fail("cannot write", target_);
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
+    temporary_.clear();
+  }
+
+ private:
+  int create() {
+    static std::atomic<unsigned> count = 0;
+    for (;;) {
+      temporary_ = target_;
+      temporary_ += concat('.', ::getpid(), '-', count++, ".tmp");
+      const int number = retry_interrupted([&] {
+        return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      });
+      if (number >= 0) return number;
+      if (errno != EEXIST) fail("cannot write", target_);
+    }
+  }
+
+  fs::path target_;
+  fs::path temporary_;
+  Descriptor file_;
+};
+
+// A rename is on the disk once its folder is. Some file systems cannot sync a folder; the new file
+// is in place by then, so a refusal is no failure.
+void sync_folder(const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() >= 0) ::fsync(opened.number());
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  const Descriptor file(open_for_reading(path));
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) fail("cannot read", path);
+
+  constexpr std::size_t kLeast = 4096;  // pipes and /proc say that they have no bytes
+  std::string contents(static_cast<std::size_t>(status.st_size) + kLeast, '\0');
+  std::size_t length = 0;
+  for (;;) {
+    if (length == contents.size()) contents.resize(2 * length);
+    const ssize_t count = retry_interrupted(
+        [&] { return ::read(file.number(), contents.data() + length, contents.size() - length); });
+    if (count < 0) fail("cannot read", path);
+    if (count == 0) break;
+    length += static_cast<std::size_t>(count);
+  }
+  contents.resize(length);
+  return contents;
+}
+
+void write_file(const fs::path& path, std::string_view contents) {
+  write_file(path, std::span(&contents, 1));
+}
+
+void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
+  // A rename asks for rights on the folder alone; a file that is write-protected means it.
+  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+    fail("cannot write", path);
+  if (exists && !S_ISREG(status.st_mode)) {
+    Descriptor device(
+        retry_interrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC); }));
+    if (device.number() < 0) fail("cannot write", path);
+    write_all(device.number(), pieces, path);
+    if (!device.close()) fail("cannot write", path);
+    return;
+  }
+
+  const fs::path target = exists ? fs::canonical(path) : path;
+  Replacement replacement(target);
+  replacement.write(pieces);
+  replacement.commit(exists ? std::optional<mode_t>(status.st_mode & 07777) : std::nullopt);
+  sync_folder(target);
+}
+
+InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_for_reading(path_)) {
+  struct stat status {};
+  const bool known = ::fstat(descriptor_, &status) == 0;
+  const int error = !known                     ? errno
+                    : S_ISDIR(status.st_mode)  ? EISDIR
+                    : !S_ISREG(status.st_mode) ? ESPIPE
+                                               : 0;
+  if (error != 0) {
+    ::close(descriptor_);
+    fail("cannot read", path_, error);
+  }
+  size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = retry_interrupted([&] {
+      return ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    });
+    if (count < 0) fail("cannot read", path_);
+    check_runtime(count > 0, "cannot read ", path_.string(), ": it ends at byte ", offset);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
+}  // namespace rowgrad

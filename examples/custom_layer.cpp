@@ -1,0 +1,133 @@
+// How to extend rowgrad: a new op, a new layer made of it, the check of their gradients, and a
+// small model that trains with them. Built with the double library, in which a check means most.
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include <rowgrad/rowgrad.hpp>
+
+using namespace rowgrad;
+
+// --- An op: forward and backward side by side ---------------------------------------------------
+// [op]
+/// y = x / r in each row of the last axis, where r = sqrt(mean x² + epsilon) (Zhang & Sennrich
+/// 2019, "Root Mean Square Layer Normalization").
+Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
+  check_argument(!x.shape().empty(), "rms_normalize: x has no axis");
+  const std::size_t width = x.shape().back();
+  const std::size_t rows = x.value().size() / width;
+  Tensor y = empty(x.shape());
+  Tensor inverse = empty({rows});  // 1 / r, which backward needs again
+  for (std::size_t i = 0; i < rows; ++i) {
+    const real* from = x.value().data() + i * width;
+    double squares = 0;
+    for (std::size_t j = 0; j < width; ++j) squares += static_cast<double>(from[j]) * from[j];
+    inverse(i) = static_cast<real>(1 / std::sqrt(squares / static_cast<double>(width) + epsilon));
+    for (std::size_t j = 0; j < width; ++j) y.data()[i * width + j] = from[j] * inverse(i);
+  }
+
+  // dx = (dy − y · mean(dy ∘ y)) / r. The tape hands over dy and y, and adds dx where it belongs.
+  return record("rms_normalize", {x}, std::move(y),
+                [rows, width, inverse = std::move(inverse)](Backward& node) {
+                  Tensor dx = empty(node.output().shape());
+                  for (std::size_t i = 0; i < rows; ++i) {
+                    const real* y_row = node.output().data() + i * width;
+                    const real* dy_row = node.gradient().data() + i * width;
+                    real mean = 0;
+                    for (std::size_t j = 0; j < width; ++j)
+                      mean += y_row[j] * dy_row[j] / static_cast<real>(width);
+                    for (std::size_t j = 0; j < width; ++j)
+                      dx.data()[i * width + j] = (dy_row[j] - y_row[j] * mean) * inverse(i);
+                  }
+                  node.give(0, std::move(dx));
+                });
+}
+// [op]
+
+// --- A layer: its parameters are members, registered by name ------------------------------------
+// [layer]
+/// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
+class RmsNorm : public Layer {
+ public:
+  explicit RmsNorm(std::size_t width) : weight_("weight", full({width}, 1)) {
+    register_parameter("weight", weight_);
+  }
+
+  Variable forward(const Variable& x) { return rms_normalize(x) * x.tape().parameter(weight_); }
+
+ private:
+  Parameter weight_;
+};
+// [layer]
+
+// --- A model that uses it -----------------------------------------------------------------------
+// [model]
+class NormedModel : public Layer {
+ public:
+  NormedModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
+      : token(vocabulary, width, random),
+        position(context, width, random),
+        norm(width),
+        head(width, vocabulary, random) {
+    register_layer("token", token);
+    register_layer("position", position);
+    register_layer("norm", norm);
+    register_layer("head", head);
+  }
+
+  Variable forward(Tape& tape, const Ids& ids) {
+    return head.forward(norm.forward(position.forward(token.forward(tape, ids))));
+  }
+
+  Embedding token;
+  PositionalEmbedding position;
+  RmsNorm norm;
+  Linear head;
+};
+// [model]
+
+int main() {
+  // [check]
+  Random random(123);
+  const auto of_op =
+      gradient_check([](std::span<const Variable> inputs) { return rms_normalize(inputs[0]); },
+                     {random.normal({3, 4, 5})});
+  std::cout << "rms_normalize  " << of_op.message() << '\n';
+
+  RmsNorm layer(5);
+  const Tensor x = random.normal({3, 5});
+  const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
+                                       layer.parameters());
+  std::cout << "RmsNorm        " << of_layer.message() << "\n\n";
+  // [check]
+  if (!of_op.passed || !of_layer.passed) return EXIT_FAILURE;
+
+  const std::string text =
+      "the cat sat on the mat and the dog sat on the log and the cat saw the dog";
+  const auto tokenizer = CharacterTokenizer::from_text(text);
+  DataLoader loader(TokenWindows(tokenizer.encode(text), {.context = 8, .stride = 1}),
+                    {.batch = 8, .shuffle = true, .seed = 1});
+  NormedModel model(tokenizer.size(), 8, 16, random);
+  std::cout << model.summary() << '\n';
+
+  SGD sgd(model.parameters(), {.learning_rate = 0.5});
+  double first = 0;
+  double last = 0;
+  for (int epoch = 1; epoch <= 20; ++epoch) {
+    double loss_sum = 0;
+    for (const Batch& batch : loader) {
+      sgd.zero_grad();
+      Tape tape;
+      const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+      tape.backward(loss);
+      sgd.step();
+      loss_sum += loss.item();
+    }
+    last = loss_sum / static_cast<double>(loader.size());
+    if (epoch == 1) first = last;
+    if (epoch % 5 == 0 || epoch == 1) std::cout << "epoch " << epoch << "  loss " << last << '\n';
+  }
+  return last < first ? EXIT_SUCCESS : EXIT_FAILURE;
+}

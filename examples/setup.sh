@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# What every script does first; to be sourced. Callers may set ROWGRAD_BUILD, the build folder.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${ROWGRAD_BUILD:-$root/build}
+
+packages=(
+  g++ cmake ninja-build
+  libxtensor-dev libxtensor-blas-dev libxsimd-dev libopenblas-openmp-dev
+  nlohmann-json3-dev libpcre2-dev            # tokenizers and checkpoints
+  libcli11-dev                               # the programs' options
+  libcurl4-openssl-dev libssl-dev ca-certificates  # the programs' downloads
+  libgtest-dev
+)
+
+# install_packages [PACKAGE...]: installs those of `packages` and of the arguments that are missing.
+install_packages() {
+  local package missing=()
+  for package in "${packages[@]}" "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo)
+  if ! command -v apt-get >/dev/null || ! command -v "${as_root[@]:-true}" >/dev/null; then
+    echo "rowgrad needs these Debian packages, which apt-get as root would install:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    return 1
+  fi
+  echo "Installing what rowgrad needs: ${missing[*]}"
+  quietly "${as_root[@]}" apt-get update || echo "Going on with the package lists that are there."
+  # --no-remove: rather fail than take away a package that somebody wants.
+  quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove \
+    --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}"
+}
+
+# configure [-DOPTION=VALUE...]: in Release, unless that was done before and there are no options.
+configure() {
+  if [[ -f $build/build.ninja || -f $build/Makefile ]] && (($# == 0)); then return; fi
+  local generator=(-G Ninja)
+  [[ ! -f $build/CMakeCache.txt ]] || generator=()  # it has one, and cannot change it
+  quietly cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release "$@"
+}
+
+# compile [TARGET...]: brings those targets up to date, or all of them.
+compile() {
+  quietly cmake --build "$build" -j "$(nproc)" ${1:+--target "$@"}
+}
+
+# quietly COMMAND...: shows the command's output only if it fails.
+quietly() {
+  local output status=0
+  output=$(mktemp)
+  "$@" >"$output" 2>&1 || status=$?
+  ((status == 0)) || cat "$output" >&2
+  rm -f "$output"
+  return "$status"
+}

@@ -1,0 +1,47 @@
+#include <array>
+#include <cstdio>
+
+#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/core/data/gpt2_files.hpp>
+#include <rowgrad/core/data/word_tokenizer.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+
+namespace rowgrad {
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text,
+                                          std::size_t vocabulary) {
+  if (name == "char")
+    return std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(text));
+  if (name == "word") return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text));
+  if (name == "bpe")
+    return std::make_unique<BytePairTokenizer>(
+        BytePairTokenizer::train(text, {.size = vocabulary}));
+  check_argument(name == "gpt2", "--tokenizer ", name, ": expected word, char, gpt2 or bpe");
+  const Gpt2Files files = find_gpt2_files();
+  return std::make_unique<BytePairTokenizer>(
+      gpt2_tokenizer({files.merges.source, files.merges.contents},
+                     {files.encoder.source, files.encoder.contents}));
+}
+
+std::string readable_token(std::string_view token) {
+  std::string text = "'";
+  for (const char c : token) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      text += "\\n";
+    } else if (c == '\t') {
+      text += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 5> code;
+      std::snprintf(code.data(), code.size(), "\\x%02x", byte);
+      text += code.data();
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
+}  // namespace rowgrad

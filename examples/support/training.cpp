@@ -1,0 +1,205 @@
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/training.hpp>
+
+namespace rowgrad {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormat = "rowgrad training 1";
+constexpr const char* kModel = "model.";
+constexpr const char* kOptimizer = "optimizer.";
+
+DataLoader training_loader(const TrainOptions& options, Ids ids) {
+  return DataLoader(
+      TokenWindows(std::move(ids), {.context = options.context, .stride = options.stride}),
+      {.batch = options.batch, .shuffle = options.shuffle, .seed = options.seed});
+}
+
+std::optional<DataLoader> validation_loader(const TrainOptions& options, Ids ids) {
+  if (options.validation == 0) return std::nullopt;
+  check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
+                 ids.size(), " tokens, fewer than one window of --context ", options.context,
+                 " and its target");
+  return DataLoader(
+      TokenWindows(std::move(ids), {.context = options.context, .stride = options.context}),
+      {.batch = options.batch});
+}
+
+std::map<std::string, Tensor> with_prefix(const std::map<std::string, Tensor>& all,
+                                          const std::string& prefix) {
+  std::map<std::string, Tensor> found;
+  for (const auto& [name, tensor] : all)
+    if (name.starts_with(prefix)) found[name.substr(prefix.size())] = tensor;
+  return found;
+}
+
+EpochRecord record_from(const json& value) {
+  EpochRecord record{.epoch = value.at("epoch"),
+                     .steps = value.at("steps"),
+                     .training_loss = value.at("training_loss"),
+                     .tokens_per_second = value.at("tokens_per_second")};
+  if (!value.at("validation_loss").is_null()) record.validation_loss = value.at("validation_loss");
+  return record;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+json to_json(const EpochRecord& record) {
+  return {{"epoch", record.epoch},
+          {"steps", record.steps},
+          {"training_loss", record.training_loss},
+          {"validation_loss", record.validation_loss ? json(*record.validation_loss) : json()},
+          {"tokens_per_second", record.tokens_per_second}};
+}
+
+double evaluate(NextTokenModel& model, DataLoader& loader) {
+  const bool was_training = model.training();
+  model.eval();
+  double loss = 0;
+  std::size_t tokens = 0;
+  for (const Batch& batch : loader) {
+    Tape tape(Tape::inference);
+    const Variable sum = cross_entropy(model.forward(tape, batch.inputs), batch.targets,
+                                       {.reduction = LossReduction::kSum});
+    loss += sum.item();
+    tokens += batch.targets.size();
+  }
+  if (was_training) model.train();
+  return loss / static_cast<double>(tokens);
+}
+
+double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary) {
+  std::vector<double> counts(vocabulary, 1);
+  for (const std::int32_t id : counted) ++counts.at(static_cast<std::size_t>(id));
+  const double total = static_cast<double>(counted.size() + vocabulary);
+  double loss = 0;
+  for (const std::int32_t id : text)
+    loss -= std::log(counts.at(static_cast<std::size_t>(id)) / total);
+  return loss / static_cast<double>(text.size());
+}
+
+Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+                   const std::string& text)
+    : Training(options, std::move(tokenizer), sha256(text),
+               split(tokenizer->encode(text), options.validation)) {}
+
+Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+                   std::string text_hash, Split ids)
+    : model(options.model(tokenizer->size()), Random(options.seed)),
+      options_(options),
+      text_hash_(std::move(text_hash)),
+      tokenizer_(std::move(tokenizer)),
+      loader_(training_loader(options, std::move(ids.train))),
+      validation_(validation_loader(options, std::move(ids.validation))),
+      sgd_(model.parameters(), options.sgd()) {}
+
+double Training::step(const Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  sgd_.zero_grad();
+  Tape tape;
+  const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+  tape.backward(loss);
+  sgd_.step();
+  const std::size_t tokens = batch.targets.size();
+  loss_sum_ += static_cast<double>(loss.item()) * static_cast<double>(tokens);
+  tokens_ += tokens;
+  timed_tokens_ += tokens;
+  ++steps_;
+  seconds_ += seconds_since(start);
+  return loss.item();
+}
+
+void Training::finish_epoch() {
+  EpochRecord record{.epoch = history_.size() + 1,
+                     .steps = steps_,
+                     .training_loss = loss_sum_ / static_cast<double>(tokens_),
+                     .tokens_per_second = tokens_per_second()};
+  if (validation_) record.validation_loss = evaluate(model, *validation_);
+  history_.push_back(record);
+  loss_sum_ = 0;
+  tokens_ = 0;
+  seconds_ = 0;
+  timed_tokens_ = 0;
+}
+
+double Training::tokens_per_second() const {
+  return seconds_ > 0 ? static_cast<double>(timed_tokens_) / seconds_ : 0;
+}
+
+std::size_t Training::steps_left() const {
+  const std::size_t total = options_.epochs * steps_per_epoch();
+  return total > steps_ ? total - steps_ : 0;
+}
+
+void Training::set_options(const TrainOptions& options) {
+  sgd_.set_options(options.sgd());
+  options_ = options;
+}
+
+void Training::save(const std::filesystem::path& path) const {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : model.state()) tensors.emplace_back(kModel + name, tensor);
+  const auto optimizer = sgd_.state();
+  for (const auto& [name, tensor] : optimizer) tensors.emplace_back(kOptimizer + name, &tensor);
+  json history = json::array();
+  for (const EpochRecord& record : history_) history.push_back(to_json(record));
+  const auto position = loader_.position();
+  const json run{{"steps", steps_},
+                 {"epoch_loss_sum", loss_sum_},
+                 {"epoch_tokens", tokens_},
+                 {"history", history},
+                 {"loader", {{"epoch", position.epoch}, {"batch", position.batch}}},
+                 {"random", model.random_state()}};
+  write_safetensors(path, tensors,
+                    {{"format", kFormat},
+                     {"options", json(options_).dump()},
+                     {"tokenizer", tokenizer_->to_json()},
+                     {"text_sha256", text_hash_},
+                     {"run", run.dump()}});
+}
+
+std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
+                                           const std::string& text) {
+  const SafetensorsFile file = read_safetensors(path);
+  const auto format = file.metadata.find("format");
+  check_runtime(format != file.metadata.end() && format->second == kFormat, path.string(),
+                ": not a checkpoint of train_verdict");
+  try {
+    check_argument(file.metadata.at("text_sha256") == sha256(text),
+                   "the run was on another text (SHA-256 ", file.metadata.at("text_sha256"), ")");
+    auto run =
+        std::make_unique<Training>(json::parse(file.metadata.at("options")).get<TrainOptions>(),
+                                   tokenizer_from_json(file.metadata.at("tokenizer")), text);
+    run->restore(file);
+    return run;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(concat(path.string(), ": cannot be resumed: ", error.what()));
+  }
+}
+
+void Training::restore(const SafetensorsFile& file) {
+  model.load_state(with_prefix(file.tensors, kModel));
+  sgd_.load_state(with_prefix(file.tensors, kOptimizer));
+  const json run = json::parse(file.metadata.at("run"));
+  model.load_random_state(run.at("random").get<std::map<std::string, std::string>>());
+  loader_.restore({.epoch = run.at("loader").at("epoch"), .batch = run.at("loader").at("batch")});
+  steps_ = run.at("steps");
+  loss_sum_ = run.at("epoch_loss_sum");
+  tokens_ = run.at("epoch_tokens");
+  for (const json& record : run.at("history")) history_.push_back(record_from(record));
+}
+
+}  // namespace rowgrad

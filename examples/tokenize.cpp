@@ -1,0 +1,135 @@
+// Text on standard input to token ids, and back.
+
+#include <charconv>
+#include <iostream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct ProgramOptions {
+  std::string tokenizer = "gpt2";
+  std::string corpus;
+  std::string load;
+  std::string save;
+  std::size_t vocabulary = 512;
+  bool decode = false;
+  bool jsonl = false;
+  bool special = false;
+};
+
+std::unique_ptr<Tokenizer> chosen_tokenizer(const ProgramOptions& options) {
+  if (!options.load.empty()) return load_tokenizer(options.load);
+  const bool needs_text = options.tokenizer != "gpt2";
+  const std::string text = needs_text ? find_corpus(options.corpus).contents : std::string();
+  return make_tokenizer(options.tokenizer, text, options.vocabulary);
+}
+
+EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {
+  if (!special) return {};
+  EncodeOptions options;
+  for (const std::int32_t id : tokenizer.vocabulary().special_ids())
+    options.allowed_special.push_back(tokenizer.token(id));
+  return options;
+}
+
+void print_ids(const Ids& ids) {
+  const char* separator = "";
+  for (const std::int32_t id : ids) {
+    std::cout << separator << id;
+    separator = " ";
+  }
+  std::cout << '\n';
+}
+
+// Ids separated by blanks or line ends. Throws for anything else.
+Ids parse_ids(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;
+       at = text.find_first_not_of(kBlanks, at)) {
+    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    std::int32_t id = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    check_argument(error == std::errc() && rest == word.data() + word.size(), "'", word,
+                   "' is no token id");
+    ids.push_back(id);
+    at = end;
+  }
+  return to_ids(ids);
+}
+
+std::string json_text(const std::string& text) {
+  using nlohmann::json;
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
+  const EncodeOptions encode = encode_options(tokenizer, options.special);
+  std::size_t number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    ++number;
+    try {
+      if (options.decode) {
+        std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
+      } else {
+        print_ids(tokenizer.encode(nlohmann::json::parse(line).get<std::string>(), encode));
+      }
+    } catch (const std::exception& error) {
+      throw std::runtime_error(concat("line ", number, ": ", error.what()));
+    }
+  }
+}
+
+void run(const ProgramOptions& options) {
+  const auto tokenizer = chosen_tokenizer(options);
+  if (!options.save.empty()) tokenizer->save(options.save);
+  if (options.jsonl) return run_lines(*tokenizer, options);
+  const std::string input((std::istreambuf_iterator<char>(std::cin)), {});
+  if (options.decode) {
+    std::cout << tokenizer->decode(parse_ids(input));
+  } else {
+    print_ids(tokenizer->encode(input, encode_options(*tokenizer, options.special)));
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  CLI::App app("Turns the text on standard input into token ids, or with --decode ids into text.");
+  app.option_defaults()->always_capture_default();
+  rowgrad::ProgramOptions options;
+  app.add_option("--tokenizer", options.tokenizer,
+                 "word, char and bpe are made from the corpus; gpt2 from GPT-2's files")
+      ->check(CLI::IsMember(rowgrad::kTokenizerNames));
+  app.add_option("--corpus", options.corpus,
+                 "text that the tokenizer is made from; The Verdict if not given");
+  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
+  app.add_option("--load", options.load, "use the tokenizer in this JSON file")
+      ->excludes("--tokenizer")
+      ->check(CLI::ExistingFile);
+  app.add_option("--save", options.save, "write the tokenizer to this JSON file");
+  app.add_flag("--decode", options.decode, "ids separated by blanks on standard input, text out");
+  app.add_flag("--jsonl", options.jsonl,
+               "line by line: a JSON string in, ids out; the other way with --decode");
+  app.add_flag("--special", options.special,
+               "special tokens in the text, as <|endoftext|>, count as such");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    std::ios::sync_with_stdio(false);
+    rowgrad::run(options);
+    std::cout.flush();
+    rowgrad::check_runtime(std::cout.good(), "cannot write to standard output");
+  } catch (const std::exception& error) {
+    std::cerr << "tokenize: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and trains a next-token model on The Verdict.
+# Takes the options of train_verdict; --help lists them.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+install_packages
+[[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes a few minutes."
+configure
+compile train_verdict
+exec "$build/examples/train_verdict" "$@"

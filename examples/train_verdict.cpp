@@ -1,0 +1,229 @@
+// Trains a next-token model on Edith Wharton's The Verdict, or any other text, and shows how it
+// does.
+
+#include <cmath>
+#include <csignal>
+#include <iomanip>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/progress.hpp>
+#include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/sampling.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/training.hpp>
+
+namespace rowgrad {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct ProgramOptions {
+  std::string corpus;
+  std::string prompt;
+  std::size_t sample = 200;
+  double temperature = 0.8;
+  std::string save;
+  std::string resume;
+  std::string metrics;
+  std::string json;
+  std::size_t max_steps = 0;
+  int threads = 0;
+};
+
+void add_program_options(CLI::App& app, ProgramOptions& options) {
+  app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict");
+  app.add_option("--prompt", options.prompt,
+                 "text that the sample continues; the corpus's first words if not given");
+  app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none");
+  app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
+  app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped");
+  app.add_option("--metrics", options.metrics, "CSV file of losses by epoch");
+  app.add_option("--json", options.json, "JSON file of the whole run");
+  app.add_option("--max-steps", options.max_steps,
+                 "stop after so many steps in all; 0 for no limit");
+  app.add_option("--threads", options.threads,
+                 "threads to use; as many as there are cores if not given")
+      ->check(CLI::PositiveNumber);
+}
+
+// Output that cannot be written is refused before the work, not after it.
+void check_writable(const std::string& path) {
+  if (path.empty()) return;
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  check_runtime(std::filesystem::is_directory(folder), path, ": there is no folder ",
+                folder.string());
+  check_runtime(!std::filesystem::is_directory(path), path, ": is a folder");
+}
+
+std::string bits(double nats) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
+       << nats / std::log(2.0) << " bits)";
+  return text.str();
+}
+
+void print_start(const Training& training, const DataFile& text) {
+  const Ids* validation = training.validation_ids();
+  std::cout << "Text       " << text.source << ", " << text.contents.size() << " bytes\n"
+            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
+            << " ids; " << training.training_ids().size() << " tokens to train on, "
+            << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
+            << "Batches    " << training.steps_per_epoch() << " an epoch, each of "
+            << training.options().batch << " windows of " << training.options().context
+            << " tokens, stride " << training.options().stride << '\n'
+            << "Computing  " << blas::describe() << '\n';
+  if (training.options().dense_gradients())
+    std::cout << "Gradients  of the embedding tables are dense: momentum and weight decay move "
+                 "every row\n";
+  std::cout << '\n' << training.model.summary() << '\n';
+}
+
+void print_epoch(const Training& training, std::size_t width) {
+  const EpochRecord& record = training.history().back();
+  std::cout << "epoch " << std::setw(static_cast<int>(width)) << record.epoch << '/'
+            << training.options().epochs << std::fixed << std::setprecision(4) << "  training loss "
+            << record.training_loss;
+  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
+  std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
+}
+
+std::string progress_line(const Training& training, double loss) {
+  std::ostringstream line;
+  const double rate = training.tokens_per_second();
+  const auto tokens_a_step =
+      static_cast<double>(training.options().batch * training.options().context);
+  line << "epoch " << training.history().size() + 1 << '/' << training.options().epochs << "  step "
+       << training.steps() << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
+       << readable_count(rate) << " tokens/s  "
+       << readable_seconds(static_cast<double>(training.steps_left()) * tokens_a_step / rate)
+       << " left";
+  return line.str();
+}
+
+// Returns false if it was stopped before the last epoch's end.
+bool train(Training& training, const ProgramOptions& options) {
+  Progress progress;
+  const std::size_t width = std::to_string(training.options().epochs).size();
+  const auto stops = [&] {
+    return interrupted != 0 || (options.max_steps > 0 && training.steps() >= options.max_steps);
+  };
+  while (!stops() && training.history().size() < training.options().epochs) {
+    const std::size_t before = training.history().size();
+    training.run_epoch([&](double loss) {
+      check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.steps(),
+                    "; try a smaller --learning-rate");
+      progress.show(progress_line(training, loss));
+      return !stops();
+    });
+    progress.clear();
+    if (training.history().size() > before) print_epoch(training, width);
+    if (!options.save.empty()) training.save(options.save);
+    if (!options.metrics.empty()) write_file(options.metrics, metrics_csv(training));
+  }
+  return training.history().size() >= training.options().epochs;
+}
+
+// Encoded before training, so that a prompt the tokenizer cannot take is refused at once.
+Ids encode_prompt(const Training& training, const ProgramOptions& options) {
+  if (options.prompt.empty()) {
+    const Ids& ids = training.training_ids();
+    return to_ids(
+        std::span(ids.data(), std::min<std::size_t>({ids.size(), 16, training.options().context})));
+  }
+  Ids ids = training.tokenizer().encode(options.prompt);
+  check_argument(ids.size() > 0, "--prompt: '", options.prompt, "' has no tokens");
+  return ids;
+}
+
+int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& options) {
+  for (const std::string& path : {options.save, options.metrics, options.json})
+    check_writable(path);
+  check_argument(app.count("--vocabulary") == 0 || given.tokenizer == "bpe",
+                 "--vocabulary is for --tokenizer bpe; that of ", given.tokenizer,
+                 " follows from the text");
+  if (options.threads > 0) blas::set_threads(options.threads);
+
+  const DataFile text = find_corpus(options.corpus);
+  std::unique_ptr<Training> training;
+  if (options.resume.empty()) {
+    training = std::make_unique<Training>(
+        given, make_tokenizer(given.tokenizer, text.contents, given.vocabulary), text.contents);
+  } else {
+    training = Training::resume(options.resume, text.contents);
+    training->set_options(resumed_options(app, given, training->options()));
+  }
+  const Ids prompt = encode_prompt(*training, options);
+
+  print_start(*training, text);
+  if (!options.resume.empty())
+    std::cout << "Going on from " << options.resume << ", step " << training->steps() << '\n';
+  const bool finished = train(*training, options);
+
+  nlohmann::json report = run_json(*training);
+  report["text"] = text.source;
+  if (const Ids* validation = training->validation_ids()) {
+    const double baseline =
+        unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
+    report["validation_unigram_loss"] = baseline;
+    if (!training->history().empty() && training->history().back().validation_loss)
+      std::cout << "\nValidation " << bits(*training->history().back().validation_loss)
+                << " a token; knowing only how often each token occurs gives " << bits(baseline)
+                << '\n';
+  }
+  if (options.sample > 0 && interrupted == 0) {
+    Random random(training->options().seed);
+    const Ids continuation =
+        sample(training->model, prompt, options.sample, options.temperature, random);
+    std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
+    whole.insert(whole.end(), continuation.begin(), continuation.end());
+    const std::string sampled = training->tokenizer().decode(whole);
+    std::cout << "\nSample, continuing '" << training->tokenizer().decode(prompt) << "':\n"
+              << sampled << '\n';
+    report["sample"] = sampled;
+  }
+  if (!options.json.empty())
+    write_file(options.json,
+               report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+
+  std::cout << '\n';
+  if (!options.save.empty())
+    std::cout << "Saved to   " << options.save
+              << (finished ? "" : "; go on with --resume " + options.save) << '\n';
+  if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
+  if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
+  if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+  constexpr int kInterrupted = 130;  // what shells give for Ctrl-C
+  return interrupted != 0 ? kInterrupted : 0;
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a next-token model: token embedding + positions, look-back, hidden layers, linear "
+      "head.\nWithout options, on the characters of Edith Wharton's The Verdict, in under a "
+      "minute.");
+  app.option_defaults()->always_capture_default();
+  rowgrad::TrainOptions train;
+  rowgrad::ProgramOptions program;
+  rowgrad::add_program_options(app, program);
+  rowgrad::add_train_options(app, train);
+  CLI11_PARSE(app, argc, argv);
+  std::signal(SIGINT, [](int) { rowgrad::interrupted = 1; });
+  std::signal(SIGTERM, [](int) { rowgrad::interrupted = 1; });
+  try {
+    return rowgrad::run(app, train, program);
+  } catch (const std::exception& error) {
+    std::cout << std::flush;
+    std::cerr << "train_verdict: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,472 @@
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+using testing::tensor;
+
+// --- Values -------------------------------------------------------------------------------------
+
+TEST(Tape, KeepsValuesInPlaceWhileItGrows) {
+  Tape tape;
+  const Variable first = tape.constant(tensor({2}, {1, 2}));
+  const Tensor* address = &first.value();
+  for (int i = 0; i < 1000; ++i) tape.constant(scalar(0));
+  EXPECT_EQ(&first.value(), address);
+  EXPECT_EQ(first.value(), tensor({2}, {1, 2}));
+  EXPECT_EQ(tape.size(), 1001U);
+}
+
+TEST(Tape, DoesNotCopyParameters) {
+  Parameter weight("weight", tensor({2}, {1, 2}));
+  Tape tape;
+  EXPECT_EQ(&tape.parameter(weight).value(), &weight.value());
+}
+
+TEST(Tape, SettlesWhatNeedsAGradientWhenItIsRecorded) {
+  Parameter trained("trained", scalar(1));
+  Parameter frozen("frozen", scalar(1));
+  frozen.set_trainable(false);
+  Tape tape;
+  const Variable constant = tape.constant(scalar(1));
+  const Variable input = tape.input(scalar(1));
+  EXPECT_FALSE(constant.needs_gradient());
+  EXPECT_FALSE(tape.parameter(frozen).needs_gradient());
+  EXPECT_TRUE(input.needs_gradient());
+  EXPECT_TRUE(tape.parameter(trained).needs_gradient());
+  EXPECT_FALSE((constant * constant).needs_gradient());
+  EXPECT_TRUE((constant * input).needs_gradient());
+}
+
+TEST(Tape, KeepsNothingForBackwardInInference) {
+  Parameter weight("weight", scalar(3));
+  Tape tape(Tape::inference);
+  EXPECT_TRUE(tape.is_inference());
+  const Variable x = tape.input(scalar(2));
+  const Variable y = x * tape.parameter(weight);
+  EXPECT_EQ(y.item(), 6);
+  EXPECT_FALSE(x.needs_gradient());
+  EXPECT_FALSE(y.needs_gradient());
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(y); }),
+            "Tape::backward: an inference tape keeps nothing to go back on");
+}
+
+TEST(Variable, GivesTheNumberOfAValueThatHasOne) {
+  Tape tape;
+  EXPECT_EQ(tape.constant(scalar(4)).item(), 4);
+  EXPECT_EQ(tape.constant(tensor({1, 1}, {5})).item(), 5);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              tape.constant(zeros({2, 3})).item();
+            }),
+            "Variable::item: shape [2, 3] has 6 numbers, expected one");
+  EXPECT_THROW(tape.constant(zeros({0})).item(), std::invalid_argument);
+}
+
+// --- Gradients ----------------------------------------------------------------------------------
+
+TEST(Backward, GivesDenseGradientsOfInputsAndParameters) {
+  Parameter weight("weight", tensor({2}, {3, 4}));
+  Tape tape;
+  const Variable x = tape.input(tensor({2}, {5, 6}));
+  tape.backward(sum(x * tape.parameter(weight)));
+  EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {3, 4}));
+  EXPECT_EQ(weight.gradient().dense(), tensor({2}, {5, 6}));
+}
+
+TEST(Backward, StartsFromALossOfOneNumberOfAnyRank) {
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}}) {
+    Tape tape;
+    const Variable x = tape.input(full(shape, 3));
+    tape.backward(x * x);
+    EXPECT_EQ(tape.gradient(x).dense(), full(shape, 6));
+  }
+}
+
+TEST(Backward, OfTheInputItselfIsOne) {
+  Tape tape;
+  const Variable x = tape.input(scalar(3));
+  tape.backward(x);
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(1));
+}
+
+TEST(Backward, AddsUpOverAllUsesOfAVariable) {
+  Tape tape;
+  const Variable x = tape.input(scalar(3));
+  const Variable square = x * x;
+  tape.backward(square * square + x + x);  // x⁴ + 2x
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(4 * 27 + 2));
+}
+
+TEST(Backward, AddsUpOverAParameterUsedInTwoPlaces) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable here = tape.parameter(weight);
+  const Variable there = tape.parameter(weight);
+  tape.backward(here * there * real{5});
+  EXPECT_EQ(weight.gradient().dense(), scalar(30));
+}
+
+TEST(Backward, AddsToTheGradientThatAnotherTapeLeft) {
+  Parameter weight("weight", tensor({2}, {3, 4}));
+  for (int pass = 1; pass <= 2; ++pass) {
+    Tape tape;
+    tape.backward(sum(tape.parameter(weight) * real{5}));
+    EXPECT_EQ(weight.gradient().dense(), full({2}, static_cast<real>(5 * pass)));
+  }
+}
+
+TEST(Backward, KeepsSeveralTapesApart) {
+  Parameter weight("weight", scalar(3));
+  Tape first;
+  Tape second;
+  const Variable x = first.input(scalar(5));
+  const Variable y = second.input(scalar(7));
+  const Variable of_first = x * first.parameter(weight);
+  const Variable of_second = y * second.parameter(weight);
+  second.backward(of_second);
+  EXPECT_EQ(weight.gradient().dense(), scalar(7));
+  first.backward(of_first);
+  EXPECT_EQ(weight.gradient().dense(), scalar(12));
+  EXPECT_EQ(first.gradient(x).dense(), scalar(3));
+  EXPECT_EQ(second.gradient(y).dense(), scalar(3));
+}
+
+TEST(Backward, IgnoresWhatWasRecordedAfterTheLoss) {
+  Parameter used("used", scalar(2));
+  Parameter later("later", scalar(2));
+  Tape tape;
+  const Variable loss = tape.parameter(used) * real{3};
+  const Variable after = loss * tape.parameter(later);
+  later.numbers()[0] = 9;  // of no concern to the loss
+  tape.backward(loss);
+  EXPECT_EQ(used.gradient().dense(), scalar(3));
+  EXPECT_TRUE(later.gradient().is_none());
+  EXPECT_EQ(after.item(), 12);
+}
+
+TEST(Backward, LeavesNoGradientWhereTheLossDoesNotDepend) {
+  Parameter unused("unused", scalar(2));
+  Tape tape;
+  const Variable x = tape.input(scalar(1));
+  const Variable elsewhere = tape.input(scalar(1));
+  tape.parameter(unused);
+  const Variable dead_end = exp(elsewhere);
+  EXPECT_TRUE(dead_end.needs_gradient());
+  tape.backward(x * real{2});
+  EXPECT_TRUE(tape.gradient(elsewhere).is_none());
+  EXPECT_TRUE(unused.gradient().is_none());
+}
+
+TEST(Backward, SkipsFrozenParametersAndCostsNothingForThem) {
+  Parameter frozen("frozen", tensor({2}, {3, 4}));
+  frozen.set_trainable(false);
+  Parameter trained("trained", tensor({2}, {5, 6}));
+  Tape tape;
+  const Variable fixed = tape.parameter(frozen);
+  bool asked = true;
+  bool ran = false;
+  const Variable through_frozen =
+      record("through_frozen", {fixed}, fixed.value(), [&](Backward&) { ran = true; });
+  const Variable weight = tape.parameter(trained);
+  const Variable y =
+      record("first_alone", {weight, through_frozen}, weight.value(), [&](Backward& node) {
+        asked = node.needs(1);
+        node.give(0, node.gradient());
+      });
+  tape.backward(sum(y));
+  EXPECT_FALSE(ran);
+  EXPECT_FALSE(asked);
+  EXPECT_TRUE(frozen.gradient().is_none());
+  EXPECT_EQ(trained.gradient().dense(), full({2}, 1));
+}
+
+TEST(Backward, DropsWhatARuleGivesForAnInputThatNeedsNothing) {
+  Tape tape;
+  const Variable x = tape.input(scalar(2));
+  const Variable fixed = tape.constant(scalar(3));
+  tape.backward(record("generous", {x, fixed}, scalar(6), [](Backward& node) {
+    node.give(0, scalar(3));
+    node.give(1, scalar(2));
+    node.give(1, zeros({7}));  // nobody looks at it
+  }));
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(3));
+}
+
+TEST(Backward, TakesNoneForAGradientOfZeros) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable w = tape.parameter(weight);
+  bool reached = false;
+  const Variable before = record("before", {w}, scalar(3), [&](Backward& node) {
+    reached = true;
+    node.give(0, node.gradient());
+  });
+  tape.backward(record("step", {before}, scalar(1), [](Backward& node) { node.give(0, {}); }));
+  EXPECT_FALSE(reached);
+  EXPECT_TRUE(weight.gradient().is_none());
+}
+
+TEST(Backward, ShowsARuleItsInputsAndOutput) {
+  Tape tape;
+  const Variable a = tape.input(tensor({2}, {2, 3}));
+  const Variable b = tape.constant(tensor({2}, {5, 7}));
+  Tensor seen_a, seen_b, seen_y, seen_gradient, left_behind;
+  const Variable y = record("spy", {a, b}, tensor({2}, {10, 21}), [&](Backward& node) {
+    seen_a = node.input(0);
+    seen_b = node.input(1);
+    seen_y = node.output();
+    EXPECT_TRUE(node.needs(0));
+    EXPECT_FALSE(node.needs(1));
+    EXPECT_THROW(node.input(2), std::out_of_range);
+    EXPECT_THROW(node.needs(2), std::out_of_range);
+    seen_gradient = node.take_gradient();
+    node.give(0, seen_gradient);
+  });
+  tape.backward(sum(y * real{4}));
+  EXPECT_EQ(seen_a, a.value());
+  EXPECT_EQ(seen_b, b.value());
+  EXPECT_EQ(seen_y, y.value());
+  EXPECT_EQ(seen_gradient, full({2}, 4));
+}
+
+TEST(Backward, TurnsRowsIntoADenseGradientWhereATableIsNotALeaf) {
+  Parameter table("table", tensor({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  Tape tape;
+  const Variable looked_up = embedding(tape.parameter(table) * real{2}, ids({3}, {1, 3, 1}));
+  EXPECT_EQ(looked_up.value(), tensor({3, 2}, {6, 8, 14, 16, 6, 8}));
+  tape.backward(sum(looked_up));
+  EXPECT_EQ(table.gradient().dense(), tensor({4, 2}, {0, 0, 4, 4, 0, 0, 2, 2}));
+}
+
+TEST(Backward, KeepsRowsWhereATableIsLookedUpTwice) {
+  Parameter table("table", zeros({6, 1}));
+  Tape tape;
+  const Variable weights = tape.parameter(table);
+  tape.backward(sum(embedding(weights, ids({2}, {5, 0}))) +
+                sum(embedding(tape.parameter(table), ids({2}, {3, 5}))));
+  EXPECT_EQ(table.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 3, 5}));
+  EXPECT_EQ(table.gradient().rows().values(), tensor({3, 1}, {1, 1, 2}));
+}
+
+TEST(Backward, MixesRowsAndDenseGradientsOfOneTable) {
+  // A table used both for looking up and as the weight of the head, as GPT-2 does.
+  Parameter table("table", tensor({3, 2}, {1, 2, 3, 4, 5, 6}));
+  Tape tape;
+  const Variable hidden = embedding(tape.parameter(table), ids({1}, {1}));
+  tape.backward(sum(linear(hidden, tape.parameter(table))));
+  // d/dW of Σ_k W[1]·W[k]: W[1] in every row, and the column sums, 9 and 12, in row 1.
+  EXPECT_EQ(table.gradient().dense(), tensor({3, 2}, {3, 4, 12, 16, 3, 4}));
+}
+
+TEST(Backward, WalksTenThousandOpsWithoutRecursion) {
+  constexpr int kOps = 10000;
+  Parameter weight("weight", scalar(1));
+  {
+    Tape tape;
+    Variable x = tape.parameter(weight);
+    for (int i = 0; i < kOps; ++i) x = x + real{1};
+    EXPECT_EQ(x.item(), 1 + kOps);
+    tape.backward(x);
+  }  // destroying the tape must not recurse either
+  EXPECT_EQ(weight.gradient().dense(), scalar(1));
+}
+
+TEST(Backward, RunsOnATapeAThread) {
+  // Each thread learns the same thing; neither may see the other's tape or disturb its products.
+  auto train = [](Tensor& gradient) {
+    Parameter weight("weight", testing::irregular({8, 8}));
+    for (int step = 0; step < 200; ++step) {
+      Tape tape;
+      const Variable w = tape.parameter(weight);
+      const Variable x = tape.constant(testing::irregular({4, 8}, step));
+      tape.backward(mean(tanh(matmul(x, w))));
+    }
+    gradient = weight.gradient().dense();
+  };
+  Tensor alone;
+  train(alone);
+  Tensor first, second;
+  std::thread one([&] { train(first); });
+  std::thread two([&] { train(second); });
+  one.join();
+  two.join();
+  EXPECT_EQ(first, alone);
+  EXPECT_EQ(second, alone);
+}
+
+// --- Misuse -------------------------------------------------------------------------------------
+
+TEST(Backward, RefusesASecondCall) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable loss = tape.parameter(weight) * real{2};
+  tape.backward(loss);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+            "Tape::backward: this tape has already gone backward");
+  EXPECT_EQ(weight.gradient().dense(), scalar(2));
+}
+
+TEST(Backward, RefusesALossOfSeveralNumbers) {
+  Parameter weight("weight", zeros({2, 3}));
+  Tape tape;
+  const Variable w = tape.parameter(weight);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tape.backward(w * w); }),
+            "Tape::backward: the loss has shape [2, 3], expected a single number");
+  EXPECT_TRUE(weight.gradient().is_none());
+  tape.backward(sum(w));  // the refusal left the tape as it was
+  EXPECT_EQ(weight.gradient().dense(), full({2, 3}, 1));
+}
+
+TEST(Backward, RefusesALossOfNoNumbers) {
+  Tape tape;
+  const Variable x = tape.input(zeros({0}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tape.backward(x * x); }),
+            "Tape::backward: the loss has shape [0], expected a single number");
+}
+
+TEST(Backward, RefusesALossThatDependsOnNothing) {
+  Tape tape;
+  const Variable loss = tape.constant(scalar(1)) + real{1};
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+            "Tape::backward: the loss depends on nothing that needs a gradient");
+}
+
+TEST(Backward, RefusesAParameterThatChangedAfterItWasRecorded) {
+  Parameter weight("head.weight", scalar(3));
+  const auto changes = {+[](Parameter& p) { p.numbers()[0] = 4; },
+                        +[](Parameter& p) { p.assign(scalar(4)); }};
+  for (const auto change : changes) {
+    Tape tape;
+    const Variable w = tape.parameter(weight);
+    const Variable loss = w * w;
+    change(weight);
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+              "Tape::backward: head.weight was changed after it was recorded");
+    EXPECT_TRUE(weight.gradient().is_none());
+  }
+}
+
+TEST(Tape, RefusesVariablesOfAnotherTape) {
+  Tape tape;
+  Tape other;
+  const Variable here = tape.input(scalar(1));
+  const Variable there = other.input(scalar(1));
+  EXPECT_EQ(error_of<std::logic_error>([&] { here + there; }),
+            "add: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] {
+              concatenate({reshape(here, {1}), reshape(there, {1})}, 0);
+            }),
+            "concatenate: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(there); }),
+            "Tape::backward: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(there); }),
+            "Tape::gradient: a variable belongs to another tape");
+}
+
+TEST(Tape, RefusesVariablesOfADeadTape) {
+  Variable dead;
+  {
+    Tape tape;
+    dead = tape.input(scalar(1));
+  }
+  Tape tape;  // may well live where the dead one did
+  const Variable alive = tape.input(scalar(1));
+  const std::string message = "Variable: its tape has been destroyed";
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.value(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.item(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.needs_gradient(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.tape(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { alive + dead; }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { exp(dead); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(dead); }), message);
+}
+
+TEST(Tape, RefusesHandlesThatWereNeverGivenAValue) {
+  Tape tape;
+  const Variable alive = tape.input(scalar(1));
+  const Variable nothing;
+  const std::string message = "Variable: this handle was never given a value";
+  EXPECT_EQ(error_of<std::logic_error>([&] { nothing.value(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { nothing.tape(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { alive* nothing; }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(nothing); }), message);
+}
+
+TEST(Tape, GivesGradientsOfInputsOnlyAndOnlyAfterBackward) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable x = tape.input(scalar(2));
+  const Variable w = tape.parameter(weight);
+  const Variable fixed = tape.constant(scalar(2));
+  const Variable y = x * w;
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(x); }),
+            "Tape::gradient: backward has not been completed");
+  tape.backward(y * fixed);
+  const std::string message =
+      "Tape::gradient: gradients are kept only for variables made by Tape::input";
+  for (const Variable& other : {w, fixed, y})
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(other); }), message);
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(6));
+}
+
+TEST(Record, NeedsAnInputToKnowItsTape) {
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [] { record("orphan", std::initializer_list<Variable>{}, scalar(1), {}); }),
+            "orphan: no inputs were given");
+}
+
+TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
+  struct Case {
+    BackwardRule rule;
+    std::string message;
+  };
+  for (const Case& item : std::vector<Case>{
+           {[](Backward&) {}, "rule: the backward rule gave no gradient for input 0"},
+           {[](Backward& node) { node.give(0, zeros({2})); },
+            "rule: the backward rule gave no gradient for input 2"},
+           {[](Backward& node) {
+              node.give(2, zeros({2}));
+              node.give(2, zeros({2}));
+            },
+            "rule: the backward rule gave input 2 a second gradient"},
+           {[](Backward& node) {
+              node.give(0, zeros({1, 2}));
+            },
+            "rule: the backward rule gave input 0 a gradient of shape [1, 2], expected [2]"},
+           {[](Backward& node) {
+              node.give(0, RowGradient({4, 2}, {}, zeros({0, 2})));
+            },
+            "rule: the backward rule gave input 0 a gradient of shape [4, 2], expected [2]"},
+           {[](Backward&) { throw std::logic_error("a failure of its own"); },
+            "a failure of its own"},
+       }) {
+    Parameter weight("weight", tensor({2}, {3, 4}));
+    weight.add_gradient(tensor({2}, {7, 8}));
+    Tape tape;
+    const Variable w = tape.parameter(weight);
+    const Variable fixed = tape.constant(zeros({2}));
+    const Variable x = tape.input(tensor({2}, {5, 6}));
+    const Variable y = record("rule", {w, fixed, x}, zeros({2}), item.rule);
+    const Variable loss = sum(y + w);  // w has a gradient from the sum before the rule fails
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }), item.message);
+    EXPECT_EQ(weight.gradient().dense(), tensor({2}, {7, 8})) << item.message;
+    EXPECT_THROW(tape.gradient(x), std::logic_error) << "half a gradient after " << item.message;
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad

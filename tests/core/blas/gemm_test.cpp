@@ -1,0 +1,155 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/blas/gemm.hpp>
+
+namespace rowgrad::blas {
+namespace {
+
+using testing::irregular;
+using testing::kEpsilon;
+
+constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
+
+struct Sizes {
+  std::size_t rows, inner, columns;
+};
+
+// A factor as it is used in a product: [rows, columns], stored so or transposed.
+struct Factor {
+  Tensor stored;
+  ConstMatrix matrix;
+  Transpose transpose;
+
+  Factor(std::size_t rows, std::size_t columns, Transpose transpose_, int seed)
+      : stored(transpose_ == Transpose::kYes ? irregular({columns, rows}, seed)
+                                             : irregular({rows, columns}, seed)),
+        matrix{stored.data(), stored.shape()[0], stored.shape()[1], transpose_},
+        transpose(transpose_) {}
+
+  double operator()(std::size_t row, std::size_t column) const {
+    return transpose == Transpose::kYes ? stored(column, row) : stored(row, column);
+  }
+};
+
+// result = a · b + keep · before, against loops in double.
+void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transpose, real keep) {
+  const auto [rows, inner, columns] = size;
+  const Factor a(rows, inner, a_transpose, 1);
+  const Factor b(inner, columns, b_transpose, 2);
+  // What is there must not be read where nothing of it is kept.
+  const Tensor before = keep == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
+  Tensor result = before;
+  gemm(a.matrix, b.matrix, {result.data(), rows, columns}, keep);
+  auto product = [&, count = inner](const testing::Index& at) {
+    double total = keep == 0 ? 0 : static_cast<double>(keep) * before(at[0], at[1]);
+    for (std::size_t k = 0; k < count; ++k) total += a(at[0], k) * b(k, at[1]);
+    return total;
+  };
+  // Rounding: at most one half unit for each of `inner` products and sums of numbers below 1 in
+  // whatever order they are added, two more for keep · before (Higham 2002, section 3.1); twice
+  // that, since the reference in the double build rounds as well.
+  const double n = static_cast<double>(inner) + 2;
+  testing::expect_entries(
+      result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
+      concat("[", rows, ", ", inner, ", ", columns, "], a ",
+             a_transpose == Transpose::kYes ? "transposed" : "plain", ", b ",
+             b_transpose == Transpose::kYes ? "transposed" : "plain", ", keep ", keep));
+}
+
+TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
+  for (const Sizes& size : std::vector<Sizes>{{1, 1, 1},
+                                              {1, 3, 1},
+                                              {3, 1, 1},
+                                              {1, 1, 3},
+                                              {2, 3, 4},
+                                              {4, 3, 2},
+                                              {1, 5, 7},
+                                              {7, 5, 1},
+                                              {5, 1, 7},
+                                              {8, 8, 8},
+                                              {17, 33, 9},
+                                              {64, 70, 65},
+                                              {0, 3, 2},
+                                              {2, 0, 3},
+                                              {3, 2, 0},
+                                              {0, 0, 0}})
+    for (const Transpose a : {Transpose::kNo, Transpose::kYes})
+      for (const Transpose b : {Transpose::kNo, Transpose::kYes})
+        for (const real keep : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, keep);
+}
+
+TEST(Gemm, IsExactForSmallWholeNumbers) {
+  const Tensor a = testing::tensor({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor b = testing::tensor({3, 2}, {1, 0, 0, 1, 2, 3});
+  Tensor result = testing::tensor({2, 2}, {100, 200, 300, 400});
+  gemm({a.data(), 2, 3}, {b.data(), 3, 2}, {result.data(), 2, 2}, 1);
+  EXPECT_EQ(result, testing::tensor({2, 2}, {107, 211, 316, 423}));
+}
+
+TEST(Gemm, TransposesBackAndForth) {
+  const Tensor a = zeros({2, 3});
+  const ConstMatrix matrix{a.data(), 2, 3};
+  EXPECT_EQ(transposed(matrix).transpose, Transpose::kYes);
+  EXPECT_EQ(transposed(transposed(matrix)).transpose, Transpose::kNo);
+  EXPECT_EQ(transposed(matrix).rows, 2U);
+}
+
+TEST(Gemm, PassesNotANumberOnFromTheFactors) {
+  const Tensor a = full({2, 2}, kNan);
+  const Tensor b = zeros({2, 2});
+  Tensor result = zeros({2, 2});
+  gemm({a.data(), 2, 2}, {b.data(), 2, 2}, {result.data(), 2, 2});
+  EXPECT_TRUE(std::isnan(result(0, 0)));
+}
+
+TEST(Gemm, RefusesSizesThatDoNotFit) {
+  Tensor memory = zeros({100});
+  const ConstMatrix a{memory.data(), 2, 3};
+  const ConstMatrix b{memory.data(), 4, 5};
+  const Matrix result{memory.data(), 2, 5};
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { gemm(a, b, result); }),
+            "gemm: [2, 3] times [4, 5] does not make [2, 5]");
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { gemm(transposed(a), b, result); }),
+            "gemm: [3, 2] times [4, 5] does not make [2, 5]");
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
+              gemm(a, {memory.data(), 3, 5}, {memory.data(), 3, 5});
+            }),
+            "gemm: [2, 3] times [3, 5] does not make [3, 5]");
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
+              gemm(a, {memory.data(), 3, 5}, {memory.data(), 2, 4});
+            }),
+            "gemm: [2, 3] times [3, 5] does not make [2, 4]");
+}
+
+TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
+  constexpr std::size_t kTooLong = std::size_t{1} << 31;
+  real number = 0;
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
+              gemm({&number, 1, kTooLong}, {&number, kTooLong, 1}, {&number, 1, 1});
+            }),
+            "gemm: a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
+            "2147483647");
+}
+
+TEST(Gemm, AgreesOnOneAndTwoThreads) {
+  const Tensor a = irregular({200, 150}, 1);
+  const Tensor b = irregular({150, 180}, 2);
+  auto product = [&](int threads) {
+    const testing::Threads scope(threads);
+    Tensor result = empty({200, 180});
+    gemm({a.data(), 200, 150}, {b.data(), 150, 180}, {result.data(), 200, 180});
+    return result;
+  };
+  // Both within the bound above of the true product.
+  testing::expect_near(product(2), product(1), 2 * 150 * 151 * kEpsilon);
+}
+
+}  // namespace
+}  // namespace rowgrad::blas

@@ -1,0 +1,124 @@
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/kernels/parallel.hpp>
+
+namespace rowgrad::blas {
+namespace {
+
+Tensor product() {
+  constexpr std::size_t kSide = 96;
+  const Tensor a = testing::irregular({kSide, kSide}, 1);
+  const Tensor b = testing::irregular({kSide, kSide}, 2);
+  Tensor result = empty({kSide, kSide});
+  gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
+  return result;
+}
+
+TEST(OpenBlas, RunsAKernelThatUsesTheVectorsOfThisCpu) {
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr)
+    GTEST_SKIP() << "the kernel was named in OPENBLAS_CORETYPE";
+  const VectorLevel cpu = cpu_level();
+  if (cpu < VectorLevel::kAvx2) GTEST_SKIP() << "this CPU has no AVX2";
+  EXPECT_GE(kernel_level(info().kernel), VectorLevel::kAvx2) << describe();
+  if (cpu == VectorLevel::kAvx512) {
+    EXPECT_EQ(kernel_level(info().kernel), cpu) << describe();
+  }
+}
+
+TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
+  if (cpu_level() < VectorLevel::kAvx2) GTEST_SKIP() << "this CPU has no AVX2";
+  const std::string kernel = info().kernel;
+  const Tensor before = product();
+  if (!select_kernel("Prescott")) GTEST_SKIP() << "this OpenBLAS holds a single kernel, " << kernel;
+  EXPECT_EQ(info().kernel, "Prescott");
+  EXPECT_EQ(kernel_level(info().kernel), VectorLevel::kBeforeAvx);
+  const Tensor with_old_kernel = product();
+
+  EXPECT_TRUE(upgrade_kernel());
+  EXPECT_GE(kernel_level(info().kernel), VectorLevel::kAvx2) << describe();
+  EXPECT_FALSE(upgrade_kernel());  // there is nothing left to improve
+  const Tensor with_new_kernel = product();
+
+  // Each sums 96 products of numbers below 1 in an order of its own: see the bound in gemm_test.
+  const double bound = 2 * 96 * 97 * testing::kEpsilon;
+  testing::expect_near(with_old_kernel, before, bound, "Prescott");
+  testing::expect_near(with_new_kernel, before, bound, info().kernel);
+  EXPECT_TRUE(select_kernel(kernel));  // as the other tests expect it
+  EXPECT_EQ(product(), before);
+}
+
+TEST(OpenBlas, LeavesTheEnvironmentAsItWas) {
+  if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
+  EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE"), nullptr);
+  setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+  EXPECT_TRUE(select_kernel(info().kernel));
+  EXPECT_STREQ(std::getenv("OPENBLAS_CORETYPE"), "Nehalem");
+  unsetenv("OPENBLAS_CORETYPE");
+}
+
+TEST(OpenBlas, SaysSoWhenThereIsNoKernelOfThatName) {
+  const std::string kernel = info().kernel;
+  EXPECT_FALSE(select_kernel("Abacus"));
+  EXPECT_EQ(info().kernel, kernel);
+}
+
+TEST(OpenBlas, IsTheBuildThatSharesThreadsWithOurLoops) { EXPECT_EQ(info().threading, "openmp"); }
+
+TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
+  struct Case {
+    const char* kernel;
+    VectorLevel level;
+  };
+  for (const Case& item : std::vector<Case>{{"Prescott", VectorLevel::kBeforeAvx},
+                                            {"Nehalem", VectorLevel::kBeforeAvx},
+                                            {"Sandybridge", VectorLevel::kAvx},
+                                            {"Excavator", VectorLevel::kAvx},
+                                            {"Haswell", VectorLevel::kAvx2},
+                                            {"Zen", VectorLevel::kAvx2},
+                                            {"SkylakeX", VectorLevel::kAvx512},
+                                            {"Cooperlake", VectorLevel::kAvx512},
+                                            {"Sapphirerapids", VectorLevel::kAvx512},
+                                            {"unheard of", VectorLevel::kBeforeAvx}})
+    EXPECT_EQ(kernel_level(item.kernel), item.level) << item.kernel;
+}
+
+TEST(OpenBlas, DescribesItselfInOneLine) {
+  for (const int threads : {1, 2}) {
+    const testing::Threads scope(threads);
+    const Info now = info();
+    EXPECT_EQ(now.threads, threads);
+    EXPECT_EQ(describe(),
+              concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
+                     threads == 1 ? ", 1 thread (openmp)" : ", 2 threads (openmp)"));
+  }
+}
+
+TEST(OpenBlas, SetsTheThreadsOfOurLoopsToo) {
+  for (const int threads : {1, 2}) {
+    const testing::Threads scope(threads);
+    std::vector<int> seen(2, 0);
+    kernels::parallel_for(
+        2, 1, [&](std::size_t begin, std::size_t) { seen[begin] = omp_get_num_threads(); });
+    EXPECT_EQ(seen[0], threads);
+  }
+}
+
+TEST(OpenBlas, RefusesFewerThanOneThread) {
+  const int threads = info().threads;
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([] { set_threads(0); }),
+            "set_threads: count 0 is below 1");
+  EXPECT_THROW(set_threads(-3), std::invalid_argument);
+  EXPECT_EQ(info().threads, threads);
+}
+
+}  // namespace
+}  // namespace rowgrad::blas

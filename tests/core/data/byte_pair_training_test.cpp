@@ -1,0 +1,132 @@
+#include <map>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/byte_pair_training.hpp>
+#include <rowgrad/core/data/gpt2_split.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+Pairs train(std::string_view text, std::int64_t count) {
+  BytePairTrainer trainer;
+  trainer.add_text(text);
+  return trainer.train(count);
+}
+
+// The definition: count all pairs, merge the most frequent one everywhere, and again. A std::map
+// has the lower pair first, and only a higher count replaces it.
+Pairs trained_by_definition(std::string_view text, std::size_t count) {
+  std::vector<std::vector<std::int32_t>> pieces;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = gpt2_piece_end(text, begin);
+    auto& piece = pieces.emplace_back();
+    for (const char byte : text.substr(begin, end - begin))
+      piece.push_back(static_cast<unsigned char>(byte));
+  }
+  Pairs merges;
+  while (merges.size() < count) {
+    std::map<std::pair<std::int32_t, std::int32_t>, int> counts;
+    for (const auto& piece : pieces)
+      for (std::size_t i = 0; i + 1 < piece.size(); ++i) ++counts[{piece[i], piece[i + 1]}];
+    if (counts.empty()) break;
+    auto best = counts.begin();
+    for (auto it = counts.begin(); it != counts.end(); ++it)
+      if (it->second > best->second) best = it;
+    for (auto& piece : pieces)
+      for (std::size_t i = 0; i + 1 < piece.size(); ++i) {
+        if (std::pair(piece[i], piece[i + 1]) != best->first) continue;
+        piece[i] = static_cast<std::int32_t>(256 + merges.size());
+        piece.erase(piece.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      }
+    merges.push_back(best->first);
+  }
+  return merges;
+}
+
+TEST(BytePairTraining, MergesTheMostFrequentPairAgainAndAgain) {
+  // aaabdaaabac: aa 4 times; then 256·a, ab twice each, of which a·b has the lower left id; …
+  EXPECT_EQ(train("aaabdaaabac", 3), (Pairs{{'a', 'a'}, {'a', 'b'}, {256, 257}}));
+  const auto tokenizer =
+      BytePairTokenizer::train("aaabdaaabac", {.size = 259, .special_tokens = {}});
+  EXPECT_EQ(values(tokenizer.encode("aaabdaaabac")),
+            (std::vector<std::int32_t>{258, 'd', 258, 'a', 'c'}));
+  EXPECT_EQ(tokenizer.token(258), "aaab");
+}
+
+TEST(BytePairTraining, PrefersLowerIdsAmongPairsOfOneCount) {
+  struct Case {
+    std::string text;
+    Pairs pairs;
+  };
+  const std::vector<Case> cases = {
+      {"bcd", {{'b', 'c'}, {256, 'd'}}},  // the lower left id
+      {"dcb", {{'c', 'b'}, {'d', 256}}},
+      {"bd!bc", {{'b', 'c'}, {'b', 'd'}}},  // then the lower right id
+      {"ab", {{'a', 'b'}}},
+      {"a b c", {{' ', 'b'}, {' ', 'c'}}},  // pieces are not merged with each other
+      {"a", {}},
+      {"", {}},
+  };
+  for (const Case& c : cases) EXPECT_EQ(train(c.text, 1000), c.pairs) << c.text;
+}
+
+TEST(BytePairTraining, FindsWhatTheDefinitionFinds) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "aaabbc  "[random() % 8];
+    EXPECT_EQ(train(text, 80), trained_by_definition(text, 80)) << text;
+  }
+}
+
+TEST(BytePairTraining, EncodesEveryTrainedTokenToItself) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    std::string text;
+    for (int i = 0; i < 600; ++i) text += "aaaaabbc"[random() % 8];
+    const auto tokenizer = BytePairTokenizer::train(text, {.size = 400, .special_tokens = {}});
+    for (std::int32_t id = 0; id < tokenizer.size(); ++id)
+      EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
+  }
+}
+
+TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
+  const auto tokenizer = BytePairTokenizer::train("abc abc", {.size = 1000});
+  EXPECT_EQ(tokenizer.size(), 256 + 3 + 1);
+  EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
+  EXPECT_EQ(BytePairTokenizer::train("", {.size = 1000}).size(), 257);
+}
+
+TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
+  const auto tokenizer =
+      BytePairTokenizer::train("xy<end>xy", {.size = 1000, .special_tokens = {"<end>"}});
+  EXPECT_EQ(tokenizer.size(), 258);
+  EXPECT_EQ(tokenizer.token(256), "xy");
+  EXPECT_EQ(values(tokenizer.encode("xy<end>xy", {.allowed_special = {"<end>"}})),
+            (std::vector<std::int32_t>{256, 257, 256}));
+  EXPECT_EQ(values(tokenizer.encode("<end>")),
+            (std::vector<std::int32_t>{'<', 'e', 'n', 'd', '>'}));
+}
+
+TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
+  EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257);
+  for (const std::int64_t size : {std::int64_t{-1}, std::int64_t{256}, std::int64_t{1} << 22}) {
+    EXPECT_EQ(
+        error_of<std::invalid_argument>([&] { BytePairTokenizer::train("abc", {.size = size}); }),
+        "BytePairTokenizer: size " + std::to_string(size) +
+            " is not between 257 (256 bytes and 1 special tokens) and 2097152");
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/tensor/buffer_pool.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+using Numbers = std::vector<std::int32_t>;
+using Position = DataLoader::Position;
+
+static_assert(std::input_iterator<DataLoader::Iterator>);
+static_assert(std::sentinel_for<std::default_sentinel_t, DataLoader::Iterator>);
+
+// `count` windows of context 2; window i holds the ids 2i and 2i + 1.
+TokenWindows windows(std::int32_t count) {
+  Numbers ids(static_cast<std::size_t>(2 * count + 1));
+  std::iota(ids.begin(), ids.end(), 0);
+  return TokenWindows(to_ids(ids), {.context = 2, .stride = 2});
+}
+
+// The numbers of the windows in a batch.
+Numbers window_numbers(const Batch& batch) {
+  Numbers numbers;
+  for (std::size_t row = 0; row < batch.inputs.shape(0); ++row)
+    numbers.push_back(batch.inputs(row, 0) / 2);
+  return numbers;
+}
+
+// The batches of one loop.
+std::vector<Numbers> loop(DataLoader& loader) {
+  std::vector<Numbers> batches;
+  for (const Batch& batch : loader) batches.push_back(window_numbers(batch));
+  return batches;
+}
+
+Numbers joined(const std::vector<Numbers>& batches) {
+  Numbers all;
+  for (const Numbers& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
+  return all;
+}
+
+TEST(DataLoader, GivesWindowsInOrderWithTheirTargets) {
+  DataLoader loader(windows(5), {.batch = 2});
+  std::vector<Numbers> inputs;
+  std::vector<Numbers> targets;
+  for (const Batch& batch : loader) {
+    EXPECT_EQ(batch.inputs.dimension(), 2U);
+    EXPECT_EQ(batch.inputs.shape(1), 2U);
+    EXPECT_EQ(batch.inputs.shape(), batch.targets.shape());
+    inputs.push_back(values(batch.inputs));
+    targets.push_back(values(batch.targets));
+  }
+  EXPECT_EQ(inputs, (std::vector<Numbers>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}}));
+  EXPECT_EQ(targets, (std::vector<Numbers>{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10}}));
+}
+
+TEST(DataLoader, KeepsOrDropsTheShortBatch) {
+  struct Case {
+    std::int32_t windows;
+    std::int64_t batch;
+    bool drop_last;
+    std::vector<std::size_t> rows;
+  };
+  const std::vector<Case> cases = {
+      {8, 4, false, {4, 4}}, {8, 4, true, {4, 4}}, {9, 4, false, {4, 4, 1}}, {9, 4, true, {4, 4}},
+      {3, 4, false, {3}},    {4, 4, true, {4}},    {3, 1, false, {1, 1, 1}}, {1, 8, false, {1}},
+  };
+  for (const Case& c : cases) {
+    DataLoader loader(windows(c.windows), {.batch = c.batch, .drop_last = c.drop_last});
+    EXPECT_EQ(loader.size(), static_cast<std::int64_t>(c.rows.size()));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<std::size_t> rows;
+      for (const Numbers& batch : loop(loader)) rows.push_back(batch.size());
+      EXPECT_EQ(rows, c.rows);
+    }
+  }
+}
+
+TEST(DataLoader, ShufflesEveryEpochAnew) {
+  DataLoader loader(windows(50), {.batch = 8, .shuffle = true, .seed = 7});
+  Numbers in_order(50);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  std::vector<Numbers> epochs = {in_order};
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    Numbers order = joined(loop(loader));
+    EXPECT_EQ(std::count(epochs.begin(), epochs.end(), order), 0);
+    epochs.push_back(order);
+    std::sort(order.begin(), order.end());
+    EXPECT_EQ(order, in_order);
+  }
+}
+
+TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
+  const auto epoch = [](std::uint64_t seed, std::int64_t number, bool step_by_step) {
+    DataLoader loader(windows(50), {.batch = 8, .shuffle = true, .seed = seed});
+    if (step_by_step)
+      for (std::int64_t i = 0; i < number; ++i) loop(loader);
+    else
+      loader.restore({.epoch = number});
+    return joined(loop(loader));
+  };
+  EXPECT_EQ(epoch(7, 3, true), epoch(7, 3, false));
+  EXPECT_NE(epoch(7, 0, true), epoch(8, 0, true));
+  EXPECT_NE(epoch(7, 1, true), epoch(8, 0, true))
+      << "the seed and the epoch must not just be added";
+  EXPECT_NE(epoch(0, 1, true), epoch(1, 0, true));
+  EXPECT_NE(epoch(std::uint64_t{1} << 32, 0, true), epoch(0, 0, true)) << "all 64 bits count";
+}
+
+TEST(DataLoader, GoesOnInTheMiddleOfAnEpochAfterARestore) {
+  for (const bool shuffle : {false, true}) {
+    const DataLoaderOptions options{.batch = 3, .shuffle = shuffle, .seed = 5};
+    DataLoader loader(windows(10), options);
+    std::vector<Numbers> batches;
+    std::vector<Position> positions = {loader.position()};
+    for (int epoch = 0; epoch < 3; ++epoch)
+      for (const Batch& batch : loader) {
+        batches.push_back(window_numbers(batch));
+        positions.push_back(loader.position());
+      }
+    ASSERT_EQ(batches.size(), 12U);
+    for (std::size_t done = 0; done < batches.size(); ++done) {
+      DataLoader other(windows(10), options);
+      other.restore(positions[done]);
+      EXPECT_EQ(other.position(), positions[done]);
+      std::vector<Numbers> rest;
+      while (other.position().epoch < 3) {
+        const auto more = loop(other);
+        rest.insert(rest.end(), more.begin(), more.end());
+      }
+      EXPECT_EQ(rest, std::vector<Numbers>(batches.begin() + static_cast<std::ptrdiff_t>(done),
+                                           batches.end()));
+    }
+  }
+}
+
+TEST(DataLoader, CountsTheBatchThatALoopIsAtAsHandedOut) {
+  DataLoader loader(windows(4), {.batch = 2});
+  std::vector<Position> positions = {loader.position()};
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for ([[maybe_unused]] const Batch& batch : loader) positions.push_back(loader.position());
+  EXPECT_EQ(positions, (std::vector<Position>{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}}));
+}
+
+TEST(DataLoader, BeginsANewEpochAfterALoopThatWasLeftEarly) {
+  DataLoader loader(windows(6), {.batch = 2});
+  for ([[maybe_unused]] const Batch& batch : loader) break;
+  EXPECT_EQ(loader.position(), (Position{0, 1}));
+  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(loader.position(), (Position{2, 0}));
+  for ([[maybe_unused]] const Batch& batch : loader) break;
+  loader.restore(loader.position());
+  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4, 5}}));
+}
+
+TEST(DataLoader, CopiesWithItsPosition) {
+  DataLoader loader(windows(20), {.batch = 3, .shuffle = true, .seed = 1});
+  loop(loader);
+  DataLoader copy = loader;
+  EXPECT_EQ(loop(copy), loop(loader));
+}
+
+TEST(DataLoader, ReusesTheMemoryOfItsBatches) {
+  DataLoader loader(windows(1001), {.batch = 4, .shuffle = true});
+  loop(loader);
+  std::vector<const std::int32_t*> places;
+  const BufferPoolStatistics before = BufferPool::statistics();
+  for (const Batch& batch : loader) {
+    places.push_back(batch.inputs.data());
+    EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);
+  }
+  EXPECT_EQ(BufferPool::statistics().system_requests, before.system_requests);
+  ASSERT_EQ(places.size(), 251U);
+  EXPECT_EQ(std::count(places.begin(), places.end(), places.front()), 250);
+}
+
+TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
+  DataLoader loader(windows(5), {.batch = 2});
+  loader.restore({2, 1});
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              loader.restore({-1, 0});
+            }),
+            "DataLoader: cannot restore epoch -1");
+  for (const std::int64_t batch : {-1, 3}) {
+    EXPECT_EQ(
+        error_of<std::invalid_argument>([&] {
+          loader.restore({0, batch});
+        }),
+        "DataLoader: cannot restore batch " + std::to_string(batch) + " of an epoch of 3 batches");
+  }
+  EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
+  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4}}));
+}
+
+TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
+  for (const std::int64_t batch : {0, -2}) {
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { DataLoader(windows(5), {.batch = batch}); }),
+              "DataLoader: batch is " + std::to_string(batch) + ", expected at least 1");
+  }
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
+            "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
+            "out");
+}
+
+}  // namespace
+}  // namespace rowgrad

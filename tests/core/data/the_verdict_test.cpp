@@ -1,0 +1,116 @@
+// The published numbers of The Verdict (Edith Wharton, 1908): characters, words, GPT-2's byte
+// pairs, windows and the first batch.
+
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/golden.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/published_data.hpp"
+#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/data/word_tokenizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::values;
+using Numbers = std::vector<std::int32_t>;
+
+class TheVerdict : public testing::PublishedData {};
+class Gpt2 : public testing::PublishedData {};
+
+TEST_F(TheVerdict, Has62Characters) {
+  const std::string text = verdict();
+  const auto tokenizer = CharacterTokenizer::from_text(text);
+  EXPECT_EQ(tokenizer.size(), 62);
+  EXPECT_EQ(tokenizer.encode(text).size(), 20479U);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+TEST_F(TheVerdict, Has4690WordsOf1130Types) {
+  const std::string text = verdict();
+  const auto tokenizer = WordTokenizer::from_text(text);
+  EXPECT_EQ(tokenizer.size(), 1132);
+  EXPECT_EQ(tokenizer.vocabulary().find_special("<|endoftext|>"), 1130);
+  EXPECT_EQ(tokenizer.vocabulary().find_special("<|unk|>"), 1131);
+  const Numbers ids = values(tokenizer.encode(text));
+  EXPECT_EQ(ids.size(), 4690U);
+  EXPECT_EQ(Numbers(ids.begin(), ids.begin() + 12),
+            (Numbers{53, 44, 149, 1003, 57, 38, 818, 115, 256, 486, 6, 1002}));
+  EXPECT_EQ(
+      values(tokenizer.encode("rowgrad <|endoftext|> the", {.allowed_special = {"<|endoftext|>"}})),
+      (Numbers{1131, 1130, tokenizer.vocabulary().find("the").value()}));
+}
+
+TEST_F(TheVerdict, HasThePublishedGpt2Ids) {
+  const std::string text = verdict();
+  const auto tokenizer = gpt2();
+  EXPECT_EQ(tokenizer.size(), 50257);
+  const Numbers ids = values(tokenizer.encode(text));
+  EXPECT_EQ(ids.size(), 5145U);
+  EXPECT_EQ(std::set<std::int32_t>(ids.begin(), ids.end()).size(), 1416U);
+  EXPECT_EQ(ids, verdict_ids());
+  EXPECT_EQ(tokenizer.decode(ids), text);
+}
+
+TEST_F(TheVerdict, GivesThePublishedWindowsAndFirstBatch) {
+  const Ids ids = to_ids(verdict_ids());
+  const TokenWindows windows(ids, {.context = 4, .stride = 4});
+  EXPECT_EQ(windows.size(), 1286);
+  EXPECT_EQ(windows.inputs(1).front(), ids(4));
+  EXPECT_EQ(TokenWindows(ids, {.context = 4, .stride = 1}).inputs(1).front(), ids(1));
+  EXPECT_EQ(DataLoader(windows, {.drop_last = true}).size(), 160);
+
+  DataLoader loader(windows);
+  EXPECT_EQ(loader.size(), 161);
+  const Batch batch = *loader.begin();
+  EXPECT_EQ(batch.inputs, (Ids{{40, 367, 2885, 1464},
+                               {1807, 3619, 402, 271},
+                               {10899, 2138, 257, 7026},
+                               {15632, 438, 2016, 257},
+                               {922, 5891, 1576, 438},
+                               {568, 340, 373, 645},
+                               {1049, 5975, 284, 502},
+                               {284, 3285, 326, 11}}));
+  EXPECT_EQ(batch.targets, (Ids{{367, 2885, 1464, 1807},
+                                {3619, 402, 271, 10899},
+                                {2138, 257, 7026, 15632},
+                                {438, 2016, 257, 922},
+                                {5891, 1576, 438, 568},
+                                {340, 373, 645, 1049},
+                                {5975, 284, 502, 284},
+                                {3285, 326, 11, 287}}));
+  EXPECT_EQ(std::set<std::int32_t>(batch.inputs.begin(), batch.inputs.end()).size(), 29U);
+}
+
+TEST_F(Gpt2, EncodesTheGoldenTextsExactly) {
+  const auto tokenizer = gpt2();
+  const auto cases = testing::golden("gpt2_bpe_cases.json");
+  ASSERT_EQ(cases.size(), 200U);
+  for (const auto& item : cases) {
+    const auto text = item["text"].get<std::string>();
+    EXPECT_EQ(values(tokenizer.encode(text)), item["ids"].get<Numbers>()) << item["text"];
+    EXPECT_EQ(tokenizer.decode(item["ids"].get<Numbers>()), text);
+  }
+}
+
+TEST_F(Gpt2, RecognisesTheEndOfTextOnlyWhereItIsAllowed) {
+  const auto tokenizer = gpt2();
+  const std::string text = "Hello<|endoftext|>";
+  EXPECT_EQ(values(tokenizer.encode(text)), (Numbers{15496, 27, 91, 437, 1659, 5239, 91, 29}));
+  EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = {std::string(kEndOfText)}})),
+            (Numbers{15496, 50256}));
+}
+
+TEST_F(Gpt2, SurvivesItsOwnJson) {
+  const auto tokenizer = gpt2();
+  const auto again = tokenizer_from_json(tokenizer.to_json());
+  EXPECT_EQ(again->vocabulary().tokens(), tokenizer.vocabulary().tokens());
+  EXPECT_EQ(values(again->encode(verdict())), verdict_ids());
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,123 @@
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/token_windows.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+using Numbers = std::vector<std::int32_t>;
+
+// The ids 10, 11, 12 …
+Ids counting(std::size_t count) {
+  Numbers ids(count);
+  std::iota(ids.begin(), ids.end(), 10);
+  return to_ids(ids);
+}
+
+TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
+  struct Case {
+    std::size_t tokens;
+    std::int64_t context;
+    std::int64_t stride;
+    std::vector<std::int32_t> starts;
+  };
+  const std::vector<Case> cases = {
+      {10, 4, 4, {0, 4}},  // 8 is no start: 8 < 10 - 4 is false
+      {9, 4, 4, {0, 4}},   // the last window just fits
+      {8, 4, 4, {0}},     {10, 4, 1, {0, 1, 2, 3, 4, 5}},
+      {10, 4, 3, {0, 3}}, {10, 2, 5, {0, 5}},  // a stride beyond the context skips ids
+      {10, 4, 100, {0}},  {5, 4, 1, {0}},
+      {2, 1, 1, {0}},     {3, 1, 1, {0, 1}},
+  };
+  for (const Case& c : cases) {
+    const TokenWindows windows(counting(c.tokens), {.context = c.context, .stride = c.stride});
+    ASSERT_EQ(windows.size(), static_cast<std::int64_t>(c.starts.size()));
+    for (std::int64_t i = 0; i < windows.size(); ++i) {
+      Numbers expected(static_cast<std::size_t>(c.context));
+      std::iota(expected.begin(), expected.end(), 10 + c.starts[static_cast<std::size_t>(i)]);
+      const auto inputs = windows.inputs(i);
+      EXPECT_EQ(Numbers(inputs.begin(), inputs.end()), expected);
+      for (std::int32_t& id : expected) ++id;
+      const auto targets = windows.targets(i);
+      EXPECT_EQ(Numbers(targets.begin(), targets.end()), expected);
+    }
+  }
+}
+
+TEST(TokenWindows, RefusesWhatGivesNoWindow) {
+  struct Case {
+    Ids ids;
+    WindowOptions options;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {counting(9), {.context = 0, .stride = 4}, "context is 0, expected at least 1"},
+      {counting(9), {.context = -4, .stride = 4}, "context is -4, expected at least 1"},
+      {counting(9), {.context = 4}, "stride is 0, expected at least 1"},
+      {counting(9), {.context = 4, .stride = -1}, "stride is -1, expected at least 1"},
+      {counting(0),
+       {.context = 4, .stride = 4},
+       "the text has 0 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
+      {counting(4),
+       {.context = 4, .stride = 4},
+       "the text has 4 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
+      {Ids{{1, 2}, {3, 4}}, {.context = 1, .stride = 1}, "ids has shape [2, 2], expected rank 1"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { TokenWindows(c.ids, c.options); }),
+              "TokenWindows: " + c.message);
+}
+
+TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
+  const TokenWindows windows(counting(10), {.context = 4, .stride = 4});
+  for (const std::int64_t i : {-1, 2}) {
+    const std::string message =
+        "TokenWindows: window " + std::to_string(i) + " is outside the 2 windows";
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.inputs(i); }), message);
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.targets(i); }), message);
+  }
+}
+
+TEST(Split, GivesTheLastPartToValidation) {
+  struct Case {
+    std::size_t tokens;
+    double fraction;
+    std::size_t train;
+  };
+  const std::vector<Case> cases = {{10, 0.1, 9}, {10, 0.25, 7}, {10, 0, 10},   {10, 0.99, 0},
+                                   {0, 0.5, 0},  {1, 0.5, 0},   {100, 0.3, 70}};
+  for (const Case& c : cases) {
+    const Ids ids = counting(c.tokens);
+    const Split parts = split(ids, c.fraction);
+    EXPECT_EQ(parts.train.size(), c.train) << c.tokens << " " << c.fraction;
+    Numbers joined = values(parts.train);
+    joined.insert(joined.end(), parts.validation.begin(), parts.validation.end());
+    EXPECT_EQ(joined, values(ids));
+    EXPECT_EQ(parts.validation.dimension(), 1U);
+  }
+}
+
+TEST(Split, RefusesFractionsOutsideZeroToOne) {
+  for (const double fraction : {-0.1, 1.0, 2.0, std::numeric_limits<double>::quiet_NaN()}) {
+    const std::string message =
+        error_of<std::invalid_argument>([&] { split(counting(9), fraction); });
+    EXPECT_TRUE(message.starts_with("split: validation_fraction ")) << message;
+    EXPECT_TRUE(message.ends_with(" is outside [0, 1)")) << message;
+  }
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              split(Ids{{1, 2}, {3, 4}}, 0.5);
+            }),
+            "split: ids has shape [2, 2], expected rank 1");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,115 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/unicode.hpp>
+#include <rowgrad/core/data/word_tokenizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+using Words = std::vector<std::string_view>;
+
+constexpr std::string_view kSentence = "The cat sat on the mat";
+
+TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
+  struct Case {
+    std::string_view text;
+    Words words;
+  };
+  const std::vector<Case> cases = {
+      {"", {}},
+      {" \n\t ", {}},
+      {"Hello, world.", {"Hello", ",", "world", "."}},
+      {"Is this-- a test?", {"Is", "this", "--", "a", "test", "?"}},
+      {"a--b---c----d", {"a", "--", "b", "--", "-c", "--", "--", "d"}},
+      {"it's", {"it", "'", "s"}},
+      {"snake_case (x;y:z)!", {"snake", "_", "case", "(", "x", ";", "y", ":", "z", ")", "!"}},
+      {"\"a\"", {"\"", "a", "\""}},
+      {"x[1]+2*3", {"x[1]+2*3"}},
+      {"a\u00A0b\u3000c\x1C"
+       "d\u0085e",
+       {"a", "b", "c", "d", "e"}},  // as str.isspace has it
+      {"a\u200Bb", {"a\u200Bb"}},
+      {"für das Café…", {"für", "das", "Café…"}},
+  };
+  for (const Case& c : cases) EXPECT_EQ(split_words(c.text), c.words) << in_quotes(c.text);
+}
+
+TEST(SplitWords, RefusesTextThatIsNotUtf8) {
+  EXPECT_EQ(error_of<std::invalid_argument>([] { split_words("ab \xFF"); }),
+            "split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8");
+}
+
+TEST(WordTokenizer, NumbersWordsInTheOrderOfTheirFirstAppearance) {
+  const auto tokenizer = WordTokenizer::from_text(
+      kSentence, {.order = WordOptions::Order::first_appearance, .special_tokens = {}});
+  EXPECT_EQ(tokenizer.vocabulary().tokens(),
+            (std::vector<std::string>{"The", "cat", "sat", "on", "the", "mat"}));
+  EXPECT_EQ(values(tokenizer.encode(kSentence)), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(kSentence)), kSentence);
+}
+
+TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
+  const auto tokenizer = WordTokenizer::from_text(kSentence);
+  EXPECT_EQ(tokenizer.vocabulary().tokens(),
+            (std::vector<std::string>{"The", "cat", "mat", "on", "sat", "the", "<|endoftext|>",
+                                      "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (std::vector<std::int32_t>{5, 7, 4}));
+}
+
+TEST(WordTokenizer, NamesAWordThatHasNoId) {
+  const auto tokenizer = WordTokenizer::from_text(kSentence, {.special_tokens = {"<end>"}});
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("the dog"); }),
+            "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
+            "tokens");
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [&] { tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}); }),
+            "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
+            "tokens");
+}
+
+TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
+  const auto tokenizer = WordTokenizer::from_text("b <|endoftext|> a");
+  EXPECT_EQ(tokenizer.vocabulary().tokens(),
+            (std::vector<std::string>{"a", "b", "<|endoftext|>", "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
+            (std::vector<std::int32_t>{1, 2}));
+}
+
+TEST(WordTokenizer, DecodesWithBlanksAsAReaderExpects) {
+  struct Case {
+    std::string_view text;
+    std::string_view decoded;
+  };
+  const std::vector<Case> cases = {
+      {"", ""},
+      {"one,two ;  three", "one, two; three"},
+      {"Yes: no? Never!", "Yes: no? Never!"},
+      {"it's so--really.", "it' s so -- really."},
+      {"he said \"no\" (twice)", "he said\" no\"( twice)"},
+      {"snake_case", "snake _ case"},
+      {".start", ". start"},
+  };
+  for (const Case& c : cases) {
+    const auto tokenizer = WordTokenizer::from_text(c.text);
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(c.text)), c.decoded);
+  }
+}
+
+TEST(WordTokenizer, RefusesAVocabularyOfTokensThatAreNotOneWord) {
+  for (const std::string token : {"two words", "a,", " a"}) {
+    EXPECT_EQ(error_of<std::invalid_argument>([&] {
+                WordTokenizer(Vocabulary({"a", token}));
+              }),
+              "WordTokenizer: token 1, \"" + token + "\", is not one word");
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad

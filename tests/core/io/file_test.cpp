@@ -1,0 +1,192 @@
+#include <csignal>
+#include <fstream>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/file.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using testing::TemporaryFolder;
+
+std::size_t entries(const TemporaryFolder& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
+}
+
+mode_t permissions(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+// While it lives, no file of this process can grow past that size: a full disk, nearly.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(File, GivesBackEveryByteThatWasWritten) {
+  const TemporaryFolder folder;
+  std::string every_byte;
+  for (int byte = 0; byte < 256; ++byte) every_byte += static_cast<char>(byte);
+  for (const std::string& contents :
+       {std::string(), std::string("a"), every_byte, std::string(3'000'001, 'x')}) {
+    write_file(folder / "file", contents);
+    EXPECT_EQ(read_file(folder / "file"), contents);
+    EXPECT_EQ(entries(folder), 1u);
+  }
+}
+
+TEST(File, JoinsPieces) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", std::vector<std::string_view>{"one", "", " and ", "two"});
+  EXPECT_EQ(read_file(folder / "file"), "one and two");
+  write_file(folder / "file", std::vector<std::string_view>{});
+  EXPECT_EQ(read_file(folder / "file"), "");
+}
+
+TEST(File, ReadsWhatHasNoSize) {
+  EXPECT_NE(read_file("/proc/self/status").find("Pid:"), std::string::npos);
+
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string contents(20'000, 'p');  // less than a pipe holds
+  ASSERT_EQ(::write(ends[1], contents.data(), contents.size()),
+            static_cast<ssize_t>(contents.size()));
+  ::close(ends[1]);
+  EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(ends[0])), contents);
+  ::close(ends[0]);
+}
+
+TEST(File, KeepsThePermissionsOfTheFileItReplaces) {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(027);
+  write_file(folder / "fresh", "");
+  EXPECT_EQ(permissions(folder / "fresh"), 0640u);
+  ASSERT_EQ(::chmod((folder / "fresh").c_str(), 0604), 0);
+  write_file(folder / "fresh", "again");
+  EXPECT_EQ(permissions(folder / "fresh"), 0604u);
+  ::umask(mask);
+}
+
+TEST(File, WritesThroughASymbolicLink) {
+  const TemporaryFolder folder;
+  write_file(folder / "target", "old");
+  fs::create_symlink("target", folder / "link");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+}
+
+TEST(File, RefusesWithThePathAndTheReason) {
+  const TemporaryFolder folder;
+  const std::string missing = folder / "missing";
+  const std::string within = folder / "missing/file";
+  fs::create_directory(folder / "folder");
+  const std::string in_the_way = folder / "folder";
+  write_file(folder / "file", "");
+  const std::string below_a_file = folder / "file/file";
+
+  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(missing); }),
+            "cannot read " + missing + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(in_the_way); }),
+            "cannot read " + in_the_way + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(within, "x"); }),
+            "cannot write " + within + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(in_the_way, "x"); }),
+            "cannot write " + in_the_way + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(below_a_file, "x"); }),
+            "cannot write " + below_a_file + ": Not a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file("", "x"); }),
+            "cannot write : No such file or directory");
+  EXPECT_EQ(entries(folder), 2u);
+}
+
+TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(path, "old");
+  std::string error;
+  {
+    const FileSizeLimit limit(1000);
+    error = error_of<std::runtime_error>([&] { write_file(path, std::string(5000, 'x')); });
+  }
+  EXPECT_EQ(error, "cannot write " + path + ": File too large");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+TEST(File, WritesIntoADeviceInsteadOfReplacingIt) {
+  write_file("/dev/null", "gone");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(error_of<std::runtime_error>([] { write_file("/dev/full", "x"); }),
+            "cannot write /dev/full: No space left on device");
+}
+
+TEST(File, LeavesAWriteProtectedFileAlone) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(path, "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  const uid_t user = ::geteuid();
+  ASSERT_EQ(user == 0 ? ::seteuid(65534) : 0, 0);  // to the superuser nothing is protected
+  const std::string error = error_of<std::runtime_error>([&] { write_file(path, "new"); });
+  ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_EQ(error, "cannot write " + path + ": Permission denied");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+TEST(InputFile, ReadsAtAnyPlace) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "0123456789");
+  const InputFile file(folder / "file");
+  EXPECT_EQ(file.size_bytes(), 10u);
+  std::string bytes(3, '?');
+  file.read(7, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(bytes, "789");
+  file.read(0, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(bytes, "012");
+  file.read(10, {});
+  EXPECT_EQ(
+      error_of<std::runtime_error>([&] { file.read(8, std::as_writable_bytes(std::span(bytes))); }),
+      "cannot read " + file.path().string() + ": it ends at byte 10");
+}
+
+TEST(InputFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder / "missing"); }),
+            "cannot read " + (folder / "missing").string() + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder.path()); }),
+            "cannot read " + folder.path().string() + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([] { InputFile file("/dev/null"); }),
+            "cannot read /dev/null: Illegal seek");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,166 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/broadcast.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::counting;
+
+struct Case {
+  Shape a;
+  Shape b;
+  Shape result;
+};
+
+// NumPy's answers.
+const std::vector<Case> kCases{
+    {{}, {}, {}},
+    {{}, {3}, {3}},
+    {{1}, {}, {1}},
+    {{4}, {4}, {4}},
+    {{1, 1}, {5}, {1, 5}},
+    {{3, 1}, {1, 4}, {3, 4}},
+    {{3, 1}, {4}, {3, 4}},
+    {{2, 3, 4}, {4}, {2, 3, 4}},
+    {{2, 3, 4}, {3, 1}, {2, 3, 4}},
+    {{2, 3, 4}, {2, 1, 1}, {2, 3, 4}},
+    {{2, 1, 4}, {3, 1}, {2, 3, 4}},
+    {{2, 1, 4}, {2, 3, 4}, {2, 3, 4}},
+    {{1, 3, 1}, {2, 1, 4}, {2, 3, 4}},
+    {{2, 1, 3, 1}, {1, 4, 1, 5}, {2, 4, 3, 5}},
+    {{2, 1, 3, 1, 2}, {4, 1, 1, 1}, {2, 4, 3, 1, 2}},
+    {{3, 37}, {37}, {3, 37}},
+    {{37, 3}, {37, 1}, {37, 3}},
+    {{0}, {1}, {0}},
+    {{0, 3}, {3}, {0, 3}},
+    {{2, 0}, {2, 1}, {2, 0}},
+    {{3, 0, 2}, {1, 1, 2}, {3, 0, 2}},
+    {{1, 0}, {4, 1}, {4, 0}},
+};
+
+std::string name(const Case& item) { return concat(bracketed(item.a), " and ", bracketed(item.b)); }
+
+TEST(Broadcast, FindsTheCommonShapeFromEitherSide) {
+  for (const Case& item : kCases) {
+    EXPECT_EQ(broadcast_shape("op", item.a, item.b), item.result) << name(item);
+    EXPECT_EQ(broadcast_shape("op", item.b, item.a), item.result) << name(item);
+  }
+}
+
+TEST(Broadcast, NamesOpShapesAndAxisWhereThereIsNone) {
+  using testing::error_of;
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              broadcast_shape("add", {2, 3}, {4});
+            }),
+            "add: shapes [2, 3] and [4] cannot be broadcast together: 3 against 4 on axis -1");
+  EXPECT_EQ(
+      error_of<std::invalid_argument>([] {
+        broadcast_shape("add", {2, 3, 4}, {5, 1, 4});
+      }),
+      "add: shapes [2, 3, 4] and [5, 1, 4] cannot be broadcast together: 2 against 5 on axis -3");
+  EXPECT_EQ(error_of<std::invalid_argument>([] { broadcast_shape("add", {0}, {2}); }),
+            "add: shapes [0] and [2] cannot be broadcast together: 0 against 2 on axis -1");
+}
+
+TEST(Broadcast, MapsEveryPairOfShapes) {
+  const auto difference = [](const Simd& a, const Simd& b) { return a - b * Simd(real{1000}); };
+  for (const Case& item : kCases) {
+    const Tensor a = counting(item.a);
+    const Tensor b = counting(item.b);
+    testing::expect_exact(
+        broadcast_map("op", difference, a, b), item.result,
+        [&](const testing::Index& i) { return testing::at(a, i) - 1000 * testing::at(b, i); },
+        name(item));
+    testing::expect_exact(
+        broadcast_map("op", difference, b, a), item.result,
+        [&](const testing::Index& i) { return testing::at(b, i) - 1000 * testing::at(a, i); },
+        name(item) + " exchanged");
+  }
+}
+
+TEST(Broadcast, JoinsAxesThatMemoryJoins) {
+  struct Loops {
+    Case shapes;
+    std::vector<std::size_t> extents;
+  };
+  for (const Loops& item : std::vector<Loops>{{{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {24}},
+                                              {{{2, 3, 4}, {4}, {2, 3, 4}}, {6, 4}},
+                                              {{{2, 3, 4}, {3, 4}, {2, 3, 4}}, {2, 12}},
+                                              {{{2, 3, 4}, {2, 1, 1}, {2, 3, 4}}, {2, 12}},
+                                              {{{2, 3, 4}, {3, 1}, {2, 3, 4}}, {2, 3, 4}},
+                                              {{{2, 3, 4}, {}, {2, 3, 4}}, {24}},
+                                              {{{1, 3, 1}, {2, 1, 4}, {2, 3, 4}}, {2, 3, 4}},
+                                              {{{}, {}, {}}, {1}}}) {
+    const BroadcastLoops loops = broadcast_loops(item.shapes.result, item.shapes.a, item.shapes.b);
+    EXPECT_EQ(loops.extents, item.extents) << name(item.shapes);
+    for (const std::size_t stride : loops.strides.back()) EXPECT_LE(stride, 1U);
+  }
+}
+
+TEST(Broadcast, MayWriteOverTheSideThatHasTheCommonShape) {
+  const auto difference = [](const Simd& a, const Simd& b) { return a - b; };
+  const Tensor a = counting({3, 19});
+  const Tensor b = counting({19});
+  Tensor left = a;
+  broadcast_into(left, difference, left, b);
+  EXPECT_EQ(left, broadcast_map("op", difference, a, b));
+  Tensor right = a;
+  broadcast_into(right, difference, b, right);
+  EXPECT_EQ(right, broadcast_map("op", difference, b, a));
+}
+
+TEST(Broadcast, ExpandRepeatsAndSumToAddsUpWhatWasRepeated) {
+  for (const Case& item : kCases) {
+    for (const Shape& small : {item.a, item.b}) {
+      const Tensor x = counting(small);
+      testing::expect_exact(
+          expand(x, item.result), item.result,
+          [&](const testing::Index& i) { return testing::at(x, i); }, name(item));
+
+      // Walk the large shape and add each number to where it came from. Small whole numbers: exact.
+      const Tensor large = counting(item.result);
+      Tensor expected = zeros(small);
+      for (std::size_t k = 0; k < large.size(); ++k) {
+        const testing::Index index = index_at(item.result, k);
+        std::size_t to = 0;
+        for (std::size_t axis = 0; axis < small.size(); ++axis)
+          to =
+              to * small[axis] + (small[axis] == 1 ? 0 : index[index.size() - small.size() + axis]);
+        expected.data()[to] += large.data()[k];
+      }
+      EXPECT_EQ(sum_to(large, small), expected) << name(item);
+      EXPECT_EQ(sum_to(Tensor(large), small), expected) << name(item);
+    }
+  }
+}
+
+TEST(Broadcast, SumToKeepsTheMemoryOfWhatNeedsNoSum) {
+  Tensor x = counting({2, 3});
+  const real* memory = x.data();
+  EXPECT_EQ(sum_to(std::move(x), {2, 3}).data(), memory);
+}
+
+TEST(Broadcast, GivesTheSameBitsOnOneAndTwoThreads) {
+  const auto quotient = [](const Simd& a, const Simd& b) { return a / b; };
+  for (const Case& item : std::vector<Case>{{{301, 1}, {1, 307}, {301, 307}},
+                                            {{301, 307}, {307}, {301, 307}},
+                                            {{301, 307}, {301, 1}, {301, 307}}}) {
+    const Tensor a = testing::irregular(item.a, 1, 1, 2);
+    const Tensor b = testing::irregular(item.b, 2, 1, 2);
+    auto run = [&](int threads) {
+      const testing::Threads scope(threads);
+      const Tensor result = broadcast_map("op", quotient, a, b);
+      return std::vector<Tensor>{result, sum_to(result, item.a), sum_to(result, item.b)};
+    };
+    EXPECT_EQ(run(2), run(1)) << name(item);
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels

@@ -1,0 +1,96 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/reduce.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::counting;
+using testing::irregular;
+using testing::kEpsilon;
+
+TEST(Sum, AddsAnyCountOfNumbers) {
+  for (const std::size_t count : {0, 1, 2, 3, 31, 64, 65, 1000, 4095, 4096, 4097, 40001}) {
+    // Ones and zeros: every partial sum is exact, also in float.
+    Tensor x = empty({count});
+    double expected = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      x.data()[i] = static_cast<real>(i % 3 == 0);
+      expected += x.data()[i];
+    }
+    EXPECT_EQ(sum(x.data(), count), static_cast<real>(expected)) << count;
+  }
+}
+
+TEST(Sum, OfAMillionNumbersIsAccurateAndTheSameOnOneAndTwoThreads) {
+  constexpr std::size_t kCount = 1'000'000;
+  const Tensor x = irregular({kCount}, 0, 0, 1);
+  long double expected = 0;
+  for (const real number : x) expected += number;
+  auto run = [&](int threads) {
+    const testing::Threads scope(threads);
+    return sum(x.data(), kCount);
+  };
+  const real result = run(1);
+  EXPECT_EQ(run(2), result);
+  // Blocks of 4096 numbers go to at least 8 sums in registers, so a number takes part in at most
+  // 4096 / 8 + 5 roundings of half an epsilon; the rest happens in double. All numbers are
+  // positive, so the bound holds for the total.
+  EXPECT_NEAR(result, static_cast<double>(expected),
+              (512 + 6) * kEpsilon / 2 * static_cast<double>(expected));
+}
+
+TEST(Sum, KeepsSmallNumbersBesideALargeTotal) {
+  // A running sum of ones in float stops at 2^24.
+  constexpr std::size_t kCount = (std::size_t{1} << 24) + 4096;
+  const Tensor x = full({kCount}, 1);
+  EXPECT_EQ(sum(x.data(), kCount), static_cast<real>(kCount));
+}
+
+TEST(SumAlong, KeepsTheMarkedAxesWithLengthOne) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{2, 3, 4}, Shape{2, 3, 1, 4, 2},
+                             Shape{3, 0, 2}, Shape{0, 3}, Shape{2, 600}, Shape{70, 3}}) {
+    const Tensor x = counting(shape);
+    for (unsigned mask = 0; mask < 1U << shape.size(); ++mask) {
+      std::vector<bool> reduced(shape.size());
+      Shape summed = shape;
+      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        reduced[axis] = mask >> axis & 1U;
+        if (reduced[axis]) summed[axis] = 1;
+      }
+      Tensor expected = zeros(summed);
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        const testing::Index index = index_at(shape, k);
+        std::size_t to = 0;
+        for (std::size_t axis = 0; axis < shape.size(); ++axis)
+          to = to * summed[axis] + (reduced[axis] ? 0 : index[axis]);
+        expected.data()[to] += x.data()[k];  // whole numbers below 2^24: exact
+      }
+      EXPECT_EQ(sum_along(x, reduced), expected)
+          << bracketed(shape) << " along " << bracketed(reduced);
+    }
+  }
+}
+
+TEST(SumAlong, IsTheSameOnOneAndTwoThreads) {
+  for (const Shape& shape : {Shape{90, 1100}, Shape{1100, 90}, Shape{40, 50, 60}}) {
+    const Tensor x = irregular(shape);
+    for (unsigned mask = 1; mask < 1U << shape.size(); ++mask) {
+      std::vector<bool> reduced(shape.size());
+      for (std::size_t axis = 0; axis < shape.size(); ++axis) reduced[axis] = mask >> axis & 1U;
+      auto run = [&](int threads) {
+        const testing::Threads scope(threads);
+        return sum_along(x, reduced);
+      };
+      EXPECT_EQ(run(2), run(1)) << bracketed(shape) << " along " << bracketed(reduced);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels

@@ -1,0 +1,172 @@
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/rows.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::counting;
+using testing::irregular;
+using testing::tensor;
+
+using Numbers = std::vector<std::int32_t>;
+
+// Ids of a text: a few occur often, most seldom.
+Numbers text_like_ids(std::size_t count, std::int32_t rows) {
+  Numbers ids;
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    state = state * 1664525U + 1013904223U;  // Knuth's linear congruential generator
+    const auto range = static_cast<std::uint32_t>(i % 3 == 0 ? 17 : rows);
+    ids.push_back(static_cast<std::int32_t>((state >> 8) % range));
+  }
+  return ids;
+}
+
+// Sums in a sorted map, in the order in which the rows stand.
+struct Reference {
+  Numbers numbers;
+  std::vector<real> values;
+
+  Reference(const Numbers& ids, const Tensor& given, std::size_t width,
+            std::optional<std::int32_t> left_out = std::nullopt, bool mean = false) {
+    std::map<std::int32_t, std::vector<real>> sums;
+    std::map<std::int32_t, int> counts;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] == left_out) continue;
+      const real* row = given.data() + i * width;
+      if (counts[ids[i]]++ == 0) {
+        sums[ids[i]].assign(row, row + width);
+      } else {
+        for (std::size_t k = 0; k < width; ++k) sums[ids[i]][k] += row[k];
+      }
+    }
+    for (auto& [id, row] : sums) {
+      numbers.push_back(id);
+      if (mean)
+        for (real& number : row) number /= static_cast<real>(counts[id]);
+      values.insert(values.end(), row.begin(), row.end());
+    }
+  }
+};
+
+TEST(GatherRows, CopiesTheRowsInTheOrderOfTheIds) {
+  const Tensor table = counting({5, 3});
+  const Numbers ids{4, 0, 0, 2};
+  Tensor rows = empty({4, 3});
+  gather_rows(table.data(), 3, ids, rows.data());
+  EXPECT_EQ(rows, tensor({4, 3}, {13, 14, 15, 1, 2, 3, 1, 2, 3, 7, 8, 9}));
+}
+
+TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
+  const Tensor table = counting({5, 3});
+  Tensor nothing = empty({0, 3});
+  gather_rows(table.data(), 3, {}, nothing.data());
+  const Tensor empty_rows = empty({5, 0});
+  const Numbers ids{4, 0};
+  gather_rows(empty_rows.data(), 0, ids, nothing.data());
+}
+
+TEST(MergeRows, AddsTheRowsOfAnIdTogether) {
+  struct Case {
+    Numbers ids;
+    Numbers numbers;
+    std::vector<real> values;
+  };
+  for (const Case& item : std::vector<Case>{
+           {{3}, {3}, {1, 2}},
+           {{0, 4, 9}, {0, 4, 9}, {1, 2, 3, 4, 5, 6}},  // already in order
+           {{9, 4, 0}, {0, 4, 9}, {5, 6, 3, 4, 1, 2}},
+           {{2, 2, 2}, {2}, {9, 12}},
+           {{7, 1, 7, 0}, {0, 1, 7}, {7, 8, 3, 4, 6, 8}},
+       }) {
+    const MergedRows merged = merge_rows(item.ids, counting({item.ids.size(), 2}));
+    EXPECT_EQ(merged.numbers, item.numbers);
+    EXPECT_EQ(merged.values, tensor({item.numbers.size(), 2}, item.values));
+  }
+}
+
+TEST(MergeRows, TakesTheShapeThatALookupHas) {
+  const MergedRows merged = merge_rows(Numbers{1, 0, 1, 2}, counting({2, 2, 2}));
+  EXPECT_EQ(merged.numbers, (Numbers{0, 1, 2}));
+  EXPECT_EQ(merged.values, tensor({3, 2}, {3, 4, 6, 8, 7, 8}));
+}
+
+TEST(MergeRows, KeepsTheWidthWhereThereAreNoRows) {
+  for (const Shape& shape : {Shape{0, 3}, Shape{2, 0, 3}}) {
+    const MergedRows merged = merge_rows({}, zeros(shape));
+    EXPECT_TRUE(merged.numbers.empty());
+    EXPECT_EQ(merged.values.shape(), Shape({0, 3}));
+  }
+  const MergedRows all_left_out = merge_rows(Numbers{4, 4}, counting({2, 3}), 4);
+  EXPECT_TRUE(all_left_out.numbers.empty());
+  EXPECT_EQ(all_left_out.values.shape(), Shape({0, 3}));
+}
+
+TEST(MergeRows, LeavesOneIdOut) {
+  const MergedRows merged = merge_rows(Numbers{7, 1, 7, 0}, counting({4, 2}), 7);
+  EXPECT_EQ(merged.numbers, (Numbers{0, 1}));
+  EXPECT_EQ(merged.values, tensor({2, 2}, {7, 8, 3, 4}));
+  EXPECT_EQ(merge_rows(Numbers{1, 7}, counting({2, 2}), 3).numbers, (Numbers{1, 7}));
+}
+
+TEST(MergeRows, DividesByHowOftenAnIdOccurs) {
+  const MergedRows merged = merge_rows(Numbers{7, 1, 7, 0}, counting({4, 2}), std::nullopt, true);
+  EXPECT_EQ(merged.numbers, (Numbers{0, 1, 7}));
+  EXPECT_EQ(merged.values, tensor({3, 2}, {7, 8, 3, 4, 3, 4}));
+  EXPECT_EQ(merge_rows(Numbers{0, 1}, counting({2, 2}), std::nullopt, true).values,
+            counting({2, 2}));
+}
+
+TEST(MergeRows, GivesTheReferencesBitsForEverySizeAndWidth) {
+  // From few ids, which are sorted by comparison, to many, sorted by digits; the last ones need a
+  // second and a third digit.
+  for (const std::size_t count : {1, 2, 10, 511, 512, 2000})
+    for (const std::int32_t rows : {1, 40, 2049, 50257, 5'000'000})
+      for (const std::size_t width : {1UL, 5UL, 16UL}) {
+        const Numbers ids = text_like_ids(count, rows);
+        const Tensor given = irregular({count, width});
+        for (const std::optional<std::int32_t> left_out :
+             {std::optional<std::int32_t>(), std::optional<std::int32_t>(3)})
+          for (const bool mean : {false, true}) {
+            const MergedRows merged = merge_rows(ids, given, left_out, mean);
+            const Reference expected(ids, given, width, left_out, mean);
+            ASSERT_EQ(merged.numbers, expected.numbers) << count << " ids of " << rows;
+            ASSERT_EQ(merged.values, tensor({expected.numbers.size(), width}, expected.values))
+                << count << " ids of " << rows << ", width " << width;
+          }
+      }
+}
+
+TEST(Rows, HaveTheSameBitsOnOneAndTwoThreads) {
+  constexpr std::size_t kIds = 16384;
+  constexpr std::size_t kWidth = 64;
+  constexpr std::int32_t kRows = 50257;
+  const Numbers ids = text_like_ids(kIds, kRows);
+  const Tensor table = irregular({kRows, kWidth}, 1);
+  const Tensor given = irregular({kIds, kWidth}, 2);
+  auto run = [&](int threads) {
+    const testing::Threads scope(threads);
+    Tensor gathered = empty({kIds, kWidth});
+    gather_rows(table.data(), kWidth, ids, gathered.data());
+    return std::pair(gathered, merge_rows(ids, given));
+  };
+  const auto [gathered, merged] = run(1);
+  const auto [gathered_by_two, merged_by_two] = run(2);
+  EXPECT_EQ(std::memcmp(gathered.data(), gathered_by_two.data(), gathered.size() * sizeof(real)),
+            0);
+  ASSERT_EQ(merged.numbers, merged_by_two.numbers);
+  EXPECT_LT(merged.numbers.size(), kIds * 3 / 4);  // there were repeats to merge
+  EXPECT_EQ(std::memcmp(merged.values.data(), merged_by_two.values.data(),
+                        merged.values.size() * sizeof(real)),
+            0);
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels

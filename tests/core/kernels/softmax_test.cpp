@@ -1,0 +1,45 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/softmax.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
+  constexpr std::size_t kRows = 37;
+  constexpr std::size_t kWidth = 1001;
+  const Tensor x = testing::irregular({kRows, kWidth}, 1, -20, 20);
+  const Tensor dy = testing::irregular({kRows, kWidth}, 2);
+  std::vector<std::int32_t> targets;
+  for (std::size_t i = 0; i < kRows; ++i) targets.push_back(static_cast<std::int32_t>(i * 27));
+  auto run = [&](int threads) {
+    const testing::Threads scope(threads);
+    std::vector<Tensor> results(5, empty({kRows, kWidth}));
+    std::vector<double> log_sums(kRows);
+    softmax_rows(x.data(), kRows, kWidth, results[0].data());
+    softmax_rows_backward(results[0].data(), dy.data(), kRows, kWidth, results[1].data());
+    log_softmax_rows(x.data(), kRows, kWidth, results[2].data());
+    log_softmax_rows_backward(results[2].data(), dy.data(), kRows, kWidth, results[3].data());
+    log_sum_exp_rows(x.data(), kRows, kWidth, log_sums.data());
+    cross_entropy_rows_backward(x.data(), log_sums.data(), targets.data(), std::nullopt, real{0.5},
+                                kRows, kWidth, results[4].data());
+    return std::pair(results, log_sums);
+  };
+  EXPECT_EQ(run(2), run(1));
+}
+
+TEST(LogSumExpRows, IsInfiniteWhereARowIs) {
+  constexpr real kInfinity = std::numeric_limits<real>::infinity();
+  const Tensor x = testing::tensor({3, 2}, {-kInfinity, -kInfinity, 1, kInfinity, 2, -kInfinity});
+  std::vector<double> result(3);
+  log_sum_exp_rows(x.data(), 3, 2, result.data());
+  EXPECT_EQ(result, (std::vector<double>{-kInfinity, kInfinity, 2}));
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels

@@ -1,0 +1,147 @@
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/pointwise.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::expect_gradients;
+using testing::gradient_of;
+using testing::irregular;
+using testing::kEpsilon;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+constexpr real kInfinity = std::numeric_limits<real>::infinity();
+
+// The cubic in the tanh form of gelu (Hendrycks & Gimpel 2016).
+double gelu_by_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+double gelu_by_erf(double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); }
+
+struct Function {
+  std::string name;
+  Variable (*op)(const Variable&);
+  double (*reference)(double);
+  double low;  // where it is tried
+  double high;
+};
+
+const std::vector<Function> kFunctions{
+    {"exp", [](const Variable& x) { return exp(x); }, [](double x) { return std::exp(x); }, -3, 3},
+    {"log", [](const Variable& x) { return log(x); }, [](double x) { return std::log(x); }, 0.3, 9},
+    {"tanh", [](const Variable& x) { return tanh(x); }, [](double x) { return std::tanh(x); }, -3,
+     3},
+    {"sigmoid", [](const Variable& x) { return sigmoid(x); },
+     [](double x) { return 1 / (1 + std::exp(-x)); }, -5, 5},
+    {"relu", [](const Variable& x) { return relu(x); }, [](double x) { return x > 0 ? x : 0; }, -1,
+     1},
+    {"gelu (erf)", [](const Variable& x) { return gelu(x); }, gelu_by_erf, -4, 4},
+    {"gelu (tanh)", [](const Variable& x) { return gelu(x, GeluForm::kTanh); }, gelu_by_tanh, -4,
+     4},
+};
+
+// Numbers in a function's range, none of them so close to relu's kink that a difference quotient
+// reaches across it.
+Tensor numbers_for(const Function& function, const Shape& shape) {
+  Tensor x = irregular(shape, 1, function.low, function.high);
+  for (real& number : x.storage()) number += std::copysign(real{0.05}, number);
+  return x;
+}
+
+const std::vector<Shape> kShapes{{}, {1}, {19}, {2, 3}, {2, 1, 3, 2}, {0}, {2, 0}};
+
+TEST(Pointwise, GivesTheNumbersOfTheStandardLibrary) {
+  // The vector functions err by up to 2 epsilon relative to numbers of up to about their argument's
+  // size (40 for erf in double; see elementwise_test), the few operations around them by half of
+  // one each; gelu subtracts numbers of about 1 and multiplies by x, and its cubic is amplified by
+  // at most |x tanh'| < 1.
+  const double erf_error = sizeof(real) == 8 ? 40 : 2;
+  for (const Function& function : kFunctions)
+    for (const Shape& shape : kShapes) {
+      const Tensor x = numbers_for(function, shape);
+      Tape tape;
+      testing::expect_entries(
+          function.op(tape.input(x)).value(), shape,
+          [&](const testing::Index& i) { return function.reference(testing::at(x, i)); },
+          [&](const testing::Index& i, double expected) {
+            const double scale = std::max(std::abs(expected), std::abs(testing::at(x, i)));
+            return (4 + erf_error) * kEpsilon * scale;
+          },
+          function.name);
+    }
+}
+
+TEST(Pointwise, HasTheGradientsOfDifferenceQuotients) {
+  for (const Function& function : kFunctions)
+    for (const Shape& shape : kShapes)
+      expect_gradients([&](Inputs x) { return function.op(x[0]); }, {numbers_for(function, shape)},
+                       function.name);
+}
+
+TEST(Pointwise, SaturatesWithoutOverflow) {
+  Tape tape;
+  const Variable x = tape.input(tensor({4}, {-kInfinity, -1000, 1000, kInfinity}));
+  EXPECT_EQ(exp(x).value(), tensor({4}, {0, 0, kInfinity, kInfinity}));
+  EXPECT_EQ(tanh(x).value(), tensor({4}, {-1, -1, 1, 1}));
+  EXPECT_EQ(sigmoid(x).value(), tensor({4}, {0, 0, 1, 1}));
+  EXPECT_EQ(relu(x).value(), tensor({4}, {0, 0, 1000, kInfinity}));
+
+  const Tensor far = tensor({2}, {-1000, 1000});
+  for (const GeluForm form : {GeluForm::kErf, GeluForm::kTanh})
+    EXPECT_EQ(gelu(tape.input(far), form).value(), tensor({2}, {0, 1000}));
+}
+
+TEST(Pointwise, HasFiniteGradientsWhereItSaturates) {
+  const Tensor far = tensor({2}, {-1000, 1000});
+  const Tensor weights = gradient_of([](Inputs in) { return in[0]; }, far).dense();
+  const Tensor step = tensor({2}, {0, weights(1)});  // 0 on the left, 1 on the right
+  EXPECT_EQ(gradient_of([](Inputs x) { return tanh(x[0]); }, far).dense(), zeros({2}));
+  EXPECT_EQ(gradient_of([](Inputs x) { return sigmoid(x[0]); }, far).dense(), zeros({2}));
+  EXPECT_EQ(gradient_of([](Inputs x) { return relu(x[0]); }, far).dense(), step);
+  for (const GeluForm form : {GeluForm::kErf, GeluForm::kTanh})
+    EXPECT_EQ(gradient_of([form](Inputs x) { return gelu(x[0], form); }, far).dense(), step);
+}
+
+TEST(Log, IsMinusInfinityAtZeroAndNotANumberBelow) {
+  Tape tape;
+  EXPECT_EQ(log(tape.input(scalar(0))).item(), -kInfinity);
+  EXPECT_TRUE(std::isnan(log(tape.input(scalar(-1))).item()));
+}
+
+TEST(Relu, HasNoGradientAtZeroAndPassesNotANumberOn) {
+  EXPECT_EQ(gradient_of([](Inputs x) { return relu(x[0]); }, scalar(0)).dense(), scalar(0));
+  Tape tape;
+  EXPECT_TRUE(std::isnan(relu(tape.input(scalar(std::numeric_limits<real>::quiet_NaN()))).item()));
+}
+
+TEST(Gelu, HasTheTwoFormsOfThePaper) {
+  Tape tape;
+  const Variable one = tape.constant(scalar(1));
+  // Φ(1) = 0.841344746…, and 0.841191990… by the approximation.
+  EXPECT_NEAR(gelu(one).item(), 0.8413447460685429, 50 * kEpsilon);
+  EXPECT_NEAR(gelu(one, GeluForm::kTanh).item(), 0.8411919906082768, 50 * kEpsilon);
+}
+
+TEST(Pointwise, MakesAnOpOfAFunctionAndItsDerivative) {
+  const auto cube = [](const Variable& x) {
+    return pointwise(
+        "cube", x, [](const Simd& v) { return v * v * v; },
+        [](const Simd& g, const Simd& v, const Simd&) { return g * Simd(real{3}) * v * v; });
+  };
+  Tape tape;
+  EXPECT_EQ(cube(tape.input(tensor({3}, {-2, 0, 3}))).value(), tensor({3}, {-8, 0, 27}));
+  expect_gradients([&](Inputs x) { return cube(x[0]); }, {irregular({3, 5})}, "cube");
+}
+
+}  // namespace
+}  // namespace rowgrad

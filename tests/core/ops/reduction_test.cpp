@@ -1,0 +1,136 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/reduction.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::counting;
+using testing::error_of;
+using testing::expect_gradients;
+using testing::irregular;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+struct Case {
+  Shape shape;
+  std::vector<int> axes;
+  Shape dropped;  // the result's shape without the summed axes …
+  Shape kept;     // … and with them
+};
+
+const std::vector<Case> kCases{
+    {{}, {}, {}, {}},
+    {{4}, {0}, {}, {1}},
+    {{4}, {}, {4}, {4}},
+    {{2, 3}, {0}, {3}, {1, 3}},
+    {{2, 3}, {1}, {2}, {2, 1}},
+    {{2, 3}, {-1, 0}, {}, {1, 1}},
+    {{2, 3, 4}, {1}, {2, 4}, {2, 1, 4}},
+    {{2, 3, 4}, {0, 2}, {3}, {1, 3, 1}},
+    {{2, 3, 4}, {-1, -2}, {2}, {2, 1, 1}},
+    {{2, 3, 2, 2}, {2, 0}, {3, 2}, {1, 3, 1, 2}},
+    {{1, 3, 1}, {0}, {3, 1}, {1, 3, 1}},
+};
+
+// The sum by walking x and adding each number to where it belongs; whole numbers, so it is exact.
+Tensor summed(const Tensor& x, const Case& item) {
+  Tensor result = zeros(item.kept);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const testing::Index index = index_at(x.shape(), k);
+    std::size_t to = 0;
+    for (std::size_t axis = 0; axis < index.size(); ++axis)
+      to = to * item.kept[axis] + (item.kept[axis] == 1 ? 0 : index[axis]);
+    result.data()[to] += x.data()[k];
+  }
+  return result;
+}
+
+TEST(Sum, AlongAxesDropsThemOrKeepsThemWithLengthOne) {
+  for (const Case& item : kCases) {
+    const std::string what = concat(bracketed(item.shape), " along ", bracketed(item.axes));
+    const Tensor x = counting(item.shape);
+    Tensor expected = summed(x, item);
+    Tape tape;
+    EXPECT_EQ(sum(tape.input(x), item.axes, KeepAxes::kYes).value(), expected) << what;
+    expected.reshape(item.dropped);
+    EXPECT_EQ(sum(tape.input(x), item.axes).value(), expected) << what;
+  }
+}
+
+TEST(Mean, DividesTheSumByHowManyNumbersWentIn) {
+  for (const Case& item : kCases) {
+    const Tensor x = irregular(item.shape);
+    Tape tape;
+    const Variable total = sum(tape.input(x), item.axes, KeepAxes::kYes);
+    const double count = static_cast<double>(x.size()) / static_cast<double>(total.value().size());
+    const Variable average = mean(tape.input(x), item.axes, KeepAxes::kYes);
+    // Multiplied by a rounded reciprocal, while the reference divides: three roundings.
+    testing::expect_entries(
+        average.value(), item.kept,
+        [&](const testing::Index& i) { return testing::at(total.value(), i) / count; },
+        [](auto&, double expected) { return 1.5 * testing::kEpsilon * std::abs(expected); });
+    EXPECT_EQ(mean(tape.input(x), item.axes).shape(), item.dropped);
+  }
+  Tape tape;
+  EXPECT_EQ(mean(tape.input(tensor({2, 2}, {1, 2, 3, 6}))).value(), scalar(3));
+}
+
+TEST(Reductions, HaveTheGradientsOfDifferenceQuotients) {
+  for (const Case& item : kCases) {
+    const std::string what = concat(bracketed(item.shape), " along ", bracketed(item.axes));
+    const Tensor x = irregular(item.shape);
+    for (const KeepAxes keep : {KeepAxes::kNo, KeepAxes::kYes}) {
+      expect_gradients([&](Inputs in) { return sum(in[0], item.axes, keep); }, {x}, what);
+      expect_gradients([&](Inputs in) { return mean(in[0], item.axes, keep); }, {x}, what);
+    }
+    expect_gradients([](Inputs in) { return sum(in[0]); }, {x}, what);
+    expect_gradients([](Inputs in) { return mean(in[0]); }, {x}, what);
+  }
+}
+
+TEST(Sum, OfEverythingIsANumberOfRankZero) {
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{5}, Shape{2, 3, 4}}) {
+    Tape tape;
+    const double n = static_cast<double>(element_count(shape));
+    EXPECT_EQ(sum(tape.input(counting(shape))).value(), scalar(static_cast<real>(n * (n + 1) / 2)));
+  }
+}
+
+TEST(Sum, OfNoNumbersIsZero) {
+  Tape tape;
+  const Variable nothing = tape.input(zeros({2, 0, 3}));
+  EXPECT_EQ(sum(nothing).value(), scalar(0));
+  EXPECT_EQ(sum(nothing, {1}).value(), zeros({2, 3}));
+  EXPECT_EQ(sum(nothing, {0}).value(), zeros({0, 3}));
+  EXPECT_EQ(sum(nothing, {0}, KeepAxes::kYes).value(), zeros({1, 0, 3}));
+  expect_gradients([](Inputs in) { return sum(in[0], {1}); }, {zeros({2, 0, 3})});
+}
+
+TEST(Mean, OfNoNumbersIsRefused) {
+  const std::string message = "mean: there are no numbers to take the mean of";
+  Tape tape;
+  const Variable nothing = tape.input(zeros({2, 0}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { mean(nothing); }), message);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { mean(nothing, {1}); }), message);
+}
+
+TEST(Reductions, RefuseAxesThatAreNotThere) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 3}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { sum(x, {2}); }),
+            "sum: axis 2 is outside a rank of 2");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              sum(x, {1, -1});
+            }),
+            "sum: axis -1 is named twice");
+  EXPECT_THROW(mean(x, {-3}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/shape.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::counting;
+using testing::error_of;
+using testing::expect_gradients;
+using testing::irregular;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+// --- Reshape ------------------------------------------------------------------------------------
+
+TEST(Reshape, KeepsTheNumbersInRowMajorOrder) {
+  struct Case {
+    Shape from;
+    Shape to;
+  };
+  for (const auto& [from, to] : std::vector<Case>{{{}, {1, 1}},
+                                                  {{1}, {}},
+                                                  {{2, 3}, {3, 2}},
+                                                  {{2, 3}, {6}},
+                                                  {{12}, {2, 1, 3, 2}},
+                                                  {{0, 4}, {2, 0}}}) {
+    Tape tape;
+    EXPECT_EQ(reshape(tape.input(counting(from)), to).value(), counting(to));
+    expect_gradients([to = to](Inputs in) { return reshape(in[0], to); }, {irregular(from)});
+  }
+}
+
+TEST(Reshape, RefusesAnotherNumberOfNumbers) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 3}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { reshape(x, {4}); }),
+            "reshape: [2, 3] has 6 numbers, [4] would have 4");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              reshape(x, {6, 0});
+            }),
+            "reshape: [2, 3] has 6 numbers, [6, 0] would have 0");
+}
+
+// --- Permute and transpose ----------------------------------------------------------------------
+
+TEST(Permute, PutsEveryAxisWhereItIsToldInRanksZeroToFive) {
+  for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 3, 2}, Shape{2, 1, 3, 2},
+                             Shape{2, 1, 2, 3, 2}, Shape{2, 0, 3}}) {
+    std::vector<int> axes(shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    const Tensor x = counting(shape);
+    do {
+      Shape permuted(shape.size());
+      for (std::size_t i = 0; i < axes.size(); ++i)
+        permuted[i] = shape[static_cast<std::size_t>(axes[i])];
+      Tape tape;
+      testing::expect_exact(
+          permute(tape.input(x), axes).value(), permuted,
+          [&](const testing::Index& index) {
+            testing::Index source(shape.size());
+            for (std::size_t i = 0; i < axes.size(); ++i)
+              source[static_cast<std::size_t>(axes[i])] = index[i];
+            return testing::at(x, source);
+          },
+          concat(bracketed(shape), " by ", bracketed(axes)));
+      if (shape.size() < 5 || axes.front() == 3)  // a fifth of rank 5 is plenty
+        expect_gradients([&](Inputs in) { return permute(in[0], axes); }, {irregular(shape)},
+                         concat(bracketed(shape), " by ", bracketed(axes)));
+    } while (std::next_permutation(axes.begin(), axes.end()));
+  }
+}
+
+TEST(Permute, CountsAxesFromTheEndToo) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 3, 4}));
+  EXPECT_EQ(permute(x, {-1, 0, -2}).value(), permute(x, {2, 0, 1}).value());
+}
+
+TEST(Permute, RefusesWhatIsNoPermutation) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 3}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { permute(x, {0}); }),
+            "permute: axes [0] name 1 of the 2 axes of [2, 3]");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              permute(x, {1, -1});
+            }),
+            "permute: axis -1 is named twice");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              permute(x, {0, 2});
+            }),
+            "permute: axis 2 is outside a rank of 2");
+}
+
+TEST(Transpose, ExchangesTwoAxes) {
+  Tape tape;
+  const Variable matrix = tape.input(counting({2, 3}));
+  EXPECT_EQ(transpose(matrix).value(), tensor({3, 2}, {1, 4, 2, 5, 3, 6}));
+  const Variable x = tape.input(counting({2, 3, 4}));
+  EXPECT_EQ(transpose(x).value(), permute(x, {0, 2, 1}).value());
+  EXPECT_EQ(transpose(x, 0, -1).value(), permute(x, {2, 1, 0}).value());
+  EXPECT_EQ(transpose(x, 1, 1).value(), x.value());
+  expect_gradients([](Inputs in) { return transpose(in[0], 0, 2); }, {irregular({2, 3, 4})});
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { transpose(tape.input(zeros({3}))); }),
+            "transpose: axis -2 is outside a rank of 1");
+}
+
+// --- Concatenate --------------------------------------------------------------------------------
+
+struct Parts {
+  std::vector<Shape> shapes;
+  int axis;
+  Shape result;
+};
+
+const std::vector<Parts> kParts{
+    {{{3}}, 0, {3}},
+    {{{2}, {1}, {3}}, 0, {6}},
+    {{{2, 3}, {1, 3}}, 0, {3, 3}},
+    {{{2, 3}, {2, 1}}, 1, {2, 4}},
+    {{{2, 3}, {2, 1}}, -1, {2, 4}},
+    {{{2, 1, 3}, {2, 2, 3}, {2, 1, 3}}, 1, {2, 4, 3}},
+    {{{1, 2, 2}, {2, 2, 2}}, -3, {3, 2, 2}},
+    {{{2, 0}, {2, 3}}, 1, {2, 3}},
+    {{{0, 2}, {0, 1}}, 1, {0, 3}},
+    {{{0}, {0}}, 0, {0}},
+};
+
+TEST(Concatenate, PutsPartsOneAfterAnotherAlongAnAxis) {
+  for (const Parts& item : kParts) {
+    std::vector<Tensor> parts;
+    Tape tape;
+    std::vector<Variable> variables;
+    for (std::size_t i = 0; i < item.shapes.size(); ++i) {
+      parts.push_back(irregular(item.shapes[i], static_cast<int>(i)));
+      variables.push_back(tape.input(parts.back()));
+    }
+    const int rank = static_cast<int>(item.result.size());
+    const auto axis = static_cast<std::size_t>(item.axis < 0 ? item.axis + rank : item.axis);
+    testing::expect_exact(concatenate(variables, item.axis).value(), item.result,
+                          [&](testing::Index index) {
+                            std::size_t part = 0;
+                            for (; index[axis] >= parts[part].shape()[axis]; ++part)
+                              index[axis] -= parts[part].shape()[axis];
+                            return testing::at(parts[part], index);
+                          });
+    expect_gradients([&](Inputs in) { return concatenate(in, item.axis); }, parts);
+  }
+}
+
+TEST(Concatenate, TakesTheSameVariableTwice) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 2}));
+  EXPECT_EQ(concatenate({x, x}, 1).value(), tensor({2, 4}, {1, 2, 1, 2, 3, 4, 3, 4}));
+  expect_gradients([](Inputs in) { return concatenate({in[0], in[0]}, 0); }, {irregular({2, 3})});
+}
+
+TEST(Concatenate, RefusesPartsThatDoNotFit) {
+  Tape tape;
+  const auto variable = [&](const Shape& shape) { return tape.input(zeros(shape)); };
+  EXPECT_EQ(error_of<std::invalid_argument>([] { concatenate(std::span<const Variable>(), 0); }),
+            "concatenate: there is nothing to concatenate");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              concatenate({variable({2, 3}), variable({3, 2})}, 0);
+            }),
+            "concatenate: shapes [2, 3] and [3, 2] differ on another axis than 0");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              concatenate({variable({2, 3}), variable({2})}, 0);
+            }),
+            "concatenate: shapes [2, 3] and [2] differ in rank");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              concatenate({variable({2}), variable({2})}, 1);
+            }),
+            "concatenate: axis 1 is outside a rank of 1");
+  EXPECT_THROW(concatenate({variable({}), variable({})}, 0), std::invalid_argument);
+}
+
+// --- Slice --------------------------------------------------------------------------------------
+
+struct Slice {
+  Shape shape;
+  int axis;
+  std::ptrdiff_t begin;
+  std::ptrdiff_t end;
+  std::size_t step;
+  std::vector<std::size_t> taken;  // the entries of the axis, as Python would take them
+};
+
+constexpr std::size_t kHugeStep = std::numeric_limits<std::size_t>::max();
+
+const std::vector<Slice> kSlices{
+    {{7}, 0, 0, kAxisEnd, 1, {0, 1, 2, 3, 4, 5, 6}},
+    {{7}, 0, 2, 5, 1, {2, 3, 4}},
+    {{7}, 0, -3, -1, 1, {4, 5}},
+    {{7}, -1, -7, 7, 2, {0, 2, 4, 6}},
+    {{7}, 0, 1, kAxisEnd, 3, {1, 4}},
+    {{7}, 0, 1, kAxisEnd, 100, {1}},
+    {{7}, 0, 1, kAxisEnd, kHugeStep, {1}},
+    {{7}, 0, 3, 3, 1, {}},
+    {{7}, 0, 7, kAxisEnd, 1, {}},
+    {{7}, 0, -3, 4, 2, {}},
+    {{7}, 0, 0, 0, 2, {}},
+    {{0}, 0, 0, kAxisEnd, 1, {}},
+    {{3, 4}, 0, 1, 3, 1, {1, 2}},
+    {{3, 4}, 1, 1, 3, 1, {1, 2}},
+    {{3, 4}, 1, 0, kAxisEnd, 2, {0, 2}},
+    {{3, 4}, 0, 0, kAxisEnd, 2, {0, 2}},
+    {{2, 5, 3}, 1, 1, -1, 2, {1, 3}},
+    {{2, 5, 3}, 2, -1, kAxisEnd, 1, {2}},
+    {{2, 5, 3}, -3, 0, 1, 1, {0}},
+    {{2, 0, 3}, 0, 1, 2, 1, {1}},
+    {{2, 0, 3}, 2, 0, kAxisEnd, 2, {0, 2}},
+};
+
+TEST(Slice, TakesEntriesOfAnAxis) {
+  for (const Slice& item : kSlices) {
+    const std::string what = concat(bracketed(item.shape), " axis ", item.axis, ", ", item.begin,
+                                    " to ", item.end, " by ", item.step);
+    const Tensor x = counting(item.shape);
+    const int rank = static_cast<int>(item.shape.size());
+    const auto axis = static_cast<std::size_t>(item.axis < 0 ? item.axis + rank : item.axis);
+    Shape sliced = item.shape;
+    sliced[axis] = item.taken.size();
+    Tape tape;
+    testing::expect_exact(
+        slice(tape.input(x), item.axis, item.begin, item.end, item.step).value(), sliced,
+        [&](testing::Index index) {
+          index[axis] = item.taken[index[axis]];
+          return testing::at(x, index);
+        },
+        what);
+    expect_gradients(
+        [&](Inputs in) { return slice(in[0], item.axis, item.begin, item.end, item.step); },
+        {irregular(item.shape)}, what);
+  }
+}
+
+TEST(Slice, RefusesRangesThatLeaveTheAxis) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 7}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { slice(x, 1, 2, 8); }),
+            "slice: entries 2 to 8 do not lie in an axis of 7");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { slice(x, 1, -8, kAxisEnd); }),
+            "slice: entries -8 to 7 do not lie in an axis of 7");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { slice(x, 0, 2, 1); }),
+            "slice: entries 2 to 1 do not lie in an axis of 2");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { slice(x, 1, 0, 7, 0); }), "slice: step is 0");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { slice(x, 2, 0, 1); }),
+            "slice: axis 2 is outside a rank of 2");
+  EXPECT_THROW(slice(tape.input(scalar(1)), 0, 0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,125 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/softmax.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::expect_gradients;
+using testing::irregular;
+using testing::kEpsilon;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+const std::vector<Shape> kShapes{{1},       {5},          {37},    {3, 4}, {1, 3},   {3, 1},
+                                 {2, 3, 4}, {2, 1, 3, 2}, {2, 70}, {0, 3}, {3, 0, 2}};
+
+// log softmax along an axis at one index, in long double.
+long double log_softmax_at(const Tensor& x, testing::Index index, std::size_t axis) {
+  const long double self = testing::at(x, index);
+  long double sum = 0;
+  for (index[axis] = 0; index[axis] < x.shape()[axis]; ++index[axis])
+    sum += std::exp(testing::at(x, index) - self);
+  return -std::log(sum);
+}
+
+TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {
+  for (const Shape& shape : kShapes)
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      for (const bool from_the_end : {false, true}) {
+        const Tensor x = irregular(shape, 1, -4, 4);
+        const int named =
+            static_cast<int>(axis) - (from_the_end ? static_cast<int>(shape.size()) : 0);
+        const std::string what = concat(bracketed(shape), " along ", named);
+        // x − max is up to 8 and rounded, which exp turns into a relative error; exp adds 2
+        // epsilon, the sum of n terms and the division no more than n + 1 halves.
+        const double bound = (8.0 / 2 + 2 + static_cast<double>(shape[axis] + 1) / 2) * kEpsilon;
+        Tape tape;
+        const Variable input = tape.input(x);
+        testing::expect_entries(
+            softmax(input, named).value(), shape,
+            [&](auto& index) {
+              return static_cast<double>(std::exp(log_softmax_at(x, index, axis)));
+            },
+            [&](auto&, double expected) { return 2 * bound * expected; }, what);
+        // In a logarithm the relative error of the sum is an absolute one; the result is rounded.
+        testing::expect_entries(
+            log_softmax(input, named).value(), shape,
+            [&](auto& index) { return static_cast<double>(log_softmax_at(x, index, axis)); },
+            [&](auto&, double expected) { return bound + kEpsilon * std::abs(expected); }, what);
+      }
+}
+
+TEST(Softmax, HasTheGradientsOfDifferenceQuotientsAlongEveryAxis) {
+  for (const Shape& shape : kShapes)
+    for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+      const std::string what = concat(bracketed(shape), " along ", axis);
+      const Tensor x = irregular(shape, 1, -2, 2);
+      expect_gradients([axis](Inputs in) { return softmax(in[0], axis); }, {x}, what);
+      expect_gradients([axis](Inputs in) { return log_softmax(in[0], axis); }, {x}, what);
+    }
+}
+
+TEST(Softmax, SharesEqualNumbersOutEvenly) {
+  Tape tape;
+  EXPECT_EQ(softmax(tape.input(full({4}, 3))).value(), full({4}, 0.25));
+  EXPECT_EQ(softmax(tape.input(full({2, 2}, -7)), 0).value(), full({2, 2}, 0.5));
+}
+
+TEST(Softmax, DoesNotOverflowOrLoseDigitsWhereNumbersAreHuge) {
+  // The same differences, once near 0 and once near 10,000: results must agree to rounding, though
+  // the spacing of floats is a thousandth there. All inputs are exact in float.
+  for (const real offset : {real{10000}, real{-10000}, real{80000}}) {
+    const Tensor near = tensor({4}, {0, -0.5, -1.25, -4});
+    Tensor far = near;
+    for (real& number : far.storage()) number += offset;
+    Tape tape;
+    const Variable x = tape.input(near);
+    const Variable y = tape.input(far);
+    EXPECT_EQ(softmax(y).value(), softmax(x).value());
+    // The shift is split into two numbers of the type, good for twice its digits in float.
+    const double bound = sizeof(real) == 8 ? std::abs(offset) * kEpsilon : 2 * kEpsilon * 5;
+    testing::expect_near(log_softmax(y).value(), log_softmax(x).value(), bound, concat(offset));
+  }
+  Tape tape;
+  const Variable spread = tape.input(tensor({3}, {10000, -10000, 0}));
+  EXPECT_EQ(softmax(spread).value(), tensor({3}, {1, 0, 0}));
+  EXPECT_EQ(log_softmax(spread).value(), tensor({3}, {0, -20000, -10000}));
+}
+
+TEST(Softmax, HasFiniteGradientsWhereNumbersAreHuge) {
+  const Tensor x = tensor({3}, {10000, -10000, 0});
+  for (const auto op : {softmax, log_softmax}) {
+    const Tensor gradient =
+        testing::gradient_of([op](Inputs in) { return op(in[0], -1); }, x).dense();
+    for (const real entry : gradient) EXPECT_TRUE(std::isfinite(entry));
+  }
+}
+
+TEST(Softmax, GivesNothingToMinusInfinity) {
+  constexpr real kInfinity = std::numeric_limits<real>::infinity();
+  Tape tape;
+  const Variable masked = tape.input(tensor({3}, {2, -kInfinity, 2}));
+  EXPECT_EQ(softmax(masked).value(), tensor({3}, {0.5, 0, 0.5}));
+  EXPECT_EQ(log_softmax(masked).value()(1), -kInfinity);
+}
+
+TEST(Softmax, RefusesAxesThatAreNotThere) {
+  using testing::error_of;
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              softmax(tape.input(zeros({2, 3})), 2);
+            }),
+            "softmax: axis 2 is outside a rank of 2");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { log_softmax(tape.input(scalar(1))); }),
+            "log_softmax: axis -1 is outside a rank of 0");
+}
+
+}  // namespace
+}  // namespace rowgrad

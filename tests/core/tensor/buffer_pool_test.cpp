@@ -1,0 +1,169 @@
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/tensor/buffer_pool.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Under AddressSanitizer the pool keeps nothing, so that a use after free is seen.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeepsBlocks = false;
+#else
+constexpr bool kKeepsBlocks = true;
+#endif
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+bool aligned(const void* block, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
+}
+
+TEST(BufferPool, AlignsBlocksToCacheLinesAndLargeOnesToHugePages) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{65},
+        std::size_t{192}, std::size_t{1000}, std::size_t{4096}, std::size_t{100001}, kHugePage - 1,
+        kHugePage, kHugePage + 1, 3 * kHugePage}) {
+    void* block = BufferPool::allocate(bytes);
+    ASSERT_NE(block, nullptr) << bytes;
+    EXPECT_TRUE(aligned(block, 64)) << bytes;
+    if (bytes >= kHugePage) {
+      EXPECT_TRUE(aligned(block, kHugePage)) << bytes;
+    }
+    std::memset(block, 1, bytes);  // all of it is ours: AddressSanitizer would object
+    BufferPool::deallocate(block, bytes);
+  }
+}
+
+TEST(BufferPool, WastesAQuarterAtMost) {
+  for (std::size_t bytes = 64; bytes < 1 << 20; bytes += 1 + bytes / 7) {
+    const std::size_t before = BufferPool::statistics().bytes_in_use;
+    void* block = BufferPool::allocate(bytes);
+    const std::size_t taken = BufferPool::statistics().bytes_in_use - before;
+    BufferPool::deallocate(block, bytes);
+    EXPECT_GE(taken, bytes);
+    // A block is whole cache lines, then a step of at most a quarter.
+    const std::size_t lines = (bytes + 63) / 64 * 64;
+    EXPECT_LE(taken, lines + lines / 4) << bytes;
+  }
+}
+
+TEST(BufferPool, CountsWhatIsInUseAndWhatIsIdle) {
+  const auto before = BufferPool::statistics();
+  void* block = BufferPool::allocate(5000);
+  const auto during = BufferPool::statistics();
+  BufferPool::deallocate(block, 5000);
+  const auto after = BufferPool::statistics();
+  EXPECT_GE(during.bytes_in_use, before.bytes_in_use + 5000);
+  EXPECT_EQ(after.bytes_in_use, before.bytes_in_use);
+  if (kKeepsBlocks) {
+    EXPECT_EQ(after.bytes_idle, during.bytes_idle + during.bytes_in_use - before.bytes_in_use);
+  } else {
+    EXPECT_EQ(after.bytes_idle, 0U);
+  }
+}
+
+TEST(BufferPool, ServesTheNextRequestOfASizeFromTheLastFreedBlock) {
+  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
+  void* block = BufferPool::allocate(100000);
+  BufferPool::deallocate(block, 100000);
+  const std::size_t requests = BufferPool::statistics().system_requests;
+  void* again = BufferPool::allocate(99000);  // rounds up to the same size
+  EXPECT_EQ(again, block);
+  EXPECT_EQ(BufferPool::statistics().system_requests, requests);
+  BufferPool::deallocate(again, 99000);
+}
+
+TEST(BufferPool, NeverHandsOutABlockTwice) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(BufferPool::allocate(300));
+  std::vector<void*> sorted = blocks;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end());
+  for (void* block : blocks) BufferPool::deallocate(block, 300);
+}
+
+TEST(BufferPool, ReturnsIdleBlocksOnRequest) {
+  void* held = BufferPool::allocate(5000);
+  std::memset(held, 7, 5000);
+  BufferPool::deallocate(BufferPool::allocate(7000), 7000);
+  const std::size_t in_use = BufferPool::statistics().bytes_in_use;
+  BufferPool::release_idle();
+  EXPECT_EQ(BufferPool::statistics().bytes_idle, 0U);
+  EXPECT_EQ(BufferPool::statistics().bytes_in_use, in_use);
+  EXPECT_EQ(static_cast<unsigned char*>(held)[4999], 7);
+
+  const std::size_t requests = BufferPool::statistics().system_requests;
+  BufferPool::deallocate(BufferPool::allocate(7000), 7000);
+  EXPECT_EQ(BufferPool::statistics().system_requests, requests + 1);
+  BufferPool::deallocate(held, 5000);
+}
+
+TEST(BufferPool, RefusesWhatCannotBeHad) {
+  const auto before = BufferPool::statistics();
+  EXPECT_THROW(BufferPool::allocate(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  EXPECT_THROW(PoolAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 16),
+               std::bad_alloc);
+  EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);
+  EXPECT_EQ(BufferPool::statistics().system_requests, before.system_requests);
+  BufferPool::deallocate(nullptr, 64);  // like free, takes null
+  EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);
+}
+
+TEST(BufferPool, TakesBackOnOneThreadWhatAnotherWasGiven) {
+  const std::size_t in_use = BufferPool::statistics().bytes_in_use;
+  auto churn = [](std::vector<Tensor>& kept) {
+    for (std::size_t i = 0; i < 500; ++i) {
+      Tensor tensor = full({1 + i % 37, 11}, static_cast<real>(i));
+      if (i % 10 == 0) kept.push_back(std::move(tensor));
+    }
+  };
+  std::vector<Tensor> first, second;
+  std::thread one([&] { churn(first); });
+  std::thread two([&] { churn(second); });
+  one.join();
+  two.join();
+  for (const auto* kept : {&first, &second})
+    for (std::size_t i = 0; i < kept->size(); ++i)
+      EXPECT_EQ((*kept)[i], full({1 + 10 * i % 37, 11}, static_cast<real>(10 * i)));
+  first.clear();
+  second.clear();
+  EXPECT_EQ(BufferPool::statistics().bytes_in_use, in_use);
+}
+
+TEST(BufferPool, LetsASteadyTrainingStepAskTheSystemForNothing) {
+  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
+  Parameter table("table", testing::irregular({500, 16}));
+  Parameter weight("weight", testing::irregular({500, 16}, 1));
+  Parameter bias("bias", zeros({500}));
+  auto step = [&](std::int32_t first) {
+    std::vector<std::int32_t> inputs, targets;
+    for (std::int32_t i = 0; i < 32; ++i) {
+      inputs.push_back((first + i * 7) % 500);
+      targets.push_back((first + i * 11) % 500);
+    }
+    for (Parameter* parameter : {&table, &weight, &bias}) parameter->zero_gradient();
+    Tape tape;
+    const Variable x = embedding(tape.parameter(table), testing::ids({8, 4}, inputs));
+    const Variable logits = linear(x, tape.parameter(weight), tape.parameter(bias));
+    tape.backward(cross_entropy(logits, testing::ids({8, 4}, targets)));
+  };
+  for (std::int32_t i = 0; i < 3; ++i) step(i);
+  const auto warm = BufferPool::statistics();
+  for (std::int32_t i = 3; i < 20; ++i) step(i);
+  EXPECT_EQ(BufferPool::statistics().system_requests, warm.system_requests);
+  EXPECT_EQ(BufferPool::statistics().bytes_in_use, warm.bytes_in_use);
+}
+
+}  // namespace
+}  // namespace rowgrad

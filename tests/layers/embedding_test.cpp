@@ -1,0 +1,231 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::golden;
+using testing::ids;
+
+// The generator's float arithmetic against PyTorch's.
+constexpr double kRandomTolerance = 2e-6;
+
+TEST(Embedding, StartsWithTheNumbersThatTextbooksPrint) {
+  Random random(123);
+  const Embedding embedding(6, 3, random);
+  const auto file = golden("torch_random.json");
+  testing::expect_near(embedding.weight().value(),
+                       testing::tensor_from(file["Embedding(6, 3) under seed 123"]),
+                       kRandomTolerance);
+  EXPECT_NEAR(embedding.weight().value()(0, 0), 0.3374, 5e-5);
+  EXPECT_NEAR(embedding.weight().value()(5, 2), -1.4096, 5e-5);
+}
+
+TEST(Embedding, LayersMadeOneAfterAnotherStartAsInPyTorch) {
+  Random random(123);
+  const Embedding token(10, 4, random);
+  const PositionalEmbedding position(4, 4, random);
+  Linear head(4, 10, random);
+  const auto& expected = golden("torch_random.json")
+      ["Embedding(10, 4), Embedding(4, 4), Linear(4 -> 10) made in this order under seed 123"];
+  const auto check = [&](const Parameter& parameter, const char* name) {
+    testing::expect_near(parameter.value(), testing::tensor_from(expected[name]), kRandomTolerance,
+                         name);
+  };
+  check(token.weight(), "token");
+  check(position.weight(), "position");
+  check(head.weight(), "head.weight");
+  check(head.bias(), "head.bias");
+}
+
+TEST(Embedding, GivesTheIdsShapeAndTheWidth) {
+  Random random(1);
+  Embedding embedding(5, 3, random);
+  Tape tape;
+  EXPECT_EQ(embedding.forward(tape, ids({1}, {1})).shape(), (Shape{1, 3}));
+  EXPECT_EQ(embedding.forward(tape, ids({2, 2}, {1, 2, 3, 4})).shape(), (Shape{2, 2, 3}));
+  EXPECT_EQ(embedding.forward(tape, ids({0}, {})).shape(), (Shape{0, 3}));
+  EXPECT_EQ(embedding.forward(tape, 4).shape(), (Shape{3}));
+  EXPECT_EQ(embedding.forward(tape, 4).value()(2), embedding.weight().value()(4, 2));
+}
+
+TEST(Embedding, ChangesTheRowsThatWereLookedUpAndNoOthers) {
+  Random random(1);
+  Embedding embedding(5, 3, random);
+  const Tensor before = embedding.weight().value();
+  SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
+  Tape tape;
+  tape.backward(sum(embedding.forward(tape, ids({2}, {1, 3}))));
+  const RowGradient& rows = embedding.weight().gradient().rows();
+  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(rows.values(), full({2, 3}, 1));
+  sgd.step();
+  const Tensor& after = embedding.weight().value();
+  for (std::size_t row = 0; row < 5; ++row)
+    for (std::size_t i = 0; i < 3; ++i) {
+      const real start = before(row, i);
+      const bool looked_up = row == 1 || row == 3;
+      EXPECT_EQ(after(row, i), looked_up ? start - static_cast<real>(0.1) : start) << row;
+    }
+}
+
+TEST(Embedding, ScalesItsOutputBySqrtWidth) {
+  Random random(1);
+  Embedding embedding(10, 64, random, {.scale_by_sqrt_width = true});
+  Tape tape;
+  Ids all = Ids::from_shape({4, 3});
+  for (std::size_t i = 0; i < all.size(); ++i) all.data()[i] = static_cast<std::int32_t>(i % 10);
+  const Variable output = embedding.forward(tape, all);
+  EXPECT_EQ(output.shape(), (Shape{4, 3, 64}));
+  for (std::size_t i = 0; i < output.value().size(); ++i) {
+    const auto row = static_cast<std::size_t>(all.data()[i / 64]);
+    EXPECT_EQ(output.value().data()[i], 8 * embedding.weight().value()(row, i % 64));
+  }
+}
+
+TEST(Embedding, NeverTrainsThePaddingRow) {
+  Random random(1);
+  Embedding embedding(5, 3, random, {.padding = 2});
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(embedding.weight().value()(2, i), 0);
+  const Tensor before = embedding.weight().value();
+  SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
+  Tape tape;
+  tape.backward(sum(embedding.forward(tape, ids({4}, {2, 0, 2, 4}))));
+  EXPECT_EQ(embedding.weight().gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
+  sgd.step();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(embedding.weight().value()(2, i), 0);
+    EXPECT_NE(embedding.weight().value()(0, i), before(0, i));
+  }
+}
+
+TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
+  Random first(3);
+  Random second(3);
+  const Embedding plain(5, 3, first);
+  const Embedding padded(5, 3, second, {.padding = 0});
+  for (std::size_t i = 3; i < 15; ++i)
+    EXPECT_EQ(plain.weight().value().data()[i], padded.weight().value().data()[i]);
+  EXPECT_EQ(first.bits(), second.bits());
+}
+
+TEST(Embedding, TakesAnExistingTableAsItIs) {
+  const Tensor table = testing::counting({4, 2});
+  Embedding embedding(table, {.padding = 1, .frozen = true});
+  EXPECT_EQ(embedding.weight().value(), table);
+  Tape tape;
+  EXPECT_FALSE(embedding.forward(tape, ids({1}, {1})).needs_gradient());
+}
+
+TEST(Embedding, HasADenseGradientOnRequestWithTheSameNumbers) {
+  const Tensor table = testing::counting({4, 2});
+  Embedding rows(table);
+  Embedding dense(table, {.dense_gradient = true});
+  const Tensor weights = testing::irregular({3, 2});
+  for (Embedding* embedding : {&rows, &dense}) {
+    Tape tape;
+    tape.backward(sum(embedding->forward(tape, ids({3}, {3, 0, 3})) * tape.constant(weights)));
+  }
+  EXPECT_EQ(dense.weight().gradient().dense(), rows.weight().gradient().rows().to_dense());
+}
+
+TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
+  Random random(1);
+  EXPECT_THROW(Embedding(0, 3, random), std::invalid_argument);
+  EXPECT_THROW(Embedding(3, 0, random), std::invalid_argument);
+  EXPECT_THROW(Embedding(zeros({3})), std::invalid_argument);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { Embedding(3, 2, random, {.padding = 3}); }),
+            "Embedding: padding id 3 is outside the table's 3 rows");
+  EXPECT_THROW(Embedding(3, 2, random, {.padding = -1}), std::invalid_argument);
+  Embedding embedding(3, 2, random);
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              embedding.forward(tape, ids({1, 2}, {2, 3}));
+            }),
+            "embedding: id 3 at [0, 1] is outside the table's 3 rows");
+  EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
+}
+
+// A row step must be the dense step: the lookup as a product with one-hot rows is the reference.
+TEST(Embedding, ARowStepIsTheDenseStep) {
+  Random random(5);
+  Embedding rows(50, 8, random);
+  Embedding dense(rows.weight().value(), {.dense_gradient = true});
+  SGD row_sgd(rows.parameters(), {.learning_rate = 0.3});
+  SGD dense_sgd(dense.parameters(), {.learning_rate = 0.3});
+  const Tensor target = testing::irregular({3, 4, 8});
+  for (int step = 0; step < 20; ++step) {
+    Ids batch = Ids::from_shape({3, 4});
+    for (std::int32_t& id : batch.storage()) id = static_cast<std::int32_t>(random.bits() % 50);
+    for (auto [embedding, sgd] : {std::pair{&rows, &row_sgd}, std::pair{&dense, &dense_sgd}}) {
+      sgd->zero_grad();
+      Tape tape;
+      const Variable difference = embedding->forward(tape, batch) - tape.constant(target);
+      tape.backward(sum(difference * difference));
+      sgd->step();
+    }
+    ASSERT_EQ(rows.weight().value(), dense.weight().value()) << "step " << step;
+  }
+}
+
+#if defined(ROWGRAD_DOUBLE)
+TEST(Embedding, PassesTheGradientCheck) {
+  Random random(1);
+  Embedding embedding(6, 3, random, {.scale_by_sqrt_width = true});
+  const auto result = gradient_check(
+      [&](Tape& tape) {
+        return embedding.forward(tape, ids({2, 3}, {1, 3, 3, 5, 1, 0}));
+      },
+      embedding.parameters());
+  EXPECT_TRUE(result.passed) << result.message();
+}
+#endif
+
+TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
+  Random random(1);
+  PositionalEmbedding position(4, 3, random);
+  Tape tape;
+  const Variable x = tape.input(testing::counting({2, 3, 3}));
+  const Variable y = position.forward(x);
+  for (std::size_t window = 0; window < 2; ++window)
+    for (std::size_t t = 0; t < 3; ++t)
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(y.value()(window, t, i),
+                  x.value()(window, t, i) + position.weight().value()(t, i));
+  tape.backward(sum(y));
+  const RowGradient& rows = position.weight().gradient().rows();
+  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
+}
+
+TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
+  Random random(1);
+  PositionalEmbedding position(4, 3, random);
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              position.forward(tape.constant(zeros({2, 5, 3})));
+            }),
+            "PositionalEmbedding: x has length 5, more than the context of 4");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              position.forward(tape.constant(zeros({2, 4, 2})));
+            }),
+            "PositionalEmbedding: x has shape [2, 4, 2], expected [..., length, 3]");
+  EXPECT_THROW(position.forward(tape.constant(zeros({3}))), std::invalid_argument);
+  EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,178 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/layers/dropout.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/sequential.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+class Inner : public Layer {
+ public:
+  explicit Inner(Random& random) : linear(2, 3, random), dropout(0.5, 7) {
+    register_layer("linear", linear);
+    register_layer("dropout", dropout);
+  }
+  Linear linear;
+  Dropout dropout;
+};
+
+class Outer : public Layer {
+ public:
+  explicit Outer(Random& random) : token(4, 2, random), sinusoidal(5, 2), inner(random) {
+    register_layer("token", token);
+    register_layer("sinusoidal", sinusoidal);
+    register_layer("inner", inner);
+  }
+  Embedding token;
+  Sinusoidal sinusoidal;
+  Inner inner;
+};
+
+class Registering : public Layer {
+ public:
+  void add(const std::string& name) { register_parameter(name, parameter_); }
+
+ private:
+  Parameter parameter_{"p", zeros({1})};
+};
+
+std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
+  std::vector<std::string> all;
+  for (const Parameter* parameter : parameters) all.push_back(parameter->name());
+  return all;
+}
+
+std::map<std::string, Tensor> copied(const Layer& layer) {
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, tensor] : layer.state()) state[name] = *tensor;
+  return state;
+}
+
+TEST(Layer, NamesItsPartsByTheirPlace) {
+  Random random(1);
+  const Outer outer(random);
+  EXPECT_EQ(names(outer.parameters()),
+            (std::vector<std::string>{"token.weight", "inner.linear.weight", "inner.linear.bias"}));
+  std::vector<std::string> state;
+  for (const auto& [name, tensor] : outer.state()) state.push_back(name);
+  EXPECT_EQ(state, (std::vector<std::string>{"token.weight", "sinusoidal.table",
+                                             "inner.linear.weight", "inner.linear.bias"}));
+}
+
+TEST(Layer, NamesALayerThatIsAddedAfterItsParentWasRegistered) {
+  class Holder : public Layer {
+   public:
+    Holder() { register_layer("steps", steps); }
+    Sequential steps;
+  } holder;
+  Random random(1);
+  holder.eval();
+  const Dropout& late = holder.steps.add<Dropout>(0.1);
+  holder.steps.add<Linear>(2, 2, random);
+  EXPECT_EQ(holder.parameters().front()->name(), "steps.1.weight");
+  EXPECT_FALSE(late.training());
+}
+
+TEST(Layer, RefusesNamesThatCannotBeTold) {
+  Registering layer;
+  layer.add("weight");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { layer.add("weight"); }),
+            "Layer: 'weight' is registered twice");
+  EXPECT_THROW(layer.add("a.b"), std::invalid_argument);
+  EXPECT_THROW(layer.add(""), std::invalid_argument);
+}
+
+TEST(Layer, CountsParametersButNoBuffers) {
+  Random random(1);
+  Outer outer(random);
+  EXPECT_EQ(outer.parameter_count(), 4U * 2 + 3 * 2 + 3);
+  outer.inner.freeze();
+  EXPECT_EQ(outer.trainable_parameter_count(), 8U);
+  outer.unfreeze();
+  EXPECT_EQ(outer.trainable_parameter_count(), outer.parameter_count());
+}
+
+TEST(Layer, SummarisesNamesShapesAndCounts) {
+  Random random(1);
+  Outer outer(random);
+  outer.token.freeze();
+  EXPECT_EQ(outer.summary(),
+            "name                 shape   parameters\n"
+            "token.weight         [4, 2]  8 (frozen)\n"
+            "sinusoidal.table     [5, 2]  buffer\n"
+            "inner.linear.weight  [3, 2]  6\n"
+            "inner.linear.bias    [3]     3\n"
+            "total                        9 to train, 8 frozen\n");
+  const Embedding large(1500, 1000, random);
+  EXPECT_NE(large.summary().find("1,500,000\n"), std::string::npos) << large.summary();
+}
+
+TEST(Layer, PassesModeOnToEverythingInIt) {
+  Random random(1);
+  Outer outer(random);
+  EXPECT_TRUE(outer.inner.dropout.training());
+  outer.eval();
+  EXPECT_FALSE(outer.inner.dropout.training());
+  outer.train();
+  EXPECT_TRUE(outer.inner.dropout.training());
+}
+
+TEST(Layer, LoadsWhatAnotherOneSaved) {
+  Random random(1);
+  Outer source(random);
+  Outer target(random);
+  ASSERT_NE(copied(source), copied(target));
+  target.load_state(copied(source));
+  EXPECT_EQ(copied(source), copied(target));
+}
+
+TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
+  Random random(1);
+  Outer outer(random);
+  const auto before = copied(outer);
+  auto missing = before;
+  missing.erase("inner.linear.bias");
+  auto reshaped = before;
+  reshaped["inner.linear.bias"] = zeros({4});
+  auto unknown = before;
+  unknown["head.weight"] = zeros({1});
+  for (auto* state : {&missing, &reshaped, &unknown}) {
+    if (state->contains("token.weight")) (*state)["token.weight"] = zeros({4, 2});
+    EXPECT_THROW(outer.load_state(*state), std::invalid_argument);
+    EXPECT_EQ(copied(outer), before);
+  }
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(missing); }),
+            "Layer::load_state: 'inner.linear.bias' is missing");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(reshaped); }),
+            "Layer::load_state: 'inner.linear.bias' has shape [4], expected [3]");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(unknown); }),
+            "Layer::load_state: the layer has nothing named 'head.weight'");
+}
+
+TEST(Layer, RestoresItsRandomGenerators) {
+  Random random(1);
+  Outer outer(random);
+  Tape tape;
+  const Variable ones = tape.constant(full({100}, 1));
+  outer.inner.dropout.forward(ones);
+  const auto state = outer.random_state();
+  ASSERT_EQ(state.size(), 2U);  // the sinusoidal positions have dropout too
+  const Tensor next = outer.inner.dropout.forward(ones).value();
+  outer.load_random_state(state);
+  EXPECT_EQ(outer.inner.dropout.forward(ones).value(), next);
+
+  auto broken = state;
+  broken["inner.dropout.random"] = "nonsense";
+  EXPECT_THROW(outer.load_random_state(broken), std::invalid_argument);
+  EXPECT_THROW(outer.load_random_state({}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

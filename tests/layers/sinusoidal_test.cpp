@@ -1,0 +1,172 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+
+// Numbers printed with all digits: sine and cosine round once, and so does the float build.
+constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
+
+TEST(Sinusoidal, IsTheTableOfTheTransformerPaper) {
+  const Sinusoidal positions(6, 4);
+  const double expected[6][4] = {{0, 1, 0, 1},
+                                 {.8415, .5403, .0100, .99995},
+                                 {.9093, -.4161, .0200, .9998},
+                                 {.1411, -.9900, .0300, .99955},
+                                 {-.7568, -.6536, .0400, .9992},
+                                 {-.9589, .2837, .0500, .9988}};
+  ASSERT_EQ(positions.table().shape(), (Shape{6, 4}));
+  for (std::size_t t = 0; t < 6; ++t)
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(positions.table()(t, i), expected[t][i], 5.1e-5) << t << " " << i;
+}
+
+TEST(Sinusoidal, HasThePerColumnTableAsPrinted) {
+  const Sinusoidal positions(5, 10, {.base = 5, .scheme = FrequencyScheme::kPerColumn});
+  const double expected[5][10] = {
+      {0, 1, 0, 1, 0, 1, 0, 1, 0, 1},
+      {0.8414709848078965, 0.6589758961876737, 0.66297050495782, 0.8155983039494298,
+       0.5014773904169323, 0.9016555951500453, 0.3715990270406081, 0.9479277461957519,
+       0.2724572044052023, 0.9725320837941663},
+      {0.9092974268256817, -0.13150153648730423, 0.9926597923765998, 0.3304011868103727,
+       0.8677271400921646, 0.6259656245307648, 0.6899801114404277, 0.7971340240155157,
+       0.5242991535310988, 0.8916373080180467},
+      {0.1411200080598672, -0.8322885819012287, 0.8233301012265333, -0.27664900877859255,
+       0.9999868910066393, 0.22715522030946758, 0.9095468305649883, 0.5633231714062046,
+       0.736470428811671, 0.7617596945166576},
+      {-0.7568024953079283, -0.9654146918029564, 0.24010498558729074, -0.7816701115085943,
+       0.8625916771558482, -0.21633407381161932, 0.998854298357255, 0.27084530448633765,
+       0.8929172618166825, 0.5900341780993384}};
+  for (std::size_t t = 0; t < 5; ++t)
+    for (std::size_t i = 0; i < 10; ++i)
+      EXPECT_NEAR(positions.table()(t, i), expected[t][i], kRounding) << t << " " << i;
+}
+
+// With W_e[id] = (id, id, …), ids 0, 1, 2 and the per-column table.
+TEST(Sinusoidal, MakesTheSequenceEmbeddingAsPrinted) {
+  Tensor table = empty({5, 10});
+  for (std::size_t id = 0; id < 5; ++id)
+    for (std::size_t i = 0; i < 10; ++i) table(id, i) = static_cast<real>(id);
+  Embedding token(table);
+  Sinusoidal positions(5, 10, {.base = 5, .scheme = FrequencyScheme::kPerColumn});
+  Tape tape;
+  const Tensor& sum = positions.forward(token.forward(tape, ids({3}, {0, 1, 2}))).value();
+  const double tolerance = 2 * kRounding;
+  EXPECT_NEAR(sum(1, 0), 1.8414709848078965, tolerance);
+  EXPECT_NEAR(sum(1, 1), 1.6589758961876737, tolerance);
+  EXPECT_NEAR(sum(1, 2), 1.66297050495782, tolerance);
+}
+
+TEST(Sinusoidal, HasTheFormulaOfFormalAlgorithms) {
+  const double base = 7;
+  const Sinusoidal positions(
+      7, 6, {.base = base, .scheme = FrequencyScheme::kFormalAlgorithms, .first_position = 1});
+  for (int t = 1; t <= 7; ++t)
+    for (int i = 1; i <= 3; ++i) {
+      const double angle = t / std::pow(base, 2.0 * i / 6);
+      const auto row = static_cast<std::size_t>(t - 1);
+      const auto column = static_cast<std::size_t>(2 * i - 2);
+      EXPECT_NEAR(positions.table()(row, column), std::sin(angle), kRounding);
+      EXPECT_NEAR(positions.table()(row, column + 1), std::cos(angle), kRounding);
+    }
+}
+
+TEST(Sinusoidal, TakesAnotherBase) {
+  const Sinusoidal positions(3, 4, {.base = 1000});
+  EXPECT_NEAR(positions.table()(2, 2), std::sin(2 / std::sqrt(1000.0)), kRounding);
+}
+
+TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
+  const Sinusoidal mixed(5, 6);
+  const Sinusoidal halves(5, 6, {.layout = SinusoidLayout::kHalves});
+  for (std::size_t t = 0; t < 5; ++t)
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(halves.table()(t, i), mixed.table()(t, 2 * i));
+      EXPECT_EQ(halves.table()(t, 3 + i), mixed.table()(t, 2 * i + 1));
+    }
+}
+
+TEST(Sinusoidal, EndsWithASineWhereTheWidthIsOdd) {
+  for (const auto layout : {SinusoidLayout::kInterleaved, SinusoidLayout::kHalves}) {
+    const Sinusoidal positions(4, 5, {.layout = layout});
+    for (std::size_t t = 0; t < 4; ++t)
+      EXPECT_NEAR(positions.table()(t, 4),
+                  std::sin(static_cast<double>(t) / std::pow(10000, 4.0 / 5)), kRounding);
+  }
+  EXPECT_EQ(Sinusoidal(2, 1).table().shape(), (Shape{2, 1}));
+}
+
+// A published version drops the result of a functional update, so that every position is zero.
+TEST(Sinusoidal, StoresItsTable) {
+  const Sinusoidal positions(100, 16);
+  for (std::size_t t = 1; t < 100; ++t) {
+    real largest = 0;
+    for (std::size_t i = 0; i < 16; i += 2)
+      largest = std::max(largest, std::abs(positions.table()(t, i)));
+    EXPECT_GT(largest, 0) << t;
+  }
+}
+
+TEST(Sinusoidal, AddsTheFirstRowsToEveryWindow) {
+  Tensor x = empty({1, 5, 4});
+  for (std::size_t i = 0; i < 20; ++i)
+    x.data()[i] = static_cast<real>(0.1 * static_cast<double>(i + 1));
+  Sinusoidal positions(6, 4);
+  Tape tape;
+  const Tensor& y = positions.forward(tape.constant(x)).value();
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_EQ(y.data()[i], x.data()[i] + positions.table().data()[i]);
+}
+
+TEST(Sinusoidal, IsSavedButNeverTrained) {
+  Sinusoidal positions(6, 4);
+  EXPECT_TRUE(positions.parameters().empty());
+  ASSERT_EQ(positions.state().size(), 1U);
+  EXPECT_EQ(positions.state().front().first, "table");
+  Tape tape;
+  EXPECT_FALSE(positions.forward(tape.constant(zeros({2, 4}))).needs_gradient());
+}
+
+TEST(Sinusoidal, DropsOutInTrainingModeOnly) {
+  Sinusoidal positions(50, 64, {.dropout = 0.1, .seed = 3});
+  Tape tape;
+  const Variable x = tape.constant(full({50, 64}, 2));  // no sum is zero, so that zeros are drops
+  const Tensor first = positions.forward(x).value();
+  const auto dropped = std::count(first.begin(), first.end(), 0);
+  // 3200 draws with p = 0.1: mean 320, deviation 17; five deviations either way.
+  EXPECT_NEAR(static_cast<double>(dropped), 320, 85);
+  EXPECT_NE(positions.forward(x).value(), first);
+  positions.eval();
+  const Tensor steady = positions.forward(x).value();
+  EXPECT_EQ(positions.forward(x).value(), steady);
+  EXPECT_EQ(std::count(steady.begin(), steady.end(), 0), 0);
+}
+
+TEST(Sinusoidal, RefusesWhatIsLongerThanItsTable) {
+  Sinusoidal positions(4, 3);
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              positions.forward(tape.constant(zeros({2, 5, 3})));
+            }),
+            "Sinusoidal: x has length 5, more than the max_length of 4");
+  EXPECT_THROW(positions.forward(tape.constant(zeros({4, 4}))), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(0, 4), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 4, {.dropout = 1.5}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

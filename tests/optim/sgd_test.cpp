@@ -1,0 +1,204 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+using testing::irregular;
+
+struct Case {
+  const char* name;
+  SgdOptions options;
+};
+
+void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
+
+class SgdRule : public ::testing::TestWithParam<Case> {};
+
+// The rule of torch.optim.SGD, number by number in double.
+struct Reference {
+  std::vector<double> w, v;
+  bool first = true;
+
+  void step(const Tensor& gradient, const SgdOptions& options) {
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      double d = gradient.data()[i] + options.weight_decay * w[i];
+      if (options.momentum != 0) {
+        v[i] = first ? d : options.momentum * v[i] + (1 - options.dampening) * d;
+        d = options.nesterov ? d + options.momentum * v[i] : v[i];
+      }
+      w[i] -= options.learning_rate * d;
+    }
+    first = false;
+  }
+};
+
+TEST_P(SgdRule, FollowsTheFormula) {
+  const SgdOptions options = GetParam().options;
+  const std::size_t count = 37;  // whole vector registers and a rest
+  Parameter w("w", irregular({count}));
+  Reference reference{{w.value().begin(), w.value().end()}, std::vector<double>(count, 0)};
+  SGD sgd({&w}, options);
+  for (int step = 0; step < 5; ++step) {
+    const Tensor gradient = irregular({count}, step + 1);
+    sgd.zero_grad();
+    w.add_gradient(gradient);
+    sgd.step();
+    reference.step(gradient, options);
+  }
+  // Some ten roundings of numbers below 4 in each of five steps.
+  for (std::size_t i = 0; i < count; ++i)
+    EXPECT_NEAR(w.value()(i), reference.w[i], 5 * 10 * 4 * testing::kEpsilon / 2) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, SgdRule,
+    ::testing::Values(
+        Case{"plain", {.learning_rate = 0.1}},
+        Case{"decay", {.learning_rate = 0.1, .weight_decay = 0.01}},
+        Case{"momentum", {.learning_rate = 0.1, .momentum = 0.9}},
+        Case{"dampening", {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3}},
+        Case{"nesterov", {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}},
+        Case{"everything",
+             {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}}),
+    [](const auto& tested) { return tested.param.name; });
+
+TEST(Sgd, TouchesOnlyTheRowsThatHaveAGradient) {
+  const std::size_t rows = 1000;
+  Parameter table("table", irregular({rows, 5}));
+  const Tensor before = table.value();
+  SGD sgd({&table}, {.learning_rate = 0.5});
+  Tape tape;
+  tape.backward(sum(embedding(tape.parameter(table), ids({4}, {0, 999, 3, 999}))));
+  sgd.step();
+  for (std::size_t i = 0; i < table.value().size(); ++i) {
+    const std::size_t row = i / 5;
+    const real times = row == 999 ? 2 : row == 0 || row == 3 ? 1 : 0;
+    EXPECT_EQ(table.value().data()[i], before.data()[i] - static_cast<real>(0.5) * times) << row;
+  }
+  sgd.zero_grad();
+  EXPECT_TRUE(table.gradient().is_none());
+}
+
+TEST(Sgd, LeavesParametersWithoutAGradientAlone) {
+  Parameter used("used", full({3}, 1));
+  Parameter unused("unused", full({3}, 1));
+  Parameter frozen("frozen", full({3}, 1));
+  frozen.add_gradient(full({3}, 1));
+  frozen.set_trainable(false);
+  used.add_gradient(full({3}, 1));
+  SGD sgd({&used, &unused, &frozen}, {.learning_rate = 0.5, .weight_decay = 0.1});
+  const auto version = unused.version();
+  sgd.step();
+  EXPECT_EQ(unused.value(), full({3}, 1));
+  EXPECT_EQ(unused.version(), version);
+  EXPECT_EQ(frozen.value(), full({3}, 1));
+  EXPECT_NE(used.value(), full({3}, 1));
+}
+
+TEST(Sgd, RefusesMomentumAndDecayOnRowGradientsBeforeAnythingChanges) {
+  for (const SgdOptions& options : {SgdOptions{.learning_rate = 0.5, .momentum = 0.9},
+                                    SgdOptions{.learning_rate = 0.5, .weight_decay = 0.01}}) {
+    Parameter dense("dense", full({3}, 1));
+    Parameter table("token.weight", full({4, 2}, 1));
+    SGD sgd({&dense, &table}, options);
+    dense.add_gradient(full({3}, 1));
+    table.add_gradient(RowGradient({4, 2}, {1}, full({1, 2}, 1)));
+    const std::string message = error_of<std::logic_error>([&] { sgd.step(); });
+    EXPECT_NE(message.find("token.weight has row gradients"), std::string::npos) << message;
+    EXPECT_EQ(dense.value(), full({3}, 1));
+    EXPECT_TRUE(sgd.state().empty());
+  }
+}
+
+TEST(Sgd, HasOptionsOfItsOwnForEachGroup) {
+  Parameter slow("slow", full({2}, 1));
+  Parameter fast("fast", full({2}, 1));
+  SGD sgd({{.parameters = {&slow}, .options = {.learning_rate = 0.125}},
+           {.parameters = {&fast}, .options = {.learning_rate = 0.5}}});
+  const auto step = [&] {
+    sgd.zero_grad();
+    slow.add_gradient(full({2}, 1));
+    fast.add_gradient(full({2}, 1));
+    sgd.step();
+  };
+  step();
+  EXPECT_EQ(slow.value()(0), static_cast<real>(0.875));
+  EXPECT_EQ(fast.value()(0), static_cast<real>(0.5));
+  sgd.set_options({.learning_rate = 0.25}, 1);
+  EXPECT_EQ(sgd.options(1).learning_rate, 0.25);
+  step();
+  EXPECT_EQ(slow.value()(0), static_cast<real>(0.75));
+  EXPECT_EQ(fast.value()(0), static_cast<real>(0.25));
+  EXPECT_THROW(sgd.set_options({}, 2), std::invalid_argument);
+}
+
+TEST(Sgd, RefusesOptionsOutsideTheirRange) {
+  Parameter w("w", full({2}, 1));
+  const std::vector<SgdOptions> wrong{
+      {.learning_rate = -1}, {.learning_rate = NAN},
+      {.momentum = -0.1},    {.momentum = 0.9, .dampening = INFINITY},
+      {.nesterov = true},    {.momentum = 0.9, .dampening = 0.1, .nesterov = true},
+      {.weight_decay = -1}};
+  for (const SgdOptions& options : wrong)
+    EXPECT_THROW(SGD({&w}, options), std::invalid_argument) << &options - wrong.data();
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { SGD({&w}, {.learning_rate = -1}); }),
+            "SGD: learning_rate is -1, expected a finite number not below 0");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              SGD({&w, &w}, SgdOptions{});
+            }),
+            "Optimizer: w is given twice");
+  EXPECT_THROW(SGD({nullptr}, SgdOptions{}), std::invalid_argument);
+  EXPECT_THROW(SGD(std::vector<Parameter*>{}, SgdOptions{}), std::invalid_argument);
+}
+
+TEST(Sgd, ContinuesFromASavedStateBitForBit) {
+  const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+  Parameter whole("w", irregular({33}));
+  Parameter stopped("w", irregular({33}));
+  SGD whole_sgd({&whole}, options);
+  auto first = std::make_unique<SGD>(std::vector<Parameter*>{&stopped}, options);
+  std::map<std::string, Tensor> state;
+  const auto step = [](Parameter& parameter, SGD& sgd, int i) {
+    sgd.zero_grad();
+    parameter.add_gradient(irregular({33}, i));
+    sgd.step();
+  };
+  for (int i = 0; i < 6; ++i) {
+    step(whole, whole_sgd, i);
+    if (i == 3) {
+      state = first->state();
+      first = std::make_unique<SGD>(std::vector<Parameter*>{&stopped}, options);
+      first->load_state(state);
+    }
+    step(stopped, *first, i);
+  }
+  EXPECT_EQ(whole.value(), stopped.value());
+  ASSERT_EQ(state.size(), 1U);
+  EXPECT_EQ(state.begin()->first, "momentum.w");
+}
+
+TEST(Sgd, RefusesAStateThatDoesNotFit) {
+  Parameter w("w", full({2}, 1));
+  SGD sgd({&w}, {.momentum = 0.9});
+  EXPECT_THROW(sgd.load_state({{"momentum.w", zeros({3})}}), std::invalid_argument);
+  EXPECT_THROW(sgd.load_state({{"momentum.other", zeros({2})}}), std::invalid_argument);
+  EXPECT_TRUE(sgd.state().empty());
+  Parameter same("w", full({2}, 1));
+  SGD ambiguous({&w, &same}, {.momentum = 0.9});
+  EXPECT_THROW(ambiguous.load_state({}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,75 @@
+#pragma once
+
+// What every op's backward rule must do, in one call.
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/gradient_check.hpp>
+
+namespace rowgrad::testing {
+
+using Function = std::function<Variable(std::span<const Variable>)>;
+
+/// One number that depends on every entry of x, each with a weight of its own.
+inline Variable weighted_sum(const Variable& x) {
+  Tensor weights = irregular(x.shape(), 5, 0.5, 1.5);
+  double total = 0;
+  for (std::size_t k = 0; k < weights.size(); ++k)
+    total += static_cast<double>(weights.data()[k]) * x.value().data()[k];
+  return record("weighted_sum", {x}, scalar(static_cast<real>(total)),
+                [weights](Backward& node) { node.give(0, weights); });
+}
+
+/// The gradients of weighted_sum(function(inputs)), for the inputs that `wanted` marks.
+inline std::vector<Gradient> gradients_of(const Function& function,
+                                          const std::vector<Tensor>& inputs,
+                                          const std::vector<bool>& wanted) {
+  Tape tape;
+  std::vector<Variable> variables;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    variables.push_back(wanted[i] ? tape.input(inputs[i]) : tape.constant(inputs[i]));
+  tape.backward(weighted_sum(function(variables)));
+  std::vector<Gradient> gradients(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (wanted[i]) gradients[i] = tape.gradient(variables[i]);
+  return gradients;
+}
+
+inline std::vector<Gradient> gradients_of(const Function& function,
+                                          const std::vector<Tensor>& inputs) {
+  return gradients_of(function, inputs, std::vector<bool>(inputs.size(), true));
+}
+
+/// The gradient of the only input.
+inline Gradient gradient_of(const Function& function, const Tensor& input) {
+  return gradients_of(function, {input}).front();
+}
+
+/// Expects that backward agrees with difference quotients in every entry of every input, and that
+/// an input's gradient has the same bits whether the other inputs need one or not.
+inline void expect_gradients(const Function& function, const std::vector<Tensor>& inputs,
+                             const std::string& what = "") {
+  std::size_t entries = 0;
+  for (const Tensor& input : inputs) entries += input.size();
+  const GradientCheckResult result = gradient_check(function, inputs);
+  EXPECT_TRUE(result.passed) << what << ": " << result.message();
+  EXPECT_EQ(result.entries, entries) << what;
+
+  const std::vector<Gradient> together = gradients_of(function, inputs);
+  for (std::size_t i = 0; inputs.size() > 1 && i < inputs.size(); ++i) {
+    std::vector<bool> wanted(inputs.size(), false);
+    wanted[i] = true;
+    Gradient alone = gradients_of(function, inputs, wanted)[i];
+    EXPECT_EQ(std::move(alone).take_dense(), Gradient(together[i]).take_dense())
+        << what << ": input " << i << " alone";
+  }
+}
+
+}  // namespace rowgrad::testing

@@ -1,0 +1,47 @@
+#pragma once
+
+// Published files that are not part of the repository.
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/data/gpt2_files.hpp>
+#include <rowgrad/core/io/file.hpp>
+
+namespace rowgrad::testing {
+
+/// For tests on the-verdict.txt, the-verdict.gpt2.ids, vocab.bpe and encoder.json in the folder
+/// that ROWGRAD_DATA names. Without the variable they are skipped; with it, a missing file is a
+/// failure.
+class PublishedData : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("ROWGRAD_DATA") == nullptr)
+      GTEST_SKIP() << "set ROWGRAD_DATA to a folder with The Verdict and GPT-2's vocabulary";
+  }
+
+  static std::filesystem::path file(const std::string& name) {
+    return std::filesystem::path(std::getenv("ROWGRAD_DATA")) / name;
+  }
+
+  static std::string verdict() { return read_file(file("the-verdict.txt")); }
+
+  static std::vector<std::int32_t> verdict_ids() {
+    std::istringstream text(read_file(file("the-verdict.gpt2.ids")));
+    std::vector<std::int32_t> ids;
+    for (std::int32_t id; text >> id;) ids.push_back(id);
+    return ids;
+  }
+
+  static BytePairTokenizer gpt2() {
+    return load_gpt2_tokenizer(file("vocab.bpe"), file("encoder.json"));
+  }
+};
+
+}  // namespace rowgrad::testing

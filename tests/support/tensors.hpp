@@ -1,0 +1,101 @@
+#pragma once
+
+// Tensors for tests: numbers in closed form, walked index by index, compared entry by entry.
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad::testing {
+
+/// The spacing of numbers at 1. A correctly rounded operation errs by half of it, relatively.
+constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
+
+/// The tensor of that shape with those numbers, in row-major order.
+inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
+  check_argument(element_count(shape) == numbers.size(), "tensor: shape ", bracketed(shape),
+                 " takes ", element_count(shape), " numbers, not ", numbers.size());
+  Tensor result = empty(shape);
+  std::copy(numbers.begin(), numbers.end(), result.data());
+  return result;
+}
+
+/// Distinct, irregular numbers in (low, high), the same in every run: multiples of the golden
+/// ratio, modulo one, which never cluster.
+inline Tensor irregular(const Shape& shape, int seed = 0, double low = -1, double high = 1) {
+  constexpr double kGoldenRatio = 0.6180339887498949;
+  Tensor result = empty(shape);
+  for (std::size_t k = 0; k < result.size(); ++k) {
+    const double turns = kGoldenRatio * static_cast<double>(k + 1) + 0.377 * seed;
+    result.data()[k] = static_cast<real>(low + (high - low) * (turns - std::floor(turns)));
+  }
+  return result;
+}
+
+/// The numbers 1, 2, 3 … in row-major order: sums of a few are exact, and a misplaced one is seen.
+inline Tensor counting(const Shape& shape) {
+  Tensor result = empty(shape);
+  for (std::size_t k = 0; k < result.size(); ++k) result.data()[k] = static_cast<real>(k + 1);
+  return result;
+}
+
+/// Ids of any shape.
+inline Ids ids(const std::vector<std::size_t>& shape, const std::vector<std::int32_t>& numbers) {
+  Ids result = to_ids(numbers);
+  result.reshape(shape);
+  return result;
+}
+
+using Index = Shape;
+
+/// x at an index of a shape to which x is broadcast: axes are aligned at the last one, and an axis
+/// of length 1 repeats.
+inline double at(const Tensor& x, const Index& index) {
+  const std::size_t missing = index.size() - x.dimension();
+  std::size_t offset = 0;
+  for (std::size_t axis = 0; axis < x.dimension(); ++axis)
+    offset = offset * x.shape()[axis] + (x.shape()[axis] == 1 ? 0 : index[missing + axis]);
+  return x.data()[offset];
+}
+
+/// Expects got to have that shape and, at each index, entry(index) to within tolerance(index,
+/// expected), an absolute bound.
+template <class Entry, class Tolerance>
+void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
+                    const Tolerance& tolerance, const std::string& what = "") {
+  ASSERT_EQ(got.shape(), shape) << what;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const Index index = index_at(shape, k);
+    const double expected = entry(index);
+    ASSERT_NEAR(got.data()[k], expected, tolerance(index, expected))
+        << what << " at " << bracketed(index);
+  }
+}
+
+/// The same with nothing allowed: entry(index), rounded to `real`, is what must stand there.
+template <class Entry>
+void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
+                  const std::string& what = "") {
+  ASSERT_EQ(got.shape(), shape) << what;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const Index index = index_at(shape, k);
+    ASSERT_EQ(got.data()[k], static_cast<real>(entry(index))) << what << " at " << bracketed(index);
+  }
+}
+
+/// Two tensors entry by entry, to within an absolute tolerance.
+inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
+                        const std::string& what = "") {
+  ASSERT_EQ(got.shape(), expected.shape()) << what;
+  for (std::size_t k = 0; k < got.size(); ++k)
+    ASSERT_NEAR(got.data()[k], expected.data()[k], tolerance)
+        << what << " at " << bracketed(index_at(got.shape(), k));
+}
+
+}  // namespace rowgrad::testing
