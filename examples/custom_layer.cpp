@@ -1,5 +1,6 @@
-// How to extend rowgrad: a new op, a new layer made of it, the check of their gradients, and a
-// small model that trains with them. Built with the double library, in which a check means most.
+// How to extend rowgrad: a new op, a new layer made of it, the check of their gradients, a new
+// optimizer, and a small model that trains with them. Built with the double library, in which a
+// check means most.
 
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +16,7 @@ using namespace rowgrad;
 /// y = x / r in each row of the last axis, where r = sqrt(mean x² + epsilon) (Zhang & Sennrich
 /// 2019, "Root Mean Square Layer Normalization").
 Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
+  check_argument(x.value().size() > 0, "rms_normalize: x has no numbers");
   check_argument(!x.shape().empty(), "rms_normalize: x has no axis");
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / width;
@@ -88,6 +90,30 @@ class NormedModel : public Layer {
 };
 // [model]
 
+// --- An optimizer: its rule, written once, runs over whole tables and over single rows -----------
+// [optimizer]
+/// w = w − learning_rate · sign(gradient) (Bernstein et al. 2018, "signSGD").
+class SignSGD : public Optimizer {
+ public:
+  SignSGD(std::vector<Parameter*> parameters, double learning_rate)
+      : Optimizer(std::move(parameters)), learning_rate_(static_cast<real>(learning_rate)) {}
+
+  void step() override {
+    for (Parameter* parameter : parameters()) {
+      if (!parameter->trainable()) continue;
+      visit_gradient(
+          *parameter, [&](std::size_t, std::size_t count, real* w, const real* gradient) {
+            for (std::size_t i = 0; i < count; ++i)
+              w[i] -= learning_rate_ * static_cast<real>((gradient[i] > 0) - (gradient[i] < 0));
+          });
+    }
+  }
+
+ private:
+  real learning_rate_;
+};
+// [optimizer]
+
 int main() {
   // [check]
   Random random(123);
@@ -112,17 +138,17 @@ int main() {
   NormedModel model(tokenizer.size(), 8, 16, random);
   std::cout << model.summary() << '\n';
 
-  SGD sgd(model.parameters(), {.learning_rate = 0.5});
+  SignSGD optimizer(model.parameters(), 0.01);
   double first = 0;
   double last = 0;
   for (int epoch = 1; epoch <= 20; ++epoch) {
     double loss_sum = 0;
     for (const Batch& batch : loader) {
-      sgd.zero_grad();
+      optimizer.zero_grad();
       Tape tape;
       const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
       tape.backward(loss);
-      sgd.step();
+      optimizer.step();
       loss_sum += loss.item();
     }
     last = loss_sum / static_cast<double>(loader.size());

@@ -19,4 +19,9 @@ void Optimizer::zero_grad() {
   for (Parameter* parameter : parameters_) parameter->zero_gradient();
 }
 
+void Optimizer::load_state(std::map<std::string, Tensor> state) {
+  check_argument(state.empty(), "Optimizer::load_state: this optimizer keeps nothing, but '",
+                 state.empty() ? "" : state.begin()->first, "' is given");
+}
+
 }  // namespace rowgrad

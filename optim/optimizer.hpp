@@ -28,10 +28,10 @@ class Optimizer {
   virtual void step() = 0;
 
   /// What the optimizer keeps between steps, by name ("momentum.token.weight"), to be saved, and
-  /// its return. Throws std::invalid_argument for a name or shape that does not fit, and for
-  /// parameters that share a name; then nothing changes.
-  virtual std::map<std::string, Tensor> state() const = 0;
-  virtual void load_state(std::map<std::string, Tensor> state) = 0;
+  /// its return; nothing, unless overridden. Throws std::invalid_argument for a name or shape that
+  /// does not fit, and for parameters that share a name; then nothing changes.
+  virtual std::map<std::string, Tensor> state() const { return {}; }
+  virtual void load_state(std::map<std::string, Tensor> state);
 
  protected:
   /// Throws std::invalid_argument for no parameters, a null one, and one that is given twice.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <functional>
 
 #include <rowgrad/core/autograd/gradient.hpp>
@@ -36,7 +35,7 @@ RowGradient sum(const RowGradient& a, const RowGradient& b) {
     if (from_a && from_b) {
       kernels::map_span(width, to, kAdd, a.row(in_a).data(), b.row(in_b).data());
     } else {
-      std::memcpy(to, (from_a ? a.row(in_a) : b.row(in_b)).data(), width * sizeof(real));
+      std::copy_n((from_a ? a.row(in_a) : b.row(in_b)).data(), width, to);
     }
     in_a += from_a;
     in_b += from_b;

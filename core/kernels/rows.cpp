@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
@@ -69,8 +68,7 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
     for (std::size_t i = begin; i < end; ++i) {
       if (i + kRowsAhead < end)
         prefetch_row(table + static_cast<std::size_t>(ids[i + kRowsAhead]) * width, width);
-      std::memcpy(out + i * width, table + static_cast<std::size_t>(ids[i]) * width,
-                  width * sizeof(real));
+      std::copy_n(table + static_cast<std::size_t>(ids[i]) * width, width, out + i * width);
     }
   });
 }
@@ -106,7 +104,7 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
       real* to = merged.values.data() + row * width;
       const std::size_t first = starts[row];
       const std::size_t last = starts[row + 1];
-      std::memcpy(to, values.data() + place_of(entries[first]) * width, width * sizeof(real));
+      std::copy_n(values.data() + place_of(entries[first]) * width, width, to);
       for (std::size_t i = first + 1; i < last; ++i)
         map_span(
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,

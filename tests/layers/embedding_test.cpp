@@ -39,8 +39,9 @@ TEST(Embedding, LayersMadeOneAfterAnotherStartAsInPyTorch) {
   const Embedding token(10, 4, random);
   const PositionalEmbedding position(4, 4, random);
   Linear head(4, 10, random);
-  const auto& expected = golden("torch_random.json")
-      ["Embedding(10, 4), Embedding(4, 4), Linear(4 -> 10) made in this order under seed 123"];
+  const auto file = golden("torch_random.json");
+  const auto& expected =
+      file["Embedding(10, 4), Embedding(4, 4), Linear(4 -> 10) made in this order under seed 123"];
   const auto check = [&](const Parameter& parameter, const char* name) {
     testing::expect_near(parameter.value(), testing::tensor_from(expected[name]), kRandomTolerance,
                          name);

@@ -72,8 +72,9 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
       tape.backward(loss);
       ASSERT_NEAR(loss.item(), losses[step], kRelative * losses[step]) << "step " << step;
-      if (!toy.dense_gradients)
+      if (!toy.dense_gradients) {
         ASSERT_EQ(model.token.weight().gradient().rows().size(), rows[step]) << "step " << step;
+      }
       sgd.step();
       if (++step == losses.size()) break;
     }

@@ -151,6 +151,12 @@ TEST(Gradient, MergesTheRowsOfASum) {
   EXPECT_EQ(sum.rows().values(), tensor({4, 2}, {100, 200, 10, 20, 330, 440, 500, 600}));
 }
 
+TEST(Gradient, AddsRowsOfNoWidth) {
+  Gradient sum = RowGradient({5, 0}, {1, 3}, zeros({2, 0}));
+  sum.add(RowGradient({5, 0}, {0, 3}, zeros({2, 0})));
+  EXPECT_EQ(sum.rows().numbers(), (std::vector<std::int32_t>{0, 1, 3}));
+}
+
 TEST(Gradient, IsUnchangedByASumThatIsRefused) {
   const Tensor kept = tensor({2, 1}, {1, 2});
   Gradient dense = kept;

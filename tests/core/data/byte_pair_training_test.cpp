@@ -95,22 +95,22 @@ TEST(BytePairTraining, EncodesEveryTrainedTokenToItself) {
     std::string text;
     for (int i = 0; i < 600; ++i) text += "aaaaabbc"[random() % 8];
     const auto tokenizer = BytePairTokenizer::train(text, {.size = 400, .special_tokens = {}});
-    for (std::int32_t id = 0; id < tokenizer.size(); ++id)
+    for (std::int32_t id = 0; std::cmp_less(id, tokenizer.size()); ++id)
       EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
   }
 }
 
 TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
   const auto tokenizer = BytePairTokenizer::train("abc abc", {.size = 1000});
-  EXPECT_EQ(tokenizer.size(), 256 + 3 + 1);
+  EXPECT_EQ(tokenizer.size(), 256U + 3U + 1U);
   EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
-  EXPECT_EQ(BytePairTokenizer::train("", {.size = 1000}).size(), 257);
+  EXPECT_EQ(BytePairTokenizer::train("", {.size = 1000}).size(), 257U);
 }
 
 TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
   const auto tokenizer =
       BytePairTokenizer::train("xy<end>xy", {.size = 1000, .special_tokens = {"<end>"}});
-  EXPECT_EQ(tokenizer.size(), 258);
+  EXPECT_EQ(tokenizer.size(), 258U);
   EXPECT_EQ(tokenizer.token(256), "xy");
   EXPECT_EQ(values(tokenizer.encode("xy<end>xy", {.allowed_special = {"<end>"}})),
             (std::vector<std::int32_t>{256, 257, 256}));
@@ -119,8 +119,8 @@ TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
 }
 
 TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
-  EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257);
-  for (const std::int64_t size : {std::int64_t{-1}, std::int64_t{256}, std::int64_t{1} << 22}) {
+  EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
     EXPECT_EQ(
         error_of<std::invalid_argument>([&] { BytePairTokenizer::train("abc", {.size = size}); }),
         "BytePairTokenizer: size " + std::to_string(size) +

@@ -68,7 +68,7 @@ TEST(DataLoader, GivesWindowsInOrderWithTheirTargets) {
 TEST(DataLoader, KeepsOrDropsTheShortBatch) {
   struct Case {
     std::int32_t windows;
-    std::int64_t batch;
+    std::size_t batch;
     bool drop_last;
     std::vector<std::size_t> rows;
   };
@@ -78,7 +78,7 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
   };
   for (const Case& c : cases) {
     DataLoader loader(windows(c.windows), {.batch = c.batch, .drop_last = c.drop_last});
-    EXPECT_EQ(loader.size(), static_cast<std::int64_t>(c.rows.size()));
+    EXPECT_EQ(loader.size(), c.rows.size());
     for (int epoch = 0; epoch < 2; ++epoch) {
       std::vector<std::size_t> rows;
       for (const Numbers& batch : loop(loader)) rows.push_back(batch.size());
@@ -102,10 +102,10 @@ TEST(DataLoader, ShufflesEveryEpochAnew) {
 }
 
 TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
-  const auto epoch = [](std::uint64_t seed, std::int64_t number, bool step_by_step) {
+  const auto epoch = [](std::uint64_t seed, std::size_t number, bool step_by_step) {
     DataLoader loader(windows(50), {.batch = 8, .shuffle = true, .seed = seed});
     if (step_by_step)
-      for (std::int64_t i = 0; i < number; ++i) loop(loader);
+      for (std::size_t i = 0; i < number; ++i) loop(loader);
     else
       loader.restore({.epoch = number});
     return joined(loop(loader));
@@ -188,11 +188,7 @@ TEST(DataLoader, ReusesTheMemoryOfItsBatches) {
 TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
   DataLoader loader(windows(5), {.batch = 2});
   loader.restore({2, 1});
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              loader.restore({-1, 0});
-            }),
-            "DataLoader: cannot restore epoch -1");
-  for (const std::int64_t batch : {-1, 3}) {
+  for (const std::size_t batch : {3, 4}) {
     EXPECT_EQ(
         error_of<std::invalid_argument>([&] {
           loader.restore({0, batch});
@@ -204,10 +200,8 @@ TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
 }
 
 TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
-  for (const std::int64_t batch : {0, -2}) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { DataLoader(windows(5), {.batch = batch}); }),
-              "DataLoader: batch is " + std::to_string(batch) + ", expected at least 1");
-  }
+  EXPECT_EQ(error_of<std::invalid_argument>([] { DataLoader(windows(5), {.batch = 0}); }),
+            "DataLoader: batch is 0, expected at least 1");
   EXPECT_EQ(error_of<std::invalid_argument>(
                 [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
             "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "

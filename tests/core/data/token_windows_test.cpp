@@ -26,8 +26,8 @@ Ids counting(std::size_t count) {
 TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
   struct Case {
     std::size_t tokens;
-    std::int64_t context;
-    std::int64_t stride;
+    std::size_t context;
+    std::size_t stride;
     std::vector<std::int32_t> starts;
   };
   const std::vector<Case> cases = {
@@ -40,10 +40,10 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
   };
   for (const Case& c : cases) {
     const TokenWindows windows(counting(c.tokens), {.context = c.context, .stride = c.stride});
-    ASSERT_EQ(windows.size(), static_cast<std::int64_t>(c.starts.size()));
-    for (std::int64_t i = 0; i < windows.size(); ++i) {
-      Numbers expected(static_cast<std::size_t>(c.context));
-      std::iota(expected.begin(), expected.end(), 10 + c.starts[static_cast<std::size_t>(i)]);
+    ASSERT_EQ(windows.size(), c.starts.size());
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      Numbers expected(c.context);
+      std::iota(expected.begin(), expected.end(), 10 + c.starts[i]);
       const auto inputs = windows.inputs(i);
       EXPECT_EQ(Numbers(inputs.begin(), inputs.end()), expected);
       for (std::int32_t& id : expected) ++id;
@@ -61,9 +61,7 @@ TEST(TokenWindows, RefusesWhatGivesNoWindow) {
   };
   const std::vector<Case> cases = {
       {counting(9), {.context = 0, .stride = 4}, "context is 0, expected at least 1"},
-      {counting(9), {.context = -4, .stride = 4}, "context is -4, expected at least 1"},
       {counting(9), {.context = 4}, "stride is 0, expected at least 1"},
-      {counting(9), {.context = 4, .stride = -1}, "stride is -1, expected at least 1"},
       {counting(0),
        {.context = 4, .stride = 4},
        "the text has 0 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
@@ -79,7 +77,7 @@ TEST(TokenWindows, RefusesWhatGivesNoWindow) {
 
 TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
   const TokenWindows windows(counting(10), {.context = 4, .stride = 4});
-  for (const std::int64_t i : {-1, 2}) {
+  for (const std::size_t i : {2, 3}) {
     const std::string message =
         "TokenWindows: window " + std::to_string(i) + " is outside the 2 windows";
     EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.inputs(i); }), message);

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The code in the README is code that is compiled: each part of a program between two lines
+# `// [name]` must stand in it to the letter, but for the indentation that the part shares.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readme=$(<README.md)
+parts=0
+for program in examples/first_step.cpp examples/custom_layer.cpp; do
+  for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
+    part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
+      line == mark { inside = !inside; next } inside' "$program")
+    indent=${part%%[! ]*}
+    part=$(sed "s/^$indent//" <<<"$part")
+    if [[ $readme != *"$part"* ]]; then
+      echo "README.md lacks [$name] of $program:"
+      echo "$part"
+      exit 1
+    fi
+    parts=$((parts + 1))
+  done
+done
+echo "README.md has all $parts parts of the programs"
+((parts >= 6))
