@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/builtin_story.hpp>
+#include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/sampling.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/training.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+
+// Long enough for a few dozen steps, short enough for a test.
+std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
+
+TrainOptions small() {
+  TrainOptions options;
+  options.context = 16;
+  options.stride = 8;
+  options.width = 8;
+  options.look_back = 3;
+  options.hidden = {16};
+  options.epochs = 3;
+  return options;
+}
+
+std::unique_ptr<Training> start(const TrainOptions& options) {
+  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, text(), 300),
+                                    text());
+}
+
+void run(Training& training, std::size_t steps) {
+  while (training.steps() < steps &&
+         training.run_epoch([&](double) { return training.steps() < steps; })) {
+  }
+}
+
+// Everything a checkpoint holds, but for the times in its history.
+std::string fingerprint(const Training& training, const TemporaryFolder& folder) {
+  training.save(folder / "fingerprint");
+  const SafetensorsFile file = read_safetensors(folder / "fingerprint");
+  std::string all;
+  for (const auto& [name, tensor] : file.tensors) {
+    all += name;
+    all.append(reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(real));
+  }
+  auto metadata = nlohmann::json::parse(file.metadata.at("run"));
+  for (auto& record : metadata["history"]) record.erase("tokens_per_second");
+  return all + metadata.dump();
+}
+
+TEST(Training, GivesTheSameBitsForTheSameSeed) {
+  const TemporaryFolder folder;
+  const auto first = start(small());
+  const auto second = start(small());
+  run(*first, 40);
+  run(*second, 40);
+  EXPECT_EQ(fingerprint(*first, folder), fingerprint(*second, folder));
+  TrainOptions other = small();
+  other.seed = 7;
+  const auto third = start(other);
+  run(*third, 40);
+  EXPECT_NE(fingerprint(*first, folder), fingerprint(*third, folder));
+}
+
+TEST(Training, ResumedIsAsIfNeverStopped) {
+  const TemporaryFolder folder;
+  TrainOptions momentum = small();
+  momentum.momentum = 0.9;
+  momentum.weight_decay = 0.001;
+  momentum.learning_rate = 0.02;
+  TrainOptions sinusoidal = small();
+  sinusoidal.positions = "sinusoidal";
+  sinusoidal.tokenizer = "bpe";
+  for (const TrainOptions& options : {small(), momentum, sinusoidal}) {
+    const auto whole = start(options);
+    const auto epoch = static_cast<std::size_t>(whole->steps_per_epoch());
+    // In the middle of an epoch, at the end of one, and one step into the next.
+    for (const std::size_t stop : {epoch / 2, epoch, epoch + 1}) {
+      const auto stopped = start(options);
+      run(*stopped, stop);
+      stopped->save(folder / "checkpoint");
+      const auto resumed = Training::resume(folder / "checkpoint", text());
+      EXPECT_EQ(resumed->steps(), stop);
+      run(*resumed, 2 * epoch + 3);
+      const auto reference = start(options);
+      run(*reference, 2 * epoch + 3);
+      EXPECT_EQ(fingerprint(*resumed, folder), fingerprint(*reference, folder)) << stop;
+    }
+  }
+}
+
+TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
+  const TemporaryFolder folder;
+  const auto training = start(small());
+  training->save(folder / "good");
+  const std::string bytes = read_file(folder / "good");
+  const auto message = [&](const std::string& contents, const std::string& of_text) {
+    write_file(folder / "other", contents);
+    return error_of<std::runtime_error>([&] { Training::resume(folder / "other", of_text); });
+  };
+  EXPECT_NE(message(bytes, text() + "!").find("another text"), std::string::npos);
+  EXPECT_NE(message(bytes.substr(0, bytes.size() / 2), text()).find((folder / "other").string()),
+            std::string::npos);
+  EXPECT_NE(message("hello", text()).find((folder / "other").string()), std::string::npos);
+
+  write_safetensors(folder / "foreign", training->model.state());
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              Training::resume(folder / "foreign", text());
+            }).find("not a checkpoint of train_verdict"),
+            std::string::npos);
+
+  SafetensorsFile file = read_safetensors(folder / "good");
+  file.tensors.at("model.head.bias") = zeros({3});
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
+  write_safetensors(folder / "mismatch", tensors, file.metadata);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              Training::resume(folder / "mismatch", text());
+            }).find("'head.bias' has shape [3]"),
+            std::string::npos);
+}
+
+TEST(Training, LearnsBelowTheUnigramLoss) {
+  TrainOptions options = small();
+  options.dropout = 0;
+  options.epochs = 12;
+  options.learning_rate = 0.5;
+  const auto training = start(options);
+  for (std::size_t epoch = 0; epoch < options.epochs; ++epoch)
+    training->run_epoch([](double) { return true; });
+  const EpochRecord& last = training->history().back();
+  const double unigram = unigram_loss(training->training_ids(), *training->validation_ids(),
+                                      training->tokenizer().size());
+  EXPECT_LT(*last.validation_loss, unigram - 0.1);
+  EXPECT_LT(last.training_loss, training->history().front().training_loss);
+}
+
+TEST(Training, RefusesAValidationPartWithoutAWindow) {
+  TrainOptions options = small();
+  options.validation = 0.001;
+  EXPECT_NE(error_of<std::invalid_argument>([&] { start(options); }).find("--validation 0.001"),
+            std::string::npos);
+}
+
+TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
+  // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
+  const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
+  EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
+}
+
+TEST(Sample, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {
+  Random random(1);
+  NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8, .dropout = 0.5}, random);
+  const Ids prompt{1, 2, 3, 4, 5};  // longer than the context
+  Random first(2);
+  Random second(2);
+  EXPECT_EQ(sample(model, prompt, 10, 1.0, first), sample(model, prompt, 10, 1.0, second));
+  Tape tape(Tape::inference);
+  const Tensor& logits = model.forward(tape, Ids{2, 3, 4, 5}).value();
+  const real* row = logits.data() + 3 * 7;
+  EXPECT_EQ(sample(model, prompt, 1, 0, first)(0), std::max_element(row, row + 7) - row);
+  EXPECT_THROW(sample(model, Ids::from_shape({0}), 1, 1, first), std::invalid_argument);
+  EXPECT_THROW(sample(model, prompt, 1, -1, first), std::invalid_argument);
+}
+
+TEST(MetricsCsv, HasALineAnEpoch) {
+  const auto training = start(small());
+  training->run_epoch([](double) { return true; });
+  const std::string csv = metrics_csv(*training);
+  EXPECT_TRUE(csv.starts_with("epoch,steps,training_loss,validation_loss,tokens_per_second\n1,"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+}  // namespace
+}  // namespace rowgrad
