@@ -15,6 +15,8 @@
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -70,6 +72,7 @@ class TableReport {
   std::vector<RowReport> finish(const Tokenizer* tokenizer) {
     std::vector<RowReport> all;
     for (auto& [row, report] : rows_) {
+      if (report.steps == 0) continue;
       report.row = row;
       if (tokenizer != nullptr) report.text = tokenizer->token(row);
       report.moved = distance(static_cast<std::size_t>(row));
@@ -83,7 +86,7 @@ class TableReport {
     const std::size_t bytes = width() * sizeof(real);
     std::size_t changed = 0;
     for (std::size_t row = 0; row < size(); ++row)
-      if (!rows_.contains(static_cast<std::int32_t>(row)) &&
+      if (!has_gradient(static_cast<std::int32_t>(row)) &&
           std::memcmp(start_.data() + row * width(), table_.value().data() + row * width(),
                       bytes) != 0)
         ++changed;
@@ -94,6 +97,11 @@ class TableReport {
   std::size_t size() const { return table_.shape()[0]; }
 
  private:
+  bool has_gradient(std::int32_t row) const {
+    const auto found = rows_.find(row);
+    return found != rows_.end() && found->second.steps > 0;
+  }
+
   std::size_t width() const { return table_.shape()[1]; }
 
   double distance(std::size_t row) const {
@@ -162,6 +170,7 @@ void append_csv(std::ostream& csv, const TableReport& table, const std::vector<R
 }
 
 void run(const ProgramOptions& options) {
+  check_outputs({options.json, options.csv}, {options.corpus});
   const DataFile text = find_corpus(options.corpus);
   const auto tokenizer = make_tokenizer(options.tokenizer, text.contents, options.vocabulary);
   DataLoader loader(TokenWindows(tokenizer->encode(text.contents),
@@ -185,6 +194,8 @@ void run(const ProgramOptions& options) {
       sgd.zero_grad();
       Tape tape;
       const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+      check_runtime(std::isfinite(loss.item()), "the loss is not finite at step ", step + 1,
+                    "; try a smaller --learning-rate");
       tape.backward(loss);
       tokens.add_gradient();
       positions.add_gradient();
@@ -248,14 +259,15 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", options.tokenizer, "what a token is")
       ->check(CLI::IsMember(rowgrad::kTokenizerNames));
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
-  app.add_option("--context", options.context, "tokens in a window")->check(CLI::PositiveNumber);
+  app.add_option("--context", options.context, "tokens in a window")
+      ->check(rowgrad::at_least_one());
   app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--batch", options.batch, "windows a step")->check(CLI::PositiveNumber);
-  app.add_option("--width", options.width, "numbers in a row")->check(CLI::PositiveNumber);
-  app.add_option("--steps", options.steps, "batches to train on")->check(CLI::PositiveNumber);
+      ->check(rowgrad::at_least_one());
+  app.add_option("--batch", options.batch, "windows a step")->check(rowgrad::at_least_one());
+  app.add_option("--width", options.width, "numbers in a row")->check(rowgrad::at_least_one());
+  app.add_option("--steps", options.steps, "batches to train on")->check(rowgrad::at_least_one());
   app.add_option("--learning-rate", options.learning_rate, "step of SGD")
-      ->check(CLI::NonNegativeNumber);
+      ->check(rowgrad::finite_number(0, rowgrad::kLargest));
   app.add_option("--seed", options.seed, "of the starting weights");
   app.add_option("--rows", options.rows, "rows to print of each table");
   app.add_option("--json", options.json, "file for the whole report");
@@ -263,6 +275,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     rowgrad::run(options);
+    rowgrad::check_standard_output();
   } catch (const std::exception& error) {
     std::cerr << "inspect_rows: " << error.what() << '\n';
     return 1;

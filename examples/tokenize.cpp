@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
@@ -80,7 +81,9 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
       if (options.decode) {
         std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
       } else {
-        print_ids(tokenizer.encode(nlohmann::json::parse(line).get<std::string>(), encode));
+        const auto text = nlohmann::json::parse(line, nullptr, false);
+        check_argument(text.is_string(), "is not a JSON string");
+        print_ids(tokenizer.encode(text.get<std::string>(), encode));
       }
     } catch (const std::exception& error) {
       throw std::runtime_error(concat("line ", number, ": ", error.what()));
@@ -112,7 +115,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(rowgrad::kTokenizerNames));
   app.add_option("--corpus", options.corpus,
                  "text that the tokenizer is made from; The Verdict if not given");
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
+  auto* vocabulary =
+      app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
   app.add_option("--load", options.load, "use the tokenizer in this JSON file")
       ->excludes("--tokenizer")
       ->check(CLI::ExistingFile);
@@ -124,10 +128,11 @@ int main(int argc, char** argv) {
                "special tokens in the text, as <|endoftext|>, count as such");
   CLI11_PARSE(app, argc, argv);
   try {
+    rowgrad::check_argument(vocabulary->count() == 0 || options.tokenizer == "bpe",
+                            "--vocabulary is for --tokenizer bpe");
     std::ios::sync_with_stdio(false);
     rowgrad::run(options);
-    std::cout.flush();
-    rowgrad::check_runtime(std::cout.good(), "cannot write to standard output");
+    rowgrad::check_standard_output();
   } catch (const std::exception& error) {
     std::cerr << "tokenize: " << error.what() << '\n';
     return 1;

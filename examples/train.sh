@@ -8,4 +8,6 @@ install_packages
 [[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes a few minutes."
 configure
 compile train_verdict
+# Threads that wait by spinning stand in each other's way as soon as the machine has other work.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-1000}
 exec "$build/examples/train_verdict" "$@"

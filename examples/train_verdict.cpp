@@ -1,6 +1,7 @@
 // Trains a next-token model on Edith Wharton's The Verdict, or any other text, and shows how it
 // does.
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <iomanip>
@@ -11,6 +12,8 @@
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/sampling.hpp>
@@ -41,7 +44,7 @@ void add_program_options(CLI::App& app, ProgramOptions& options) {
                  "text that the sample continues; the corpus's first words if not given");
   app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none");
   app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite_number(0, kLargest));
   app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
   app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped");
   app.add_option("--metrics", options.metrics, "CSV file of losses by epoch");
@@ -50,16 +53,7 @@ void add_program_options(CLI::App& app, ProgramOptions& options) {
                  "stop after so many steps in all; 0 for no limit");
   app.add_option("--threads", options.threads,
                  "threads to use; as many as there are cores if not given")
-      ->check(CLI::PositiveNumber);
-}
-
-// Output that cannot be written is refused before the work, not after it.
-void check_writable(const std::string& path) {
-  if (path.empty()) return;
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  check_runtime(std::filesystem::is_directory(folder), path, ": there is no folder ",
-                folder.string());
-  check_runtime(!std::filesystem::is_directory(path), path, ": is a folder");
+      ->check(at_least_one());
 }
 
 std::string bits(double nats) {
@@ -69,11 +63,17 @@ std::string bits(double nats) {
   return text.str();
 }
 
+bool runs_out(const Training& training) {
+  return training.options().tokenizer == "bpe" &&
+         training.tokenizer().size() < training.options().vocabulary;
+}
+
 void print_start(const Training& training, const DataFile& text) {
   const Ids* validation = training.validation_ids();
   std::cout << "Text       " << text.source << ", " << text.contents.size() << " bytes\n"
             << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
-            << " ids; " << training.training_ids().size() << " tokens to train on, "
+            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
+            << training.training_ids().size() << " tokens to train on, "
             << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
             << "Batches    " << training.steps_per_epoch() << " an epoch, each of "
             << training.options().batch << " windows of " << training.options().context
@@ -107,9 +107,20 @@ std::string progress_line(const Training& training, double loss) {
   return line.str();
 }
 
+// A run that has diverged does not take the place of the last good checkpoint.
+void write_files(const Training& training, const ProgramOptions& options) {
+  for (const auto& [name, tensor] : training.model.state())
+    check_runtime(
+        std::all_of(tensor->begin(), tensor->end(), [](real x) { return std::isfinite(x); }), name,
+        " is not finite any more at step ", training.steps(), "; try a smaller --learning-rate");
+  if (!options.save.empty()) training.save(options.save);
+  if (!options.metrics.empty()) write_file(options.metrics, metrics_csv(training));
+}
+
 // Returns false if it was stopped before the last epoch's end.
 bool train(Training& training, const ProgramOptions& options) {
   Progress progress;
+  const std::size_t started_at = training.steps();
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
     return interrupted != 0 || (options.max_steps > 0 && training.steps() >= options.max_steps);
@@ -124,8 +135,11 @@ bool train(Training& training, const ProgramOptions& options) {
     });
     progress.clear();
     if (training.history().size() > before) print_epoch(training, width);
-    if (!options.save.empty()) training.save(options.save);
-    if (!options.metrics.empty()) write_file(options.metrics, metrics_csv(training));
+    write_files(training, options);
+  }
+  if (training.steps() == started_at) {
+    std::cout << "Nothing is left to do: the run is at step " << started_at << '\n';
+    write_files(training, options);
   }
   return training.history().size() >= training.options().epochs;
 }
@@ -143,11 +157,7 @@ Ids encode_prompt(const Training& training, const ProgramOptions& options) {
 }
 
 int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& options) {
-  for (const std::string& path : {options.save, options.metrics, options.json})
-    check_writable(path);
-  check_argument(app.count("--vocabulary") == 0 || given.tokenizer == "bpe",
-                 "--vocabulary is for --tokenizer bpe; that of ", given.tokenizer,
-                 " follows from the text");
+  check_outputs({options.save, options.metrics, options.json}, {options.corpus});
   if (options.threads > 0) blas::set_threads(options.threads);
 
   const DataFile text = find_corpus(options.corpus);
@@ -159,6 +169,9 @@ int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& op
     training = Training::resume(options.resume, text.contents);
     training->set_options(resumed_options(app, given, training->options()));
   }
+  check_argument(app.count("--vocabulary") == 0 || training->options().tokenizer == "bpe",
+                 "--vocabulary is for --tokenizer bpe; that of ", training->options().tokenizer,
+                 " follows from the text");
   const Ids prompt = encode_prompt(*training, options);
 
   print_start(*training, text);
@@ -199,6 +212,7 @@ int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& op
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+  check_standard_output();
   constexpr int kInterrupted = 130;  // what shells give for Ctrl-C
   return interrupted != 0 ? kInterrupted : 0;
 }
@@ -221,6 +235,9 @@ int main(int argc, char** argv) {
   std::signal(SIGTERM, [](int) { rowgrad::interrupted = 1; });
   try {
     return rowgrad::run(app, train, program);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "train_verdict: there is not enough memory for a model of this size\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cout << std::flush;
     std::cerr << "train_verdict: " << error.what() << '\n';

@@ -78,6 +78,7 @@ Tensor dense_or_zeros(const Gradient& gradient, const Shape& shape) {
 }  // namespace
 
 std::string GradientCheckResult::message() const {
+  if (entries == 0) return "passed, but there were no entries to compare";
   return concat(passed ? "passed" : "failed", ", ", entries, " entries; the worst is ", input,
                 " at ", bracketed(index), ": backward ", backward, ", difference quotient ",
                 difference, ", relative error ", error);
@@ -112,7 +113,9 @@ GradientCheckResult gradient_check(
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options) {
-  check_argument(!parameters.empty(), "gradient_check: there are no parameters");
+  check_argument(std::any_of(parameters.begin(), parameters.end(),
+                             [](const Parameter* parameter) { return parameter->trainable(); }),
+                 "gradient_check: none of ", parameters.size(), " parameters is trainable");
   std::vector<Gradient> kept;
   for (Parameter* parameter : parameters) {
     kept.push_back(parameter->gradient());

@@ -63,7 +63,8 @@ void multiply(const Matrices& a, const Matrices& b, const Shape& leading,
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   if (count >= 2 * threads) {
     blas::prepare();
-    kernels::parallel_for(count, 1, [&](std::size_t begin, std::size_t end) {
+    const std::size_t work = a.first.rows * a.first.columns * first.columns;
+    kernels::parallel_for(count, kernels::row_grain(work), [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) product(i);
     });
   } else {

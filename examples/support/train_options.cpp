@@ -2,10 +2,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace rowgrad {
+namespace {
+
+Positions positions_from(const std::string& name) {
+  if (name == "learned") return Positions::kLearned;
+  if (name == "sinusoidal") return Positions::kSinusoidal;
+  check_argument(name == "none", "--positions ", name, ": expected learned, sinusoidal or none");
+  return Positions::kNone;
+}
+
+}  // namespace
 
 SgdOptions TrainOptions::sgd() const {
   return {.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay};
@@ -18,48 +29,45 @@ NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
   return {.vocabulary = vocabulary_size,
           .context = context,
           .width = width,
-          .positions = positions == "learned"      ? Positions::kLearned
-                       : positions == "sinusoidal" ? Positions::kSinusoidal
-                                                   : Positions::kNone,
+          .positions = positions_from(positions),
           .look_back = look_back,
           .hidden = widths,
           .dropout = dropout,
-          .dropout_seed = seed,
+          .dropout_seed = ~seed,  // not the bits that the weights were drawn from
           .dense_gradients = dense_gradients()};
 }
 
 void add_train_options(CLI::App& app, TrainOptions& options) {
-  const CLI::Range fraction(0.0, 0.99);
   app.add_option("--tokenizer", options.tokenizer, "what a token is")
       ->check(CLI::IsMember(kTokenizerNames));
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
-  app.add_option("--context", options.context, "tokens in a window")->check(CLI::PositiveNumber);
+  app.add_option("--context", options.context, "tokens in a window")->check(at_least_one());
   app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--batch", options.batch, "windows a step")->check(CLI::PositiveNumber);
-  app.add_option("--width", options.width, "numbers in an embedding")->check(CLI::PositiveNumber);
+      ->check(at_least_one());
+  app.add_option("--batch", options.batch, "windows a step")->check(at_least_one());
+  app.add_option("--width", options.width, "numbers in an embedding")->check(at_least_one());
   app.add_option("--look-back", options.look_back,
                  "tokens that a prediction sees, the current one included")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_option("--hidden", options.hidden, "widths of the hidden layers, as 256,128; 0 for none")
       ->delimiter(',');
   app.add_option("--positions", options.positions, "what tells positions apart")
       ->check(CLI::IsMember({"learned", "sinusoidal", "none"}));
   app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
-      ->check(fraction);
-  app.add_option("--epochs", options.epochs, "passes over the text")->check(CLI::PositiveNumber);
+      ->check(finite_number(0, 0.99));
+  app.add_option("--epochs", options.epochs, "passes over the text")->check(at_least_one());
   app.add_option("--learning-rate", options.learning_rate, "step of SGD")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite_number(0, kLargest));
   app.add_option("--momentum", options.momentum, "of SGD; makes the tables' gradients dense")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite_number(0, kLargest));
   app.add_option("--weight-decay", options.weight_decay,
                  "of SGD; makes the tables' gradients dense")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite_number(0, kLargest));
   app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
   app.add_option("--seed", options.seed, "of weights, order and dropout");
   app.add_option("--validation", options.validation,
                  "share of the text, at its end, kept for validation")
-      ->check(fraction);
+      ->check(finite_number(0, 0.99));
 }
 
 TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,

@@ -96,7 +96,7 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> token
     : Training(options, std::move(tokenizer), sha256(text),
                split(tokenizer->encode(text), options.validation)) {}
 
-Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
                    std::string text_hash, Split ids)
     : model(options.model(tokenizer->size()), Random(options.seed)),
       options_(options),
@@ -178,6 +178,8 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
   check_runtime(format != file.metadata.end() && format->second == kFormat, path.string(),
                 ": not a checkpoint of train_verdict");
   try {
+    for (const char* key : {"options", "tokenizer", "text_sha256", "run"})
+      check_argument(file.metadata.contains(key), "its metadata lacks '", key, "'");
     check_argument(file.metadata.at("text_sha256") == sha256(text),
                    "the run was on another text (SHA-256 ", file.metadata.at("text_sha256"), ")");
     auto run =
@@ -200,6 +202,11 @@ void Training::restore(const SafetensorsFile& file) {
   loss_sum_ = run.at("epoch_loss_sum");
   tokens_ = run.at("epoch_tokens");
   for (const json& record : run.at("history")) history_.push_back(record_from(record));
+  const auto position = loader_.position();
+  check_argument(history_.size() == position.epoch &&
+                     steps_ == position.epoch * steps_per_epoch() + position.batch,
+                 "its step ", steps_, " is not batch ", position.batch, " of epoch ",
+                 position.epoch + 1);
 }
 
 }  // namespace rowgrad

@@ -82,8 +82,8 @@ class Training {
   NextTokenModel model;
 
  private:
-  Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::string text_hash,
-           Split ids);
+  Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
+           std::string text_hash, Split ids);
   void restore(const SafetensorsFile& file);
 
   double step(const Batch& batch);

@@ -133,11 +133,22 @@ TEST(GradientCheck, NeedsSomethingToCheck) {
   EXPECT_EQ(error_of<std::invalid_argument>(
                 [] { gradient_check([](Inputs x) { return x[0]; }, std::vector<Tensor>()); }),
             "gradient_check: there are no inputs");
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              gradient_check([](Tape& tape) { return tape.input(scalar(1)); },
-                             std::vector<Parameter*>());
-            }),
-            "gradient_check: there are no parameters");
+
+  Parameter frozen("frozen", scalar(1));
+  frozen.set_trainable(false);
+  const auto check = [&](const std::vector<Parameter*>& parameters) {
+    return error_of<std::invalid_argument>(
+        [&] { gradient_check([&](Tape& tape) { return tape.parameter(frozen); }, parameters); });
+  };
+  EXPECT_EQ(check({}), "gradient_check: none of 0 parameters is trainable");
+  EXPECT_EQ(check({&frozen}), "gradient_check: none of 1 parameters is trainable");
+}
+
+TEST(GradientCheck, SaysSoWhereThereWasNoEntryToCompare) {
+  const auto result = gradient_check([](Inputs x) { return exp(x[0]); }, {zeros({0, 3})});
+  EXPECT_TRUE(result.passed);
+  EXPECT_EQ(result.entries, 0U);
+  EXPECT_EQ(result.message(), "passed, but there were no entries to compare");
 }
 
 TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {

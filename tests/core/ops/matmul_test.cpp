@@ -95,8 +95,8 @@ TEST(Matmul, TakesTheSameVariableTwice) {
 }
 
 TEST(Matmul, SharesManySmallProductsOutAmongThreads) {
-  const Tensor a = irregular({3, 8, 5, 6}, 1);
-  const Tensor b = irregular({8, 6, 4}, 2);
+  const Tensor a = irregular({3, 8, 20, 30}, 1);
+  const Tensor b = irregular({8, 30, 40}, 2);
   auto run = [&](int threads) {
     const testing::Threads scope(threads);
     return testing::gradients_of([](Inputs in) { return matmul(in[0], in[1]); }, {a, b});
@@ -108,9 +108,9 @@ TEST(Matmul, SharesManySmallProductsOutAmongThreads) {
   const testing::Threads scope(2);
   Tape tape;
   testing::expect_entries(
-      matmul(tape.input(a), tape.input(b)).value(), {3, 8, 5, 4},
+      matmul(tape.input(a), tape.input(b)).value(), {3, 8, 20, 40},
       [&](const testing::Index& index) { return product_at(a, b, index); },
-      [](auto&, double) { return sum_bound(6); });
+      [](auto&, double) { return sum_bound(30); });
 }
 
 TEST(Matmul, RefusesShapesThatDoNotFit) {
