@@ -9,9 +9,9 @@ parts=0
 for program in examples/first_step.cpp examples/custom_layer.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
     part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
-      line == mark { inside = !inside; next } inside' "$program")
-    indent=${part%%[! ]*}
-    part=$(sed "s/^$indent//" <<<"$part")
+      line == mark { inside = !inside; next }
+      inside { if (!indent) indent = length($0) - length(line) + 1; print substr($0, indent) }' \
+      "$program")
     if [[ $readme != *"$part"* ]]; then
       echo "README.md lacks [$name] of $program:"
       echo "$part"
