@@ -70,7 +70,6 @@ class Training {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<EpochRecord>& history() const { return history_; }
   const Ids& training_ids() const { return loader_.windows().ids(); }
-  std::size_t training_windows() const { return loader_.windows().size(); }
   const Ids* validation_ids() const {
     return validation_ ? &validation_->windows().ids() : nullptr;
   }

@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+using testing::tensor;
+
+TEST(Backward, RefusesASecondCall) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable loss = tape.parameter(weight) * real{2};
+  tape.backward(loss);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+            "Tape::backward: this tape has already gone backward");
+  EXPECT_EQ(weight.gradient().dense(), scalar(2));
+}
+
+TEST(Backward, RefusesALossOfSeveralNumbers) {
+  Parameter weight("weight", zeros({2, 3}));
+  Tape tape;
+  const Variable w = tape.parameter(weight);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tape.backward(w * w); }),
+            "Tape::backward: the loss has shape [2, 3], expected a single number");
+  EXPECT_TRUE(weight.gradient().is_none());
+  tape.backward(sum(w));  // the refusal left the tape as it was
+  EXPECT_EQ(weight.gradient().dense(), full({2, 3}, 1));
+}
+
+TEST(Backward, RefusesALossOfNoNumbers) {
+  Tape tape;
+  const Variable x = tape.input(zeros({0}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tape.backward(x * x); }),
+            "Tape::backward: the loss has shape [0], expected a single number");
+}
+
+TEST(Backward, RefusesALossThatDependsOnNothing) {
+  Tape tape;
+  const Variable loss = tape.constant(scalar(1)) + real{1};
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+            "Tape::backward: the loss depends on nothing that needs a gradient");
+}
+
+TEST(Backward, RefusesAParameterThatChangedAfterItWasRecorded) {
+  Parameter weight("head.weight", scalar(3));
+  const auto changes = {+[](Parameter& p) { p.numbers()[0] = 4; },
+                        +[](Parameter& p) { p.assign(scalar(4)); }};
+  for (const auto change : changes) {
+    Tape tape;
+    const Variable w = tape.parameter(weight);
+    const Variable loss = w * w;
+    change(weight);
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
+              "Tape::backward: head.weight was changed after it was recorded");
+    EXPECT_TRUE(weight.gradient().is_none());
+  }
+}
+
+TEST(Tape, RefusesVariablesOfAnotherTape) {
+  Tape tape;
+  Tape other;
+  const Variable here = tape.input(scalar(1));
+  const Variable there = other.input(scalar(1));
+  EXPECT_EQ(error_of<std::logic_error>([&] { here + there; }),
+            "add: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] {
+              concatenate({reshape(here, {1}), reshape(there, {1})}, 0);
+            }),
+            "concatenate: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(there); }),
+            "Tape::backward: a variable belongs to another tape");
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(there); }),
+            "Tape::gradient: a variable belongs to another tape");
+}
+
+TEST(Tape, RefusesVariablesOfADeadTape) {
+  Variable dead;
+  {
+    Tape tape;
+    dead = tape.input(scalar(1));
+  }
+  Tape tape;  // may well live where the dead one did
+  const Variable alive = tape.input(scalar(1));
+  const std::string message = "Variable: its tape has been destroyed";
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.value(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.item(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.needs_gradient(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { dead.tape(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { alive + dead; }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { exp(dead); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(dead); }), message);
+}
+
+TEST(Tape, RefusesHandlesThatWereNeverGivenAValue) {
+  Tape tape;
+  const Variable alive = tape.input(scalar(1));
+  const Variable nothing;
+  const std::string message = "Variable: this handle was never given a value";
+  EXPECT_EQ(error_of<std::logic_error>([&] { nothing.value(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { nothing.tape(); }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { alive* nothing; }), message);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(nothing); }), message);
+}
+
+TEST(Tape, GivesGradientsOfInputsOnlyAndOnlyAfterBackward) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  const Variable x = tape.input(scalar(2));
+  const Variable w = tape.parameter(weight);
+  const Variable fixed = tape.constant(scalar(2));
+  const Variable y = x * w;
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(x); }),
+            "Tape::gradient: backward has not been completed");
+  tape.backward(y * fixed);
+  const std::string message =
+      "Tape::gradient: gradients are kept only for variables made by Tape::input";
+  for (const Variable& other : {w, fixed, y})
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(other); }), message);
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(6));
+}
+
+TEST(Record, NeedsAnInputToKnowItsTape) {
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [] { record("orphan", std::initializer_list<Variable>{}, scalar(1), {}); }),
+            "orphan: no inputs were given");
+}
+
+TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
+  struct Case {
+    BackwardRule rule;
+    std::string message;
+  };
+  for (const Case& item : std::vector<Case>{
+           {[](Backward&) {}, "rule: the backward rule gave no gradient for input 0"},
+           {[](Backward& node) { node.give(0, zeros({2})); },
+            "rule: the backward rule gave no gradient for input 2"},
+           {[](Backward& node) {
+              node.give(2, zeros({2}));
+              node.give(2, zeros({2}));
+            },
+            "rule: the backward rule gave input 2 a second gradient"},
+           {[](Backward& node) {
+              node.give(0, zeros({1, 2}));
+            },
+            "rule: the backward rule gave input 0 a gradient of shape [1, 2], expected [2]"},
+           {[](Backward& node) {
+              node.give(0, RowGradient({4, 2}, {}, zeros({0, 2})));
+            },
+            "rule: the backward rule gave input 0 a gradient of shape [4, 2], expected [2]"},
+           {[](Backward&) { throw std::logic_error("a failure of its own"); },
+            "a failure of its own"},
+       }) {
+    Parameter weight("weight", tensor({2}, {3, 4}));
+    weight.add_gradient(tensor({2}, {7, 8}));
+    Tape tape;
+    const Variable w = tape.parameter(weight);
+    const Variable fixed = tape.constant(zeros({2}));
+    const Variable x = tape.input(tensor({2}, {5, 6}));
+    const Variable y = record("rule", {w, fixed, x}, zeros({2}), item.rule);
+    const Variable loss = sum(y + w);  // w has a gradient from the sum before the rule fails
+    EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }), item.message);
+    EXPECT_EQ(weight.gradient().dense(), tensor({2}, {7, 8})) << item.message;
+    EXPECT_THROW(tape.gradient(x), std::logic_error) << "half a gradient after " << item.message;
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,88 @@
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/progress.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/train_options.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+
+TrainOptions resumed(std::vector<std::string> arguments, const TrainOptions& saved) {
+  CLI::App app;
+  TrainOptions given;
+  add_train_options(app, given);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  app.parse(arguments);
+  return resumed_options(app, given, saved);
+}
+
+TEST(ResumedOptions, AreTheSavedOnesButForEpochsAndLearningRate) {
+  TrainOptions saved;
+  saved.width = 7;
+  saved.epochs = 2;
+  EXPECT_EQ(resumed({}, saved).width, 7U);
+  EXPECT_EQ(resumed({}, saved).epochs, 2U);
+  EXPECT_EQ(resumed({"--epochs", "9", "--learning-rate", "0.5"}, saved).epochs, 9U);
+  EXPECT_EQ(resumed({"--learning-rate", "0.5"}, saved).learning_rate, 0.5);
+  EXPECT_EQ(resumed({"--width", "7"}, saved).width, 7U);
+}
+
+TEST(ResumedOptions, RefuseAnotherValueForWhatMakesTheNumbers) {
+  const TrainOptions saved;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              resumed({"--width", "7"}, saved);
+            }),
+            "--width 7: the run to be resumed has 32");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { resumed({"--no-shuffle"}, saved); }),
+            "--shuffle false: the run to be resumed has true");
+  EXPECT_THROW(resumed({"--look-back", "2"}, saved), std::invalid_argument);
+  EXPECT_THROW(resumed({"--hidden", "3,4"}, saved), std::invalid_argument);
+}
+
+TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--context", "0"},
+                                                    {"--batch", "-3"},
+                                                    {"--dropout", "nan"},
+                                                    {"--learning-rate", "inf"},
+                                                    {"--epochs", "99999999999999999999"},
+                                                    {"--tokenizer", "syllable"},
+                                                    {"--positions", "foo"},
+                                                    {"--validation", "1"}})
+    EXPECT_THROW(resumed(arguments, {}), CLI::ValidationError) << arguments[0];
+  TrainOptions unknown;
+  unknown.positions = "foo";
+  EXPECT_THROW(unknown.model(5), std::invalid_argument);
+}
+
+TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "a";
+  write_file(file, "text");
+  EXPECT_NO_THROW(check_outputs({file, folder / "b", ""}, {""}));
+  EXPECT_THROW(check_outputs({folder / "missing" / "a"}, {}), std::runtime_error);
+  EXPECT_THROW(check_outputs({folder.path()}, {}), std::runtime_error);
+  EXPECT_THROW(check_outputs({file, folder / "." / "a"}, {}), std::runtime_error);
+  EXPECT_THROW(check_outputs({file}, {file}), std::runtime_error);
+  EXPECT_EQ(read_file(file), "text");
+}
+
+TEST(Readable, NumbersAndTokensAreForPeople) {
+  EXPECT_EQ(readable_seconds(7.25), "7.2 s");
+  EXPECT_EQ(readable_seconds(75), "1 min 15 s");
+  EXPECT_EQ(readable_seconds(3 * 3600 + 125), "3 h 2 min");
+  EXPECT_EQ(readable_count(53210), "53.2 k");
+  EXPECT_EQ(readable_token("a\n\x01"), "'a\\n\\x01'");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+
+std::vector<std::string> names(const NextTokenModel& model) {
+  std::vector<std::string> all;
+  for (const Parameter* parameter : model.parameters()) all.push_back(parameter->name());
+  return all;
+}
+
+TEST(NextTokenModel, HasThePartsThatItsOptionsName) {
+  const NextTokenModel toy({.vocabulary = 9, .context = 4, .width = 6}, Random(1));
+  EXPECT_EQ(names(toy), (std::vector<std::string>{"token.weight", "position.weight", "head.weight",
+                                                  "head.bias"}));
+  const NextTokenModel deep({.vocabulary = 9,
+                             .context = 4,
+                             .width = 6,
+                             .positions = Positions::kSinusoidal,
+                             .look_back = 2,
+                             .hidden = {5, 7}},
+                            Random(1));
+  EXPECT_EQ(names(deep), (std::vector<std::string>{"token.weight", "hidden.0.weight",
+                                                   "hidden.0.bias", "hidden.2.weight",
+                                                   "hidden.2.bias", "head.weight", "head.bias"}));
+  EXPECT_EQ(deep.parameters()[1]->shape(), (Shape{5, 12}));
+  EXPECT_EQ(deep.parameters()[5]->shape(), (Shape{9, 7}));
+  const NextTokenModel bare(
+      {.vocabulary = 9, .context = 4, .width = 6, .positions = Positions::kNone}, Random(1));
+  EXPECT_EQ(names(bare).size(), 3U);
+}
+
+// PyTorch makes nn.Embedding, nn.Embedding, nn.Linear in this order under one seed.
+TEST(NextTokenModel, DrawsItsWeightsInTheOrderOfItsParts) {
+  Random random(123);
+  const NextTokenModel model({.vocabulary = 10, .context = 4, .width = 4}, Random(123));
+  const Embedding token(10, 4, random);
+  const PositionalEmbedding position(4, 4, random);
+  Linear head(4, 10, random);
+  EXPECT_EQ(model.token.weight().value(), token.weight().value());
+  EXPECT_EQ(model.position->weight().value(), position.weight().value());
+  EXPECT_EQ(model.head.weight().value(), head.weight().value());
+}
+
+TEST(NextTokenModel, GivesLogitsForEveryPositionAndAnyRank) {
+  NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6}, Random(1));
+  Tape tape(Tape::inference);
+  EXPECT_EQ(model.forward(tape, ids({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7})).shape(), (Shape{2, 4, 9}));
+  EXPECT_EQ(model.forward(tape, ids({3}, {0, 1, 2})).shape(), (Shape{3, 9}));
+}
+
+TEST(NextTokenModel, PredictsFromNoTokenThatIsStillToCome) {
+  NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6, .look_back = 3, .hidden = {8}},
+                       Random(1));
+  Tape tape(Tape::inference);
+  const Tensor& first = model.forward(tape, ids({4}, {1, 2, 3, 4})).value();
+  const Tensor& second = model.forward(tape, ids({4}, {1, 2, 3, 8})).value();
+  for (std::size_t t = 0; t < 3; ++t)
+    for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(first(t, i), second(t, i)) << t;
+  EXPECT_NE(first(3, 0), second(3, 0));
+}
+
+TEST(NextTokenModel, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(NextTokenModel({.vocabulary = 0}, Random(1)), std::invalid_argument);
+  EXPECT_THROW(NextTokenModel({.vocabulary = 9, .width = 0}, Random(1)), std::invalid_argument);
+  NextTokenModel model({.vocabulary = 9, .context = 2, .width = 6}, Random(1));
+  Tape tape;
+  EXPECT_EQ(
+      error_of<std::invalid_argument>([&] {
+        model.forward(tape, ids({3}, {0, 1, 2}));
+      }),
+      "NextTokenModel: ids have shape [3], expected [..., length] with a length of at most the "
+      "context, 2");
+  EXPECT_THROW(model.forward(tape, ids({1}, {9})), std::invalid_argument);
+}
+
+#if defined(ROWGRAD_DOUBLE)
+TEST(NextTokenModel, PassesTheGradientCheck) {
+  NextTokenModel model({.vocabulary = 5, .context = 3, .width = 4, .look_back = 2, .hidden = {6}},
+                       Random(3));
+  const Ids inputs = ids({2, 3}, {0, 1, 1, 4, 2, 0});
+  const Ids targets = ids({2, 3}, {1, 1, 3, 2, 0, 0});
+  const auto result = gradient_check(
+      [&](Tape& tape) { return cross_entropy(model.forward(tape, inputs), targets); },
+      model.parameters());
+  EXPECT_TRUE(result.passed) << result.message();
+}
+#endif
+
+}  // namespace
+}  // namespace rowgrad
