@@ -38,7 +38,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 Variable Embedding::forward(Tape& tape, const Ids& ids) {
   const Variable rows = embedding(tape.parameter(weight_), ids,
                                   {.padding = options_.padding,
-                                   .mean_over_repeats = options_.mean_over_repeats,
+                                   .scale_grad_by_freq = options_.scale_grad_by_freq,
                                    .dense_gradient = options_.dense_gradient});
   if (!options_.scale_by_sqrt_width) return rows;
   return rows * std::sqrt(static_cast<real>(weight_.shape()[1]));

@@ -12,10 +12,10 @@ namespace rowgrad {
 struct EmbeddingOptions {
   bool scale_by_sqrt_width = false;  // output · sqrt(width) (Vaswani et al. 2017, section 3.4)
   std::optional<std::int32_t> padding =
-      std::nullopt;                // this row starts as zeros and is never trained
-  bool mean_over_repeats = false;  // divide a row's gradient by how often its id occurs
-  bool dense_gradient = false;     // a gradient of the whole table instead of rows
-  bool frozen = false;             // not trained at all
+      std::nullopt;                 // this row starts as zeros and is never trained
+  bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
+  bool dense_gradient = false;      // a gradient of the whole table instead of rows
+  bool frozen = false;              // not trained at all
 };
 
 /// A table of vectors, one a token: ids of any shape → ids' shape + [width]. Its gradient is that

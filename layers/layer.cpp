@@ -83,14 +83,14 @@ std::vector<Parameter*> Layer::parameters() const {
 
 std::size_t Layer::parameter_count() const {
   std::size_t count = 0;
-  for (const Parameter* parameter : parameters()) count += parameter->value().size();
+  for (const Parameter* parameter : parameters()) count += parameter->size();
   return count;
 }
 
 std::size_t Layer::trainable_parameter_count() const {
   std::size_t count = 0;
   for (const Parameter* parameter : parameters())
-    if (parameter->trainable()) count += parameter->value().size();
+    if (parameter->trainable()) count += parameter->size();
   return count;
 }
 
@@ -154,9 +154,8 @@ std::string Layer::summary() const {
   std::vector<Line> lines{{"name", "shape", "parameters"}};
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      lines.push_back(
-          {layer.path_ + name, concat(bracketed(parameter->shape())),
-           grouped(parameter->value().size()) + (parameter->trainable() ? "" : " (frozen)")});
+      lines.push_back({layer.path_ + name, concat(bracketed(parameter->shape())),
+                       grouped(parameter->size()) + (parameter->trainable() ? "" : " (frozen)")});
     for (const auto& [name, buffer] : layer.buffers_)
       lines.push_back({layer.path_ + name, concat(bracketed(buffer->shape())), "buffer"});
   });

@@ -27,6 +27,15 @@ class Optimizer {
   /// before anything is changed.
   virtual void step() = 0;
 
+  /// How many groups of parameters there are, each with options of its own; and their learning
+  /// rates, the new one from the next step on. Throws std::invalid_argument for a group that is not
+  /// there, and a rate that is negative or not finite.
+  virtual std::size_t group_count() const = 0;
+  virtual double learning_rate(std::size_t group = 0) const = 0;
+  virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
+
+  const std::vector<Parameter*>& parameters() const { return parameters_; }
+
   /// What the optimizer keeps between steps, by name ("momentum.token.weight"), to be saved, and
   /// its return; nothing, unless overridden. Throws std::invalid_argument for a name or shape that
   /// does not fit, and for parameters that share a name; then nothing changes.
@@ -36,8 +45,6 @@ class Optimizer {
  protected:
   /// Throws std::invalid_argument for no parameters, a null one, and one that is given twice.
   explicit Optimizer(std::vector<Parameter*> parameters);
-
-  const std::vector<Parameter*>& parameters() const { return parameters_; }
 
  private:
   std::vector<Parameter*> parameters_;

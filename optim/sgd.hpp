@@ -40,6 +40,16 @@ class SGD : public Optimizer {
 
   void step() override;
 
+  std::size_t group_count() const override { return options_.size(); }
+  double learning_rate(std::size_t group = 0) const override {
+    return options(group).learning_rate;
+  }
+  void set_learning_rate(double rate, std::size_t group = 0) override {
+    SgdOptions changed = options(group);
+    changed.learning_rate = rate;
+    set_options(changed, group);
+  }
+
   /// For schedules: the options of a group from the next step on. Throws like the constructor.
   const SgdOptions& options(std::size_t group = 0) const;
   void set_options(const SgdOptions& options, std::size_t group = 0);

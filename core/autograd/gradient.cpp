@@ -94,6 +94,14 @@ Tensor Gradient::take_dense() && {
   return std::move(std::get<Tensor>(kind_));
 }
 
+std::span<real> Gradient::numbers() {
+  if (is_none()) return {};
+  Tensor& values = is_dense() ? std::get<Tensor>(kind_) : std::get<RowGradient>(kind_).values_;
+  return {values.data(), values.size()};
+}
+
+std::span<const real> Gradient::numbers() const { return const_cast<Gradient*>(this)->numbers(); }
+
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
   if (is_none()) {

@@ -59,6 +59,8 @@ class RowGradient {
   Iterator end() const { return {this, size()}; }
 
  private:
+  friend class Gradient;
+
   Shape table_shape_;
   std::vector<std::int32_t> numbers_;
   Tensor values_;
@@ -84,6 +86,11 @@ class Gradient {
 
   /// The gradient as a tensor, moved out of here if it is dense. Throws if there is none.
   Tensor take_dense() &&;
+
+  /// The numbers it holds, of the whole or of its rows, to be changed in place; empty if there are
+  /// none.
+  std::span<real> numbers();
+  std::span<const real> numbers() const;
 
   /// Adds another gradient of the same shape; rows added to rows stay rows. Throws
   /// std::invalid_argument if the shapes differ, and then changes nothing.

@@ -1,18 +1,106 @@
+#include <algorithm>
+#include <functional>
+
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
+namespace {
+
+Tensor nothing() { return empty({0}); }
+
+}  // namespace
+
+Parameter::~Parameter() {
+  if (keeper_ != nullptr) keeper_->abandon();
+}
+
+void Parameter::read_whole() const {
+  value_ = keeper_->read();
+  whole_ = true;
+}
+
+void Parameter::check_rows(const char* caller, std::span<const std::int32_t> ids) const {
+  check_argument(shape_.size() == 2, caller, ": ", name_, " has shape ", bracketed(shape_),
+                 ", expected [rows, width]");
+  const auto wrong = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
+    return id < 0 || static_cast<std::size_t>(id) >= shape_[0];
+  });
+  check_argument(wrong == ids.end(), caller, ": id ", wrong == ids.end() ? 0 : *wrong, " at [",
+                 wrong - ids.begin(), "] is outside the ", shape_[0], " rows of ", name_);
+}
+
+Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
+  check_rows("Parameter::rows", ids);
+  Tensor result = empty({ids.size(), shape_[1]});
+  gather_rows(ids, result.data());
+  return result;
+}
+
+void Parameter::gather_rows(std::span<const std::int32_t> ids, real* out) const {
+  if (whole_) {
+    kernels::gather_rows(value_.data(), shape_[1], ids, out);
+  } else {
+    keeper_->read_rows(ids, out);
+  }
+}
+
+std::span<real> Parameter::numbers() {
+  reclaim();
+  ++version_;
+  return {value_.data(), value_.size()};
+}
 
 void Parameter::assign(Tensor value) {
-  check_argument(value.shape() == shape(), name_, ": the new value has shape ",
-                 bracketed(value.shape()), ", expected ", bracketed(shape()));
+  check_argument(value.shape() == shape_, name_, ": the new value has shape ",
+                 bracketed(value.shape()), ", expected ", bracketed(shape_));
+  reclaim();
   value_ = std::move(value);
   ++version_;
 }
 
+void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
+  check_rows("Parameter::assign_rows", ids);
+  check_argument(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
+                 "Parameter::assign_rows: the ids are not strictly rising");
+  const std::size_t width = shape_[1];
+  check_argument(values.shape() == Shape({ids.size(), width}),
+                 "Parameter::assign_rows: the values have shape ", bracketed(values.shape()),
+                 ", expected [", ids.size(), ", ", width, "]");
+  if (keeper_ != nullptr) {
+    keeper_->write_rows(ids, values.data());
+    note_change(*keeper_);
+    return;
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    std::copy_n(values.data() + i * width, width,
+                value_.data() + static_cast<std::size_t>(ids[i]) * width);
+  ++version_;
+}
+
+Tensor Parameter::lend(LazyRows& keeper) {
+  reclaim();
+  keeper_ = &keeper;
+  whole_ = false;
+  return std::exchange(value_, nothing());
+}
+
+void Parameter::reclaim() {
+  if (keeper_ == nullptr) return;
+  value_ = std::exchange(keeper_, nullptr)->release();
+  whole_ = true;
+}
+
+void Parameter::note_change(const LazyRows& keeper) {
+  check_state(keeper_ == &keeper, name_, ": it is not lent to whoever changed it");
+  ++version_;
+  if (std::exchange(whole_, false)) value_ = nothing();
+}
+
 void Parameter::add_gradient(Gradient gradient) {
-  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
+  check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
-                 " was given, expected ", bracketed(shape()));
+                 " was given, expected ", bracketed(shape_));
   gradient_.add(std::move(gradient));
 }
 

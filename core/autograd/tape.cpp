@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 
@@ -57,7 +58,11 @@ Tape& Variable::tape() const {
   return *slot_->tape;
 }
 
-const Tensor& Variable::value() const { return *tape().nodes_[index_].value; }
+const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
+
+const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
+
+Tensor Variable::rows(const Ids& ids) const { return tape().nodes_[index_].rows(ids); }
 
 real Variable::item() const {
   const Tensor& number = value();
@@ -76,10 +81,18 @@ Backward::Backward(Tape& tape, std::size_t node, Tensor gradient)
     awaited_.push_back(tape_.nodes_[input].needs_gradient);
 }
 
-const Tensor& Backward::output() const { return *tape_.nodes_[node_].value; }
+const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
 
 const Tensor& Backward::input(std::size_t i) const {
-  return *tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].value;
+  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].value();
+}
+
+const Shape& Backward::input_shape(std::size_t i) const {
+  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].shape();
+}
+
+Tensor Backward::input_rows(std::size_t i, const Ids& ids) const {
+  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].rows(ids);
 }
 
 bool Backward::needs(std::size_t i) const {
@@ -92,14 +105,40 @@ void Backward::give(std::size_t i, Gradient gradient) {
   check_state(awaited_[i], node.op, ": the backward rule gave input ", i, " a second gradient");
   Tape::Node& input = tape_.nodes_[node.inputs[i]];
   if (!gradient.is_none())
-    check_state(gradient.shape() == input.value->shape(), node.op,
-                ": the backward rule gave input ", i, " a gradient of shape ",
-                bracketed(gradient.shape()), ", expected ", bracketed(input.value->shape()));
+    check_state(gradient.shape() == input.shape(), node.op, ": the backward rule gave input ", i,
+                " a gradient of shape ", bracketed(gradient.shape()), ", expected ",
+                bracketed(input.shape()));
   awaited_[i] = false;
   input.gradient.add(std::move(gradient));
 }
 
 // --- Tape -------------------------------------------------------------------------------------
+
+const Tensor& Tape::Node::value() {
+  if (parameter == nullptr) return owned;
+  if (!std::exchange(read, true)) version_read = parameter->version();
+  return parameter->value();
+}
+
+Tensor Tape::Node::rows(const Ids& ids) const {
+  const std::span<const std::int32_t> all(ids.data(), ids.size());
+  const std::size_t width = shape().back();
+  Shape result_shape(ids.shape().begin(), ids.shape().end());
+  result_shape.push_back(width);
+  Tensor result = empty(result_shape);
+  if (parameter != nullptr) {
+    parameter->gather_rows(all, result.data());
+  } else {
+    kernels::gather_rows(owned.data(), width, all, result.data());
+  }
+  return result;
+}
+
+bool Tape::has_read(const Parameter& parameter) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return node.parameter == &parameter && node.read && node.needs_gradient;
+  });
+}
 
 Tape::Tape(Mode mode) : mode_(mode), slot_(tape_slots().acquire(this)) {}
 
@@ -107,8 +146,6 @@ Tape::~Tape() { tape_slots().release(slot_); }
 
 Variable Tape::append(Node node) {
   nodes_.push_back(std::move(node));
-  Node& kept = nodes_.back();
-  kept.value = kept.parameter != nullptr ? &kept.parameter->value() : &kept.owned;
   return {slot_, slot_->serial, static_cast<std::uint32_t>(nodes_.size() - 1)};
 }
 
@@ -119,9 +156,8 @@ Variable Tape::input(Tensor value) {
 }
 
 Variable Tape::parameter(Parameter& parameter) {
-  return append({.parameter = &parameter,
-                 .parameter_version = parameter.version(),
-                 .needs_gradient = parameter.trainable() && !is_inference()});
+  return append(
+      {.parameter = &parameter, .needs_gradient = parameter.trainable() && !is_inference()});
 }
 
 std::uint32_t Tape::index_of(const Variable& variable, std::string_view caller) const {
@@ -148,9 +184,9 @@ Variable Tape::record(std::string_view op, std::span<const Variable> inputs, Ten
 void Tape::check_parameters_unchanged(std::size_t end) const {
   for (std::size_t i = 0; i < end; ++i) {
     const Node& node = nodes_[i];
-    check_state(node.parameter == nullptr || node.parameter->version() == node.parameter_version,
-                "Tape::backward: ", node.parameter == nullptr ? "" : node.parameter->name(),
-                " was changed after it was recorded");
+    check_state(!node.read || node.parameter->version() == node.version_read,
+                "Tape::backward: ", node.read ? node.parameter->name() : "",
+                " was changed after it was read");
   }
 }
 

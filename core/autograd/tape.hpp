@@ -32,6 +32,11 @@ class Backward {
   /// The node's value, and that of its inputs.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
+  const Shape& input_shape(std::size_t i) const;
+
+  /// Some rows of input i, a table [rows, width]: ids of any shape → their shape + [width]. Does
+  /// not read the rest of it.
+  Tensor input_rows(std::size_t i, const Ids& ids) const;
 
   /// Whether a gradient for input i is wanted. A rule computes nothing for one that is not.
   bool needs(std::size_t i) const;
@@ -83,13 +88,17 @@ class Tape {
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
   /// Throws, and changes no parameter: std::invalid_argument for a loss of more than one number;
   /// std::logic_error for a second call, an inference tape, a loss on another tape or one that
-  /// depends on nothing that needs a gradient, a parameter changed since it was recorded, and a
+  /// depends on nothing that needs a gradient, a parameter changed since its value was read, and a
   /// rule that breaks its contract.
   void backward(const Variable& loss);
 
   /// After backward(): the gradient of a variable that input() made. None if the loss does not
   /// depend on it. Throws std::logic_error before backward() and for other variables.
   const Gradient& gradient(const Variable& input) const;
+
+  /// Whether the parameter's value was read as a whole on this tape, so that gradients depend on
+  /// it. Looking rows up is no such reading: its gradient does not depend on what the rows hold.
+  bool has_read(const Parameter& parameter) const;
 
   bool is_inference() const { return mode_ == Mode::kInference; }
   std::size_t size() const { return nodes_.size(); }
@@ -101,13 +110,17 @@ class Tape {
   struct Node {
     std::string_view op = {};  // "" for leaves
     Tensor owned = {};         // unused by parameters, which are not copied
-    const Tensor* value = nullptr;
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
     Gradient gradient = {};  // while backward runs; leaves keep it
     Parameter* parameter = nullptr;
-    std::uint64_t parameter_version = 0;
+    std::uint64_t version_read = 0;  // of the parameter, if its value was read as a whole
+    bool read = false;
     bool needs_gradient = false;
+
+    const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
+    const Tensor& value();
+    Tensor rows(const Ids& ids) const;
   };
 
   Variable append(Node node);

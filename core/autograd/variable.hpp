@@ -17,7 +17,12 @@ class Variable {
 
   /// Valid as long as the tape.
   const Tensor& value() const;
-  const Shape& shape() const { return value().shape(); }
+  const Shape& shape() const;
+
+  /// Some rows of a table [rows, width]: ids of any shape → their shape + [width]. What it costs
+  /// does not depend on the table's size, for a parameter that is owed updates neither. The caller
+  /// has checked the ids.
+  Tensor rows(const Ids& ids) const;
 
   /// The number of a value that has just one. Throws std::invalid_argument for any other.
   real item() const;

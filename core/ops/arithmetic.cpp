@@ -19,12 +19,12 @@ Variable add_signed(std::string_view op, const Variable& a, const Variable& b, c
                     real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
     if (node.needs(1)) {
-      Tensor gradient = sum_to(node.gradient(), node.input(1).shape());
+      Tensor gradient = sum_to(node.gradient(), node.input_shape(1));
       if (sign < 0)
         gradient = kernels::map_in_place([](const Simd& g) { return -g; }, std::move(gradient));
       node.give(1, std::move(gradient));
     }
-    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input(0).shape()));
+    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input_shape(0)));
   });
 }
 
@@ -47,7 +47,7 @@ Variable multiply(const Variable& a, const Variable& b) {
                     if (node.needs(i))
                       node.give(i, sum_to(broadcast_map("multiply", kProduct, node.gradient(),
                                                         node.input(1 - i)),
-                                          node.input(i).shape()));
+                                          node.input_shape(i)));
                 });
 }
 
@@ -59,8 +59,8 @@ Variable divide(const Variable& a, const Variable& b) {
         if (node.needs(1))
           node.give(1, sum_to(kernels::map([](const Simd& g, const Simd& y) { return -g * y; },
                                            over_b, node.output()),
-                              node.input(1).shape()));
-        if (node.needs(0)) node.give(0, sum_to(std::move(over_b), node.input(0).shape()));
+                              node.input_shape(1)));
+        if (node.needs(0)) node.give(0, sum_to(std::move(over_b), node.input_shape(0)));
       });
 }
 

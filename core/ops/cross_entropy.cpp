@@ -45,7 +45,7 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   return record(
       "cross_entropy", {logits}, scalar(static_cast<real>(total * weight)),
       [targets, ignored, weight, rows, classes, log_sums = std::move(log_sums)](Backward& node) {
-        Tensor gradient = empty(node.input(0).shape());
+        Tensor gradient = empty(node.input_shape(0));
         const auto scale = static_cast<real>(weight * *node.gradient().data());
         kernels::cross_entropy_rows_backward(node.input(0).data(), log_sums.data(), targets.data(),
                                              ignored, scale, rows, classes, gradient.data());

@@ -28,17 +28,12 @@ void check_ids(const Ids& ids, std::size_t rows, std::optional<std::int32_t> pad
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
   check_argument(table.shape().size() == 2, "embedding: the table has shape ",
                  bracketed(table.shape()), ", expected [rows, width]");
-  const std::size_t width = table.shape()[1];
   check_ids(ids, table.shape()[0], options.padding);
 
-  Shape shape(ids.shape().begin(), ids.shape().end());
-  shape.push_back(width);
-  Tensor value = empty(shape);
-  kernels::gather_rows(table.value().data(), width, as_span(ids), value.data());
-  return record("embedding", {table}, std::move(value), [ids, options](Backward& node) {
+  return record("embedding", {table}, table.rows(ids), [ids, options](Backward& node) {
     kernels::MergedRows merged = kernels::merge_rows(as_span(ids), node.take_gradient(),
-                                                     options.padding, options.mean_over_repeats);
-    RowGradient rows(node.input(0).shape(), std::move(merged.numbers), std::move(merged.values));
+                                                     options.padding, options.scale_grad_by_freq);
+    RowGradient rows(node.input_shape(0), std::move(merged.numbers), std::move(merged.values));
     if (options.dense_gradient) {
       node.give(0, rows.to_dense());
     } else {

@@ -11,8 +11,8 @@ namespace rowgrad {
 
 struct EmbeddingLookup {
   std::optional<std::int32_t> padding = std::nullopt;  // the row with this id gets no gradient
-  bool mean_over_repeats = false;  // divide a row's gradient by how often its id occurs
-  bool dense_gradient = false;     // the whole table's gradient, zeros included
+  bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
+  bool dense_gradient = false;      // the whole table's gradient, zeros included
 };
 
 /// table [rows, width], ids of any shape → ids' shape + [width]. What it costs, forward and

@@ -124,7 +124,7 @@ Variable matmul(const Variable& a, const Variable& b) {
       stack = Shape();
     }
     const auto give = [&](std::size_t i, Tensor gradient) {
-      const Shape& input_shape = node.input(i).shape();
+      const Shape& input_shape = node.input_shape(i);
       node.give(i, one_right ? with_shape(std::move(gradient), input_shape)
                              : kernels::sum_to(std::move(gradient), input_shape));
     };
@@ -162,7 +162,7 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
     if (node.needs(0)) {
-      Tensor gradient = empty(node.input(0).shape());
+      Tensor gradient = empty(node.input_shape(0));
       blas::gemm(upstream, {node.input(1).data(), outputs, inputs},
                  {gradient.data(), rows, inputs});
       node.give(0, std::move(gradient));

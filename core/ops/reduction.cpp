@@ -18,7 +18,7 @@ real inverse_count(std::size_t of_x, std::size_t of_sum) {
 Variable sum(const Variable& x) {
   return record(
       "sum", {x}, scalar(kernels::sum(x.value().data(), x.value().size())),
-      [](Backward& node) { node.give(0, full(node.input(0).shape(), *node.gradient().data())); });
+      [](Backward& node) { node.give(0, full(node.input_shape(0), *node.gradient().data())); });
 }
 
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
@@ -34,7 +34,7 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   return record("sum", {x}, std::move(value), [kept_shape](Backward& node) {
     Tensor gradient = node.take_gradient();
     gradient.reshape(kept_shape);
-    node.give(0, kernels::expand(gradient, node.input(0).shape()));
+    node.give(0, kernels::expand(gradient, node.input_shape(0)));
   });
 }
 

@@ -33,7 +33,7 @@ Variable reshape(const Variable& x, const Shape& shape) {
                  " has ", x.value().size(), " numbers, ", bracketed(shape), " would have ",
                  element_count(shape));
   return record("reshape", {x}, reshaped(x.value(), shape), [](Backward& node) {
-    node.give(0, reshaped(node.take_gradient(), node.input(0).shape()));
+    node.give(0, reshaped(node.take_gradient(), node.input_shape(0)));
   });
 }
 
@@ -92,9 +92,9 @@ Variable concatenate(std::span<const Variable> parts, int axis) {
                 [count = parts.size(), along, whole, row](Backward& node) {
                   std::size_t from = 0;
                   for (std::size_t i = 0; i < count; ++i) {
-                    const std::size_t length = node.input(i).shape()[along] * whole.inner;
+                    const std::size_t length = node.input_shape(i)[along] * whole.inner;
                     if (node.needs(i)) {
-                      Tensor gradient = empty(node.input(i).shape());
+                      Tensor gradient = empty(node.input_shape(i));
                       kernels::copy_blocks(node.gradient().data() + from, row, gradient.data(),
                                            length, length, whole.outer);
                       node.give(i, std::move(gradient));
@@ -138,7 +138,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
                          view.outer);
   });
   return record("slice", {x}, std::move(value), [=](Backward& node) {
-    Tensor gradient = zeros(node.input(0).shape());
+    Tensor gradient = zeros(node.input_shape(0));
     for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
       kernels::copy_blocks(node.gradient().data() + from, sliced_row, gradient.data() + to, row,
                            run, view.outer);

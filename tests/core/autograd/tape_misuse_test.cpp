@@ -52,7 +52,7 @@ TEST(Backward, RefusesALossThatDependsOnNothing) {
             "Tape::backward: the loss depends on nothing that needs a gradient");
 }
 
-TEST(Backward, RefusesAParameterThatChangedAfterItWasRecorded) {
+TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
   Parameter weight("head.weight", scalar(3));
   const auto changes = {+[](Parameter& p) { p.numbers()[0] = 4; },
                         +[](Parameter& p) { p.assign(scalar(4)); }};
@@ -62,7 +62,7 @@ TEST(Backward, RefusesAParameterThatChangedAfterItWasRecorded) {
     const Variable loss = w * w;
     change(weight);
     EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(loss); }),
-              "Tape::backward: head.weight was changed after it was recorded");
+              "Tape::backward: head.weight was changed after it was read");
     EXPECT_TRUE(weight.gradient().is_none());
   }
 }

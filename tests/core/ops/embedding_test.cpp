@@ -102,7 +102,7 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
     const auto& options = item["options"];
     EmbeddingLookup how;
     if (options.contains("padding_idx")) how.padding = options["padding_idx"].get<std::int32_t>();
-    how.mean_over_repeats = options.value("scale_grad_by_freq", false);
+    how.scale_grad_by_freq = options.value("scale_grad_by_freq", false);
     const Tensor expected = testing::tensor_from(item["grad"]);
     for (const bool dense : {false, true}) {
       how.dense_gradient = dense;
