@@ -92,26 +92,33 @@ class NormedModel : public Layer {
 
 // --- An optimizer: its rule, written once, runs over whole tables and over single rows -----------
 // [optimizer]
-/// w = w − learning_rate · sign(gradient) (Bernstein et al. 2018, "signSGD").
-class SignSGD : public Optimizer {
- public:
-  SignSGD(std::vector<Parameter*> parameters, double learning_rate)
-      : Optimizer(std::move(parameters)), learning_rate_(static_cast<real>(learning_rate)) {}
+struct SignSgdOptions {
+  double learning_rate = 1e-3;
+  RowUpdates rows = RowUpdates::kExact;
+};
 
-  void step() override {
-    for (Parameter* parameter : parameters()) {
-      if (!parameter->trainable()) continue;
-      visit_gradient(
-          *parameter, [&](std::size_t, std::size_t count, real* w, const real* gradient) {
-            for (std::size_t i = 0; i < count; ++i)
-              w[i] -= learning_rate_ * static_cast<real>((gradient[i] > 0) - (gradient[i] < 0));
-          });
-    }
+/// w = w − learning_rate · sign(gradient) (Bernstein et al. 2018, "signSGD").
+struct SignSgdRule : RuleDefaults {
+  using Options = SignSgdOptions;
+  static constexpr std::string_view kName = "SignSGD";
+
+  real rate;
+
+  SignSgdRule(const SignSgdOptions& options, const StepNumber&)
+      : rate(static_cast<real>(options.learning_rate)) {}
+
+  template <class Number>
+  void update(Number& w, const Number& gradient, std::array<Number, 0>&) const {
+    using std::abs;
+    using std::max;
+    const Number tiny(std::numeric_limits<real>::min());
+    w = w - Number(rate) * gradient / max(abs(gradient), tiny);
   }
 
- private:
-  real learning_rate_;
+  Idle idle() const { return Idle::kNothing; }  // no gradient: no change
+  bool operator==(const SignSgdRule&) const = default;
 };
+using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]
 
 int main() {
@@ -138,7 +145,7 @@ int main() {
   NormedModel model(tokenizer.size(), 8, 16, random);
   std::cout << model.summary() << '\n';
 
-  SignSGD optimizer(model.parameters(), 0.01);
+  SignSGD optimizer(model.parameters(), {.learning_rate = 0.01});
   double first = 0;
   double last = 0;
   for (int epoch = 1; epoch <= 20; ++epoch) {

@@ -1,27 +1,33 @@
+#include <cmath>
 #include <set>
-#include <utility>
 
 #include <rowgrad/optim/optimizer.hpp>
+#include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
 
-Optimizer::Optimizer(std::vector<Parameter*> parameters) : parameters_(std::move(parameters)) {
-  check_argument(!parameters_.empty(), "Optimizer: there are no parameters");
-  std::set<const Parameter*> seen;
-  for (const Parameter* parameter : parameters_) {
+Optimizer::Optimizer(std::vector<Parameter*> parameters) { add_parameters(parameters); }
+
+void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
+  check_argument(!parameters.empty(), "Optimizer: there are no parameters");
+  std::set<const Parameter*> seen(parameters_.begin(), parameters_.end());
+  for (const Parameter* parameter : parameters) {
     check_argument(parameter != nullptr, "Optimizer: a parameter is null");
     check_argument(seen.insert(parameter).second, "Optimizer: ", parameter->name(),
                    " is given twice");
   }
+  parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
 }
 
 void Optimizer::zero_grad() {
   for (Parameter* parameter : parameters_) parameter->zero_gradient();
 }
 
-void Optimizer::load_state(std::map<std::string, Tensor> state) {
-  check_argument(state.empty(), "Optimizer::load_state: this optimizer keeps nothing, but '",
-                 state.empty() ? "" : state.begin()->first, "' is given");
+void check_option(std::string_view optimizer, std::string_view option, double value,
+                  OptionRange range) {
+  check_argument(std::isfinite(value) && value >= range.least && value < range.below, optimizer,
+                 ": ", option, " is ", value, ", expected a finite number not below ", range.least,
+                 range.below < kUnbounded ? concat(", below ", range.below) : "");
 }
 
 }  // namespace rowgrad

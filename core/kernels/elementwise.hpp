@@ -42,6 +42,25 @@ void map_span(std::size_t count, real* out, const F& f, const In*... in) {
     store_partial(f(load_partial(in + whole, count - whole)...), out + whole, count - whole);
 }
 
+/// Walks N arrays side by side, on this thread: f(x, put) gets in x[k] the vector of the entries of
+/// arrays[k] at one place, zeros for a null array, and put(y, array) stores a vector at that place.
+template <std::size_t N, class F>
+void visit_span(std::size_t count, const std::array<const real*, N>& arrays, const F& f) {
+  const auto visit = [&](const auto& load, const auto& put) {
+    std::array<Simd, N> x;
+    for (std::size_t k = 0; k < N; ++k)
+      x[k] = arrays[k] != nullptr ? load(arrays[k]) : Simd(real{0});
+    f(x, put);
+  };
+  const std::size_t whole = count / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes)
+    visit([i](const real* array) { return Simd::load_unaligned(array + i); },
+          [i](const Simd& y, real* array) { y.store_unaligned(array + i); });
+  if (const std::size_t rest = count - whole; rest > 0)
+    visit([=](const real* array) { return load_partial(array + whole, rest); },
+          [=](const Simd& y, real* array) { store_partial(y, array + whole, rest); });
+}
+
 /// out = f(in …) for arrays of `count` entries, over threads.
 template <class F, class... In>
 void map_into(std::size_t count, real* out, const F& f, const In*... in) {

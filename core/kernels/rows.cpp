@@ -52,13 +52,6 @@ bool strictly_rising(std::span<const std::int32_t> ids) {
   return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
 }
 
-constexpr std::size_t kRowsAhead = 4;  // rows requested from memory before they are needed
-
-void prefetch_row(const real* row, std::size_t width) {
-  constexpr std::size_t kLine = 64 / sizeof(real);
-  for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
-}
-
 }  // namespace
 
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids,

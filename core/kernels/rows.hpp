@@ -13,6 +13,14 @@
 
 namespace rowgrad::kernels {
 
+/// Rows requested from memory ahead of their use: the processor cannot guess where ids lead.
+constexpr std::size_t kRowsAhead = 4;
+
+inline void prefetch_row(const real* row, std::size_t width) {
+  constexpr std::size_t kLine = 64 / sizeof(real);
+  for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
+}
+
 /// out[i] = table[ids[i]], rows of `width` numbers. Every id must be a row of the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids,
                  real* out);

@@ -1,0 +1,129 @@
+#pragma once
+
+// Adam and AdamW: one rule, with weight decay in the gradient or beside it.
+
+#include <cmath>
+
+#include <rowgrad/optim/rule_optimizer.hpp>
+
+namespace rowgrad {
+
+struct AdamOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;       // how much of the mean of gradients is kept
+  double beta2 = 0.999;     // how much of the mean of their squares is kept
+  double epsilon = 1e-8;    // added to the root
+  double weight_decay = 0;  // added to the gradient, times the weight
+  bool amsgrad = false;     // divide by the largest mean of squares so far (Reddi et al. 2018)
+  bool maximize = false;    // go up the gradient
+  RowUpdates rows = RowUpdates::kExact;
+};
+
+struct AdamWOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-2;  // w is first made smaller by learning_rate · weight_decay · w
+  bool amsgrad = false;
+  bool maximize = false;
+  RowUpdates rows = RowUpdates::kExact;
+};
+
+/// What a step of both is made of.
+struct AdamSteps : RuleDefaults {
+  static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
+                                                           "max_exp_avg_sq"};
+
+  real beta1, enter1, beta2, enter2, step_size, root_correction, epsilon, sign;
+  real decay;    // in the gradient: Adam
+  real keep;     // what decay leaves of w: AdamW
+  real amsgrad;  // 1 or 0
+  real fading;   // the sum of all further steps, in units of the next one's largest; or 0
+
+  template <class Number>
+  void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
+    using std::max;
+    using std::sqrt;
+    auto& [mean, square, largest] = state;
+    Number d = Number(sign) * g;
+    if (decay != 0) d = d + Number(decay) * w;
+    if (keep != 1) w = Number(keep) * w;
+    mean = Number(beta1) * mean + Number(enter1) * d;
+    square = Number(beta2) * square + Number(enter2) * d * d;
+    if (amsgrad != 0) largest = max(largest, square);
+    const Number& divisor = amsgrad != 0 ? largest : square;
+    w = w - Number(step_size) * mean / (sqrt(divisor) / Number(root_correction) + Number(epsilon));
+  }
+
+  /// Without gradient, the mean falls by beta1 a step and the root of the squares by √beta2 at
+  /// most, so steps become smaller by beta1 / √beta2 each. Once all that are still to come add up
+  /// to less than half a unit in the last place of w, for any learning rate up to 1, w stands still
+  /// (decay beside the gradient apart) and the means shrink by themselves.
+  Idle idle() const { return fading > 0 ? Idle::kFading : Idle::kReplay; }
+
+  template <class Number>
+  auto faded(const Number& w, const std::array<Number, 3>& state) const {
+    using std::abs;
+    using std::max;
+    using std::sqrt;
+    constexpr real kUnit = std::numeric_limits<real>::epsilon() / 4;
+    constexpr real kTiny = std::numeric_limits<real>::min();
+    const auto& [mean, square, largest] = state;
+    const Number& divisor = amsgrad != 0 ? largest : square;
+    return abs(mean) * Number(fading) <=
+           (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny));
+  }
+
+  bool operator==(const AdamSteps&) const = default;
+
+ protected:
+  AdamSteps(const AdamOptions& options, std::uint64_t step, bool decay_in_gradient);
+};
+
+struct AdamRule : AdamSteps {
+  using Options = AdamOptions;
+  static constexpr std::string_view kName = "Adam";
+
+  AdamRule(const AdamOptions& options, const StepNumber& number)
+      : AdamSteps(options, number.step, true) {}
+
+  static void check(const AdamOptions& options);
+  static std::array<bool, 3> uses(const AdamOptions& options) {
+    return {true, true, options.amsgrad};
+  }
+};
+
+struct AdamWRule : AdamSteps {
+  using Options = AdamWOptions;
+  static constexpr std::string_view kName = "AdamW";
+
+  AdamWRule(const AdamWOptions& options, const StepNumber& number);
+
+  static void check(const AdamWOptions& options);
+  static std::array<bool, 3> uses(const AdamWOptions& options) {
+    return {true, true, options.amsgrad};
+  }
+};
+
+/// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam at step t:
+///
+///   d = ±gradient + weight_decay · w
+///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
+///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
+///
+/// With row gradients, a row that comes back is taken through the steps it was owed until its mean
+/// has faded: some two hundred in float with the default betas, however long it was away. With
+/// weight_decay every step it was away is replayed: prefer AdamW.
+using Adam = RuleOptimizer<AdamRule>;
+
+/// Adam with decay beside the gradient (Loshchilov & Hutter 2019, algorithm 2), the update of
+/// torch.optim.AdamW: w = w · (1 − learning_rate · weight_decay), then Adam's step without decay.
+using AdamW = RuleOptimizer<AdamWRule>;
+
+extern template class ParameterUpdates<AdamRule>;
+extern template class RuleOptimizer<AdamRule>;
+extern template class ParameterUpdates<AdamWRule>;
+extern template class RuleOptimizer<AdamWRule>;
+
+}  // namespace rowgrad

@@ -1,0 +1,135 @@
+#pragma once
+
+// An optimizer made of an update rule.
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <rowgrad/optim/optimizer.hpp>
+#include <rowgrad/optim/parameter_updates.hpp>
+
+namespace rowgrad {
+
+/// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
+/// rows. With row gradients and RowUpdates::kExact, the default, a step gives what the dense
+/// gradient would have given, up to rounding, for the cost of the rows that were looked up: the
+/// other rows are brought up to date when they are read (parameter_updates.hpp). Copies nothing;
+/// the parameters must outlive it, or be destroyed without being used again by it.
+template <class Rule>
+class RuleOptimizer : public Optimizer {
+ public:
+  using Options = typename Rule::Options;
+
+  struct Group {
+    std::vector<Parameter*> parameters = {};
+    Options options = {};
+  };
+
+  /// Throws std::invalid_argument for an option outside its range, no parameters, a null one, and
+  /// one that is given twice.
+  explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
+      : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
+
+  /// Groups of parameters with options of their own.
+  explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
+    for (const Group& group : groups) Rule::check(group.options);
+    for (const Group& group : groups) add(group);
+  }
+
+  /// One more group. Throws like the constructor, and then changes nothing.
+  void add_group(const Group& group) {
+    Rule::check(group.options);
+    add_parameters(group.parameters);
+    add(group);
+  }
+
+  void step() override {
+    for (auto& [updates, group] : slots_) {
+      const Parameter& parameter = updates->parameter();
+      if (parameter.trainable() && !parameter.gradient().is_none()) updates->step(options_[group]);
+    }
+  }
+
+  std::size_t group_count() const override { return options_.size(); }
+
+  /// The options of a group, and others from the next step on. Throws like the constructor.
+  const Options& options(std::size_t group = 0) const {
+    check_argument(group < options_.size(), Rule::kName, ": group ", group, " of ",
+                   options_.size());
+    return options_[group];
+  }
+  void set_options(const Options& options, std::size_t group = 0) {
+    this->options(group);
+    Rule::check(options);
+    options_[group] = options;
+  }
+
+  double learning_rate(std::size_t group = 0) const override {
+    return options(group).learning_rate;
+  }
+  void set_learning_rate(double rate, std::size_t group = 0) override {
+    Options changed = options(group);
+    changed.learning_rate = rate;
+    set_options(changed, group);
+  }
+
+  std::uint64_t rows_visited() const override {
+    std::uint64_t total = 0;
+    for (const Slot& slot : slots_) total += slot.updates->rows_visited();
+    return total;
+  }
+
+  std::map<std::string, Tensor> state() const override {
+    check_names("state");
+    std::map<std::string, Tensor> all;
+    for (const Slot& slot : slots_) all.merge(slot.updates->save());
+    return all;
+  }
+
+  void load_state(std::map<std::string, Tensor> state) override {
+    const std::set<std::string> known = check_names("load_state");
+    for (const auto& [name, tensor] : state)
+      check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for '",
+                     name, "'");
+    std::vector<typename Updates::Loaded> loaded;
+    for (const Slot& slot : slots_) loaded.push_back(slot.updates->check(state));
+    for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].updates->load(std::move(loaded[i]));
+  }
+
+ private:
+  using Updates = ParameterUpdates<Rule>;
+
+  struct Slot {
+    std::unique_ptr<Updates> updates;  // stays where it is, for parameters know its address
+    std::size_t group;
+  };
+
+  static std::vector<Parameter*> all_parameters(const std::vector<Group>& groups) {
+    std::vector<Parameter*> all;
+    for (const Group& group : groups)
+      all.insert(all.end(), group.parameters.begin(), group.parameters.end());
+    return all;
+  }
+
+  void add(const Group& group) {
+    for (Parameter* parameter : group.parameters)
+      slots_.push_back({std::make_unique<Updates>(*parameter), options_.size()});
+    options_.push_back(group.options);
+  }
+
+  // The names of everything that may be saved; throws if two parameters share one.
+  std::set<std::string> check_names(std::string_view caller) const {
+    std::set<std::string> names;
+    for (const Slot& slot : slots_)
+      for (std::string& name : slot.updates->names())
+        check_argument(names.insert(std::move(name)).second, Rule::kName, "::", caller,
+                       ": two parameters are named ", slot.updates->parameter().name());
+    return names;
+  }
+
+  std::vector<Options> options_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace rowgrad

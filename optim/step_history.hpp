@@ -1,0 +1,181 @@
+#pragma once
+
+// The steps that the rows of a table may be owed, and many of them in one.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/optim/update_rule.hpp>
+
+namespace rowgrad {
+
+/// A linear map of a number and its states.
+template <std::size_t N>
+using LinearMap = std::array<std::array<double, N>, N>;
+
+template <std::size_t N>
+LinearMap<N> identity_map() {
+  LinearMap<N> result{};
+  for (std::size_t i = 0; i < N; ++i) result[i][i] = 1;
+  return result;
+}
+
+/// `after` applied to what `before` gives.
+template <std::size_t N>
+LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
+  LinearMap<N> result{};
+  for (std::size_t i = 0; i < N; ++i)
+    for (std::size_t k = 0; k < N; ++k)
+      for (std::size_t j = 0; j < N; ++j) result[i][j] += after[i][k] * before[k][j];
+  return result;
+}
+
+/// The closed form of a step without gradient, found by running the rule itself on each unit
+/// vector: number and states in, a column of the map out.
+template <class Rule>
+LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
+  constexpr std::size_t kArrays = 1 + Rule::kStates.size();
+  LinearMap<kArrays> map{};
+  for (std::size_t column = 0; column < kArrays; ++column) {
+    double number = column == 0 ? 1 : 0;
+    std::array<double, kArrays - 1> states{};
+    if (column > 0) states[column - 1] = 1;
+    rule.update(number, 0.0, states);
+    map[0][column] = number;
+    for (std::size_t i = 1; i < kArrays; ++i) map[i][column] = states[i - 1];
+  }
+  // A faded state has no more influence on others: each only scales.
+  if (rule.idle() == Idle::kFading)
+    for (std::size_t i = 0; i < kArrays; ++i)
+      for (std::size_t j = 0; j < kArrays; ++j)
+        if (i != j) map[i][j] = 0;
+  return map;
+}
+
+/// Steps 1 … steps(), equal neighbours kept as one run. Any stretch of steps that have a closed
+/// form is composed in a number of products that grows with the logarithm of its length.
+template <class Rule>
+class StepHistory {
+ public:
+  static constexpr std::size_t kArrays = 1 + Rule::kStates.size();
+  using Map = LinearMap<kArrays>;
+
+  struct Run {
+    Rule rule;
+    std::uint64_t end;  // its last step; it begins after the end of the one before
+    Map map;            // of one step; meaningless for Idle::kReplay
+  };
+
+  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }
+  const std::vector<Run>& runs() const { return runs_; }
+
+  /// Whether some step may have to be replayed.
+  bool has_replay() const { return has_replay_; }
+
+  void clear() { *this = StepHistory(); }
+
+  void append(const Rule& rule, std::uint64_t count = 1) {
+    if (!runs_.empty() && runs_.back().rule == rule) {
+      runs_.back().end += count;
+    } else {
+      const bool closed = rule.idle() != Idle::kReplay;
+      if (!runs_.empty()) complete_last_run();
+      runs_.push_back({rule, steps() + count, closed ? idle_map(rule) : identity_map<kArrays>()});
+      powers_.clear();
+    }
+    has_replay_ |= rule.idle() == Idle::kReplay || rule.idle() == Idle::kFading;
+    if (rule.idle() == Idle::kReplay) last_replay_ = steps();
+    extend_powers();
+  }
+
+  /// The index of the run that a step belongs to; 1 ≤ step ≤ steps().
+  std::size_t run_of(std::uint64_t step) const {
+    if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
+    const auto found =
+        std::lower_bound(runs_.begin(), runs_.end(), step,
+                         [](const Run& run, std::uint64_t wanted) { return run.end < wanted; });
+    return static_cast<std::size_t>(found - runs_.begin());
+  }
+
+  /// The last step before the first one after `from` that has no closed form.
+  std::uint64_t closed_until(std::uint64_t from) const {
+    if (from >= last_replay_) return steps();
+    std::size_t run = run_of(from + 1);
+    while (runs_[run].rule.idle() != Idle::kReplay) ++run;
+    return std::max(from, begin_of(run));
+  }
+
+  /// Steps from + 1 … to as one map; each of them must have a closed form.
+  Map compose_steps(std::uint64_t from, std::uint64_t to) const {
+    Map result = identity_map<kArrays>();
+    if (from == to) return result;
+    std::size_t run = run_of(from + 1);
+    const std::size_t last = run_of(to);
+    if (run == last) return power(run, to - from);
+    if (from > begin_of(run)) {
+      result = power(run, runs_[run].end - from);
+      ++run;
+    }
+    while (run < last) {  // the largest aligned block that begins here and ends before `last`
+      std::size_t level = 0;
+      while (level + 1 < blocks_.size() && (run >> level & 1) == 0 &&
+             run + (std::size_t{2} << level) <= last)
+        ++level;
+      result = compose(blocks_[level][run >> level], result);
+      run += std::size_t{1} << level;
+    }
+    return compose(power(last, to - begin_of(last)), result);
+  }
+
+ private:
+  std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
+
+  // One run's step, `count` times over.
+  Map power(std::size_t run, std::uint64_t count) const {
+    Map result = identity_map<kArrays>();
+    bool first = true;
+    Map square = runs_[run].map;
+    const bool known = run + 1 == runs_.size();
+    for (std::size_t bit = 0; count >> bit != 0; ++bit) {
+      if (known) {
+        square = powers_[bit];
+      } else if (bit > 0) {
+        square = compose(square, square);
+      }
+      if ((count >> bit & 1) != 0)
+        result = std::exchange(first, false) ? square : compose(square, result);
+    }
+    return result;
+  }
+
+  // powers_[k]: 2^k steps of the last run.
+  void extend_powers() {
+    const std::uint64_t count = runs_.back().end - begin_of(runs_.size() - 1);
+    while (count >> powers_.size() != 0)
+      powers_.push_back(powers_.empty() ? runs_.back().map
+                                        : compose(powers_.back(), powers_.back()));
+  }
+
+  // blocks_[k][i]: runs i · 2^k … (i + 1) · 2^k − 1, of the completed ones.
+  void complete_last_run() {
+    const std::size_t last = runs_.size() - 1;
+    Map block = power(last, runs_[last].end - begin_of(last));
+    for (std::size_t level = 0;; ++level) {
+      if (blocks_.size() == level) blocks_.emplace_back();
+      auto& row = blocks_[level];
+      row.push_back(block);
+      if (row.size() % 2 != 0) return;
+      block = compose(row[row.size() - 1], row[row.size() - 2]);
+    }
+  }
+
+  std::vector<Run> runs_;
+  std::vector<std::vector<Map>> blocks_;
+  std::vector<Map> powers_;
+  std::uint64_t last_replay_ = 0;
+  bool has_replay_ = false;
+};
+
+}  // namespace rowgrad

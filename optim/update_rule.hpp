@@ -1,0 +1,84 @@
+#pragma once
+
+// What an optimizer is made of: a rule that updates one number.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+/// What happens to the rows of a table that a step with row gradients did not look up.
+enum class RowUpdates {
+  kExact,       // what the dense optimizer does, brought up to date when a row is read
+  kTouchedOnly  // nothing, as in torch.optim.SparseAdam: cheaper, and not the dense optimizer
+};
+
+/// What a rule does to a number whose gradient is zero: what rows that were not looked up are owed.
+enum class Idle {
+  kNothing,  // neither the number nor its state changes
+  kLinear,   // a linear map of number and state, so that many steps are one matrix
+  kFading,   // no closed form at first; once the state has faded, each of them scales by itself
+  kReplay    // no closed form: step by step
+};
+
+/// Which step of a parameter a rule is made for.
+struct StepNumber {
+  std::uint64_t step = 1;      // from 1
+  bool first_of_state = true;  // the states in use begin with this step
+};
+
+/// The parts that most rules share; a rule hides those it does otherwise. A rule is a struct of
+/// numbers of type `real` and nothing else, so that steps can be compared and saved. It has
+///
+///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
+///   kName                of the optimizer, for messages
+///   kStates              names of the tensors it keeps for each parameter, of the same shape
+///   check(options)       throws std::invalid_argument for a value outside its range
+///   uses(options)        which of the states these options need
+///   Rule(options, step)  the numbers of one step
+///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
+///   idle()               what update does with g = 0; kReplay is always right
+struct RuleDefaults {
+  static constexpr std::array<std::string_view, 0> kStates{};
+
+  template <class Options>
+  static void check(const Options&) {}
+
+  template <class Options>
+  static std::array<bool, 0> uses(const Options&) {
+    return {};
+  }
+
+  /// What a state starts from.
+  template <class Options>
+  static double start(const Options&, std::size_t) {
+    return 0;
+  }
+
+  Idle idle() const { return Idle::kReplay; }
+
+  /// For Idle::kFading: whether the state is so small that no further step would move the number.
+  template <class Number, class State>
+  auto faded(const Number& w, const State&) const {
+    return w == w;
+  }
+
+  bool operator==(const RuleDefaults&) const = default;
+};
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+struct OptionRange {
+  double least = 0;
+  double below = kUnbounded;
+};
+
+/// Throws std::invalid_argument unless the option is finite and least ≤ value < below.
+void check_option(std::string_view optimizer, std::string_view option, double value,
+                  OptionRange range = {});
+
+}  // namespace rowgrad

@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+"""Writes the optimizers' golden files beside this script: step by step, from PyTorch in float64.
+
+Needs Debian's python3-torch (1.13) and python3-numpy, and The Verdict in the folder that
+$ROWGRAD_DATA names: the-verdict.txt, and the-verdict.gpt2.ids (its GPT-2 byte-pair ids, one line).
+It takes about a minute on one core; with names of files as arguments, it writes those alone.
+
+The model is that of the toy files: token embedding + learned positions -> linear head -> mean
+cross-entropy. Gradients and optimizers are DENSE throughout, so every row of a table moves when its
+momentum, its moments or its decay say so; an implementation with row gradients has to arrive at the
+same numbers. Every model starts from closed-form weights (`wave` below), so that no weight file
+is needed:
+
+    wave(shape, frequency, phase, scale)[k] = scale * sin(frequency * k + phase), k row-major from 0
+
+Rows that say something are those looked up early and never again: the files' "token_row_after" has
+some, and "token_row_last_lookup" says when (null for never).
+"""
+
+import json
+import math
+import os
+import pathlib
+import sys
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+HERE = pathlib.Path(__file__).parent
+
+OPTIMIZERS = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
+}
+# What PyTorch adds to an optimizer's options that says how to compute, not what.
+HOW = {"foreach", "capturable", "differentiable", "fused"}
+
+GPT2 = dict(tokens="gpt2", vocab=50257, width=8, context=8, stride=8, batch=4, steps=200)
+CHARACTERS = dict(
+    tokens="characters", vocab=62, width=16, context=16, stride=16, batch=4, steps=60)
+
+WHAT = {
+    "loss": "mean cross-entropy of each batch, before the update it enters",
+    "token_rows_with_gradient": "rows of the token table with a non-zero gradient, at each update",
+    "token_row_last_lookup": "the last update (from 0) with that id in its inputs, null for none",
+    "token_row_after": "the first 8 numbers of rows of the token table after the last update",
+}
+WHAT_SCHEDULE = {"learning_rates": "that of each update, in place of the option lr"}
+WHAT_ACCUMULATE = {"accumulate": "batches whose gradients are added up (not averaged) an update"}
+WHAT_TIED = {"tied": "the token table is the head's weight too; the head's bias is its own"}
+
+
+def wave(shape, frequency, phase, scale):
+    k = np.arange(math.prod(shape), dtype=np.float64)
+    return torch.tensor(scale * np.sin(frequency * k + phase)).reshape(shape)
+
+
+def cosine(update, updates):
+    """From 1 down to nearly 0."""
+    return 0.5 * (1 + math.cos(math.pi * update / updates))
+
+
+def warmup_cosine(update, updates, warmup=10):
+    """From exactly 0 up to 1 in a line, then the cosine; the first update moves nothing."""
+    return update / warmup if update < warmup else cosine(update - warmup, updates - warmup)
+
+
+class Text:
+    """A text's windows in order, by batches; without a short last one, and then from the start."""
+
+    def __init__(self, tokens, context, stride, batch):
+        folder = pathlib.Path(os.environ["ROWGRAD_DATA"])
+        if tokens == "gpt2":
+            ids = [int(word) for word in (folder / "the-verdict.gpt2.ids").read_text().split()]
+        else:
+            text = (folder / "the-verdict.txt").read_text()
+            number = {character: i for i, character in enumerate(sorted(set(text)))}
+            ids = [number[character] for character in text]
+        starts = range(0, len(ids) - context, stride)
+        windows = torch.tensor([ids[start : start + context + 1] for start in starts])
+        self.batches = windows[: len(windows) // batch * batch].reshape(-1, batch, context + 1)
+
+    def batch(self, number):
+        windows = self.batches[number % len(self.batches)]
+        return windows[:, :-1], windows[:, 1:]
+
+
+def probes(vocab, last_lookup):
+    """Rows to write down: the table's ends and middle, and some by when they were last needed."""
+    by_age = sorted(last_lookup, key=lambda row: (last_lookup[row], row))
+    chosen = {0, 1, vocab // 2, vocab - 1}
+    chosen.update(by_age[:3])  # longest ago
+    chosen.update(by_age[len(by_age) * i // 8] for i in range(1, 8))
+    chosen.update(by_age[-2:])  # at the last update
+    return sorted(chosen)
+
+
+def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
+           schedule=None, accumulate=1, tied=False, **options):
+    """Trains one model, and returns what its golden file says."""
+    text = Text(tokens, context, stride, batch)
+    token = torch.nn.Parameter(wave((vocab, width), 0.7, 0.0, 0.02))
+    position = torch.nn.Parameter(wave((context, width), 0.3, 1.0, 0.02))
+    head = token if tied else torch.nn.Parameter(wave((vocab, width), 0.11, 2.0, 0.02))
+    bias = torch.nn.Parameter(torch.zeros(vocab))
+    parameters = [token, position, bias] + ([] if tied else [head])
+    trainer = OPTIMIZERS[optimizer](parameters, **options)
+    if schedule:
+        factor = lambda update: schedule(update, steps)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(trainer, factor)
+
+    losses, rows, rates, last_lookup = [], [], [], {}
+    for step in range(steps):
+        trainer.zero_grad()
+        looked_up = set()
+        for part in range(accumulate):
+            inputs, targets = text.batch(step * accumulate + part)
+            logits = functional.linear(functional.embedding(inputs, token) + position, head, bias)
+            loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss.backward()
+            losses.append(loss.item())
+            looked_up.update(inputs.flatten().tolist())
+        last_lookup.update(dict.fromkeys(looked_up, step))
+        rows.append(int((token.grad != 0).any(1).sum()))
+        # A row that was looked up, but whose gradient is zero, would count differently elsewhere.
+        assert rows[-1] == (vocab if tied else len(looked_up)), (step, rows[-1], len(looked_up))
+        rates.append(trainer.param_groups[0]["lr"])
+        trainer.step()
+        if schedule:
+            scheduler.step()
+
+    init = {"token": [0.7, 0.0, 0.02], "position": [0.3, 1.0, 0.02]}
+    if not tied:
+        init["head_weight [vocab,width]"] = [0.11, 2.0, 0.02]
+    what = dict(WHAT)
+    what |= WHAT_SCHEDULE if schedule else {}
+    what |= WHAT_ACCUMULATE if accumulate > 1 else {}
+    what |= WHAT_TIED if tied else {}
+    probe = probes(vocab, last_lookup)
+    result = {
+        "what": what,
+        "tokens": tokens,
+        "vocab": vocab,
+        "width": width,
+        "context": context,
+        "stride": stride,
+        "batch": batch,
+        "batches_per_epoch": len(text.batches),
+        "positions": "learned",
+        "steps": steps,
+        "optimizer": {
+            "name": optimizer,
+            "options": {key: value for key, value in trainer.defaults.items() if key not in HOW},
+        },
+    }
+    if accumulate > 1:
+        result["accumulate"] = accumulate
+    if tied:
+        result["tied"] = True
+    result["init"] = init | {"head_bias": 0}
+    if schedule:
+        result["learning_rates"] = rates
+    return result | {
+        "loss": losses,
+        "token_rows_with_gradient": rows,
+        "token_row_last_lookup": {str(row): last_lookup.get(row) for row in probe},
+        "token_row_after": {str(row): token.data[row, :8].tolist() for row in probe},
+        "token_table_sum_after": token.data.sum().item(),
+        "token_table_square_sum_after": token.data.square().sum().item(),
+        "head_weight_sum_after": head.data.sum().item(),
+    }
+
+
+def in_lines(value, indent=""):
+    """JSON with a line for each number, word and list."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    inner = indent + " "
+    entries = [f'{inner}"{key}": {in_lines(entry, inner)}' for key, entry in value.items()]
+    return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
+
+
+# By the names of the files, without "toy_" and ".json". On GPT-2's ids, 97 % of the rows are never
+# looked up, and most others once or twice; on characters, only the rare ones rest for long.
+CASES = {
+    "gpt2_adam": dict(GPT2, optimizer="adam", lr=0.005),
+    "gpt2_adamw": dict(GPT2, optimizer="adamw", lr=0.005),
+    "gpt2_adagrad": dict(GPT2, optimizer="adagrad", lr=0.05),
+    "gpt2_rmsprop": dict(GPT2, optimizer="rmsprop", lr=0.002),
+    "gpt2_sgd_schedule": dict(
+        GPT2, optimizer="sgd", lr=0.5, momentum=0.9, weight_decay=0.01, schedule=cosine),
+    "gpt2_adamw_schedule": dict(
+        GPT2, optimizer="adamw", lr=0.01, weight_decay=0.1, schedule=warmup_cosine),
+    "gpt2_adamw_accumulate": dict(GPT2, steps=120, optimizer="adamw", lr=0.005, accumulate=2),
+    "char_sgd_dampening": dict(
+        CHARACTERS, optimizer="sgd", lr=0.2, momentum=0.9, dampening=0.3, weight_decay=0.01),
+    "char_sgd_maximize": dict(CHARACTERS, optimizer="sgd", lr=0.02, momentum=0.9, maximize=True),
+    "char_sgd_schedule": dict(
+        CHARACTERS, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True,
+        schedule=warmup_cosine),
+    "char_sgd_tied": dict(CHARACTERS, optimizer="sgd", lr=0.1, momentum=0.9, tied=True),
+    "char_adam_decay": dict(CHARACTERS, optimizer="adam", lr=0.005, weight_decay=0.01),
+    "char_adam_amsgrad": dict(CHARACTERS, optimizer="adam", lr=0.005, amsgrad=True),
+    "char_adam_maximize": dict(CHARACTERS, optimizer="adam", lr=0.002, maximize=True),
+    "char_adam_schedule": dict(CHARACTERS, optimizer="adam", lr=0.01, schedule=warmup_cosine),
+    "char_adamw_amsgrad": dict(CHARACTERS, optimizer="adamw", lr=0.005, amsgrad=True),
+    "char_adamw_tied": dict(CHARACTERS, optimizer="adamw", lr=0.005, tied=True),
+    "char_adagrad_decay": dict(
+        CHARACTERS, optimizer="adagrad", lr=0.05, lr_decay=0.01, weight_decay=0.01),
+    "char_rmsprop_centered": dict(
+        CHARACTERS, optimizer="rmsprop", lr=0.0005, centered=True, momentum=0.9),
+    "char_rmsprop_decay": dict(CHARACTERS, optimizer="rmsprop", lr=0.002, weight_decay=0.01),
+}
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)  # sums in the same order each time
+    for name in sys.argv[1:] or CASES:
+        result = record(**CASES[name])
+        (HERE / f"toy_{name}.json").write_text(in_lines(result) + "\n")
+        print(f"{name}: loss {result['loss'][0]:.4f} -> {result['loss'][-1]:.4f}")
+
+
+if __name__ == "__main__":
+    main()
