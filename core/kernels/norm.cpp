@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include <rowgrad/core/kernels/norm.hpp>
+#include <rowgrad/core/kernels/parallel.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kBlock = 4096;  // places of the whole array that one partial sum covers
+constexpr std::size_t kSums = 16;     // running sums of a block; a place has its own, modulo this
+
+using Numbers = std::array<real, kSums>;
+
+// sum + x². Where the processor has one instruction for both, the compiler would use it in some
+// places and not in others, and bits would depend on the place.
+double add_square(double sum, double x) {
+#if defined(FP_FAST_FMA)
+  return std::fma(x, x, sum);
+#else
+  return sum + x * x;
+#endif
+}
+
+// The running sums of one block, where add_power(sum, x) adds a number. Zeros do not change them,
+// so places may be left out.
+template <class AddPower>
+class BlockSum {
+ public:
+  explicit BlockSum(const AddPower& add_power) : add_power_(add_power) { sums_.fill(0); }
+
+  // Numbers at `place` … of the block.
+  void add(std::size_t place, const real* values, std::size_t count) {
+    if (const std::size_t lane = place % kSums; lane != 0) {
+      const std::size_t head = std::min(kSums - lane, count);
+      add_padded(lane, values, head);
+      values += head;
+      count -= head;
+    }
+    for (; count >= kSums; values += kSums, count -= kSums) add_all(values);
+    if (count > 0) add_padded(0, values, count);
+  }
+
+  double total() const {
+    double total = 0;
+    for (const double sum : sums_) total += sum;
+    return total;
+  }
+
+ private:
+  void add_padded(std::size_t lane, const real* values, std::size_t count) {
+    Numbers padded{};
+    std::copy_n(values, count, padded.begin() + lane);
+    add_all(padded.data());
+  }
+
+  void add_all(const real* values) {
+    for (std::size_t i = 0; i < kSums; ++i)
+      sums_[i] = add_power_(sums_[i], static_cast<double>(values[i]));
+  }
+
+  AddPower add_power_;
+  std::array<double, kSums> sums_;
+};
+
+// A block that some row reaches, and the first row that does.
+struct Touched {
+  std::size_t block;
+  std::size_t row;
+};
+
+template <class AddPower>
+double sum_rows(std::span<const std::int32_t> numbers, std::size_t width, const real* values,
+                const AddPower& add_power) {
+  const auto first_place = [&](std::size_t row) {
+    return static_cast<std::size_t>(numbers[row]) * width;
+  };
+  std::vector<Touched> touched;
+  for (std::size_t row = 0; width > 0 && row < numbers.size(); ++row) {
+    const std::size_t begin = first_place(row);
+    std::size_t block = begin / kBlock;
+    if (!touched.empty() && touched.back().block == block) ++block;
+    for (; block * kBlock < begin + width; ++block) touched.push_back({block, row});
+  }
+
+  std::vector<double> sums(touched.size());
+  const std::size_t average = numbers.size() * width / std::max<std::size_t>(touched.size(), 1);
+  parallel_for(touched.size(), row_grain(average), [&](std::size_t low, std::size_t high) {
+    for (std::size_t i = low; i < high; ++i) {
+      const std::size_t block_begin = touched[i].block * kBlock;
+      const std::size_t block_end = block_begin + kBlock;
+      BlockSum sum(add_power);
+      for (std::size_t row = touched[i].row; row < numbers.size(); ++row) {
+        const std::size_t row_begin = first_place(row);
+        if (row_begin >= block_end) break;
+        const std::size_t begin = std::max(block_begin, row_begin);
+        const std::size_t end = std::min(block_end, row_begin + width);
+        sum.add(begin - block_begin, values + row * width + (begin - row_begin), end - begin);
+      }
+      sums[i] = sum.total();
+    }
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+double sum_of_powers(std::span<const std::int32_t> numbers, std::size_t width,
+                     std::span<const real> values, double p, double unit) {
+  const auto with = [&](const auto& add_power) {
+    return sum_rows(numbers, width, values.data(), add_power);
+  };
+  if (p == 1 && unit == 1) return with([](double sum, double x) { return sum + std::abs(x); });
+  if (p == 2 && unit == 1) return with([](double sum, double x) { return add_square(sum, x); });
+  return with([p, unit](double sum, double x) { return sum + std::pow(std::abs(x) / unit, p); });
+}
+
+double sum_of_powers(std::span<const real> values, double p, double unit) {
+  constexpr std::int32_t kOnlyRow = 0;
+  return sum_of_powers({&kOnlyRow, 1}, values.size(), values, p, unit);
+}
+
+double largest_magnitude(std::span<const real> values) {
+  // The bits of numbers that are not negative are in the order of the numbers, NaN above infinity.
+  using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
+  std::vector<Bits> largest((values.size() + kBlock - 1) / kBlock);
+  parallel_for(largest.size(), row_grain(kBlock), [&](std::size_t low, std::size_t high) {
+    for (std::size_t i = low; i < high; ++i) {
+      Bits bits = 0;
+      const std::size_t begin = i * kBlock;
+      for (const real value : values.subspan(begin, std::min(kBlock, values.size() - begin)))
+        bits = std::max(bits, std::bit_cast<Bits>(std::abs(value)));
+      largest[i] = bits;
+    }
+  });
+  const auto found = std::max_element(largest.begin(), largest.end());
+  return found == largest.end() ? 0 : std::bit_cast<real>(*found);
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/norm.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
+
+namespace rowgrad {
+namespace {
+
+using kernels::Simd;
+
+void check_parameters(const char* caller, std::span<Parameter* const> parameters) {
+  std::set<const Parameter*> seen;
+  for (const Parameter* parameter : parameters) {
+    check_argument(parameter != nullptr, caller, ": a parameter is null");
+    check_argument(seen.insert(parameter).second, caller, ": ", parameter->name(),
+                   " is given twice");
+  }
+}
+
+void check_order(const char* caller, double p) {
+  check_argument(p > 0, caller, ": p is ", p, ", expected a number above 0 or infinity");
+}
+
+void check_limit(const char* caller, const char* name, double limit) {
+  check_argument(std::isfinite(limit) && limit >= 0, caller, ": ", name, " is ", limit,
+                 ", expected a finite number not below 0");
+}
+
+double sum_of_powers(std::span<const Parameter* const> parameters, double p, double unit = 1) {
+  double total = 0;
+  for (const Parameter* parameter : parameters) {
+    const Gradient& gradient = parameter->gradient();
+    total += gradient.is_rows()
+                 ? kernels::sum_of_powers(gradient.rows().numbers(), gradient.rows().width(),
+                                          gradient.numbers(), p, unit)
+                 : kernels::sum_of_powers(gradient.numbers(), p, unit);
+  }
+  return total;
+}
+
+double largest_magnitude(std::span<const Parameter* const> parameters) {
+  double largest = 0;
+  for (const Parameter* parameter : parameters) {
+    const double magnitude = kernels::largest_magnitude(parameter->gradient().numbers());
+    if (std::isnan(magnitude)) return magnitude;
+    largest = std::max(largest, magnitude);
+  }
+  return largest;
+}
+
+double root(double power, double p) { return p == 2 ? std::sqrt(power) : std::pow(power, 1 / p); }
+
+double joint_norm(std::span<const Parameter* const> parameters, double p) {
+  if (std::isinf(p)) return largest_magnitude(parameters);
+  const double total = sum_of_powers(parameters, p);
+  // Below, powers have been lost to underflow that would matter.
+  constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
+  if (total >= kSmallest && std::isfinite(total)) return root(total, p);
+  // Measured in units of the largest number, the sum is at least 1 and at most their count.
+  const double unit = largest_magnitude(parameters);
+  if (unit == 0 || !std::isfinite(unit)) return unit;
+  return unit * root(sum_of_powers(parameters, p, unit), p);
+}
+
+// numbers = f(numbers) in every gradient.
+template <class F>
+void change_gradients(std::span<Parameter* const> parameters, const F& f) {
+  for (Parameter* parameter : parameters) {
+    const std::span<real> numbers = parameter->gradient_numbers();
+    kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());
+  }
+}
+
+}  // namespace
+
+double gradient_norm(const Parameter& parameter, double p) {
+  check_order("gradient_norm", p);
+  const Parameter* const only = &parameter;
+  return joint_norm({&only, 1}, p);
+}
+
+double gradient_norm(std::span<Parameter* const> parameters, double p) {
+  check_order("gradient_norm", p);
+  check_parameters("gradient_norm", parameters);
+  return joint_norm({parameters.data(), parameters.size()}, p);
+}
+
+double clip_gradient_norm(std::span<Parameter* const> parameters, double max_norm,
+                          const ClipNormOptions& options) {
+  constexpr auto kName = "clip_gradient_norm";
+  check_limit(kName, "max_norm", max_norm);
+  check_order(kName, options.p);
+  check_parameters(kName, parameters);
+  const double before = joint_norm({parameters.data(), parameters.size()}, options.p);
+  check_runtime(!options.error_if_not_finite || std::isfinite(before), kName,
+                ": the norm of order ", options.p, " is ", before,
+                "; the gradients are as they were");
+  // Compared this way round, so that a NaN gets through.
+  const double factor = max_norm / (before + 1e-6);
+  if (factor >= 1) return before;
+  const Simd times(static_cast<real>(factor));
+  change_gradients(parameters, [&times](const Simd& g) { return g * times; });
+  return before;
+}
+
+void clip_gradient_value(std::span<Parameter* const> parameters, double limit) {
+  constexpr auto kName = "clip_gradient_value";
+  check_limit(kName, "limit", limit);
+  check_parameters(kName, parameters);
+  const auto largest = static_cast<double>(std::numeric_limits<real>::max());
+  const Simd high(static_cast<real>(std::min(limit, largest)));
+  const Simd low = -high;
+  change_gradients(parameters, [&](const Simd& g) {
+    return xsimd::select(g > high, high, xsimd::select(g < low, low, g));
+  });
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,101 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/norm.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::irregular;
+
+constexpr double kOrders[] = {0.5, 1, 2, 3, 7.5};
+
+std::span<const real> numbers_of(const Tensor& x) { return {x.data(), x.size()}; }
+
+TEST(SumOfPowers, AddsAnyCountOfNumbers) {
+  for (const std::size_t count : {0, 1, 2, 15, 16, 17, 1000, 4095, 4096, 4097, 40001})
+    for (const double p : kOrders)
+      for (const double unit : {1.0, 0.25}) {
+        const Tensor x = irregular({count});
+        long double expected = 0;
+        for (const real number : x) expected += std::pow(std::abs<long double>(number) / unit, p);
+        // A number takes part in at most 4096 / 16 + 16 + 10 roundings of half an epsilon, after
+        // that of its power; all are positive, so the bound holds for the sum.
+        const double bound = (256 + 30) * std::numeric_limits<double>::epsilon() / 2;
+        EXPECT_NEAR(sum_of_powers(numbers_of(x), p, unit), static_cast<double>(expected),
+                    bound * static_cast<double>(expected))
+            << count << " numbers, p " << p;
+      }
+}
+
+TEST(SumOfPowers, SquaresNumbersWhoseSquareIsNoFloat) {
+  const Tensor x = full({100}, static_cast<real>(0x1p100));
+  EXPECT_EQ(sum_of_powers(numbers_of(x), 2), 100 * 0x1p200);
+}
+
+// Rows, among them the first and the last, neighbours, and rows that share a block.
+struct Table {
+  std::size_t rows, width;
+  std::vector<std::int32_t> numbers;
+};
+
+TEST(SumOfPowers, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
+  std::vector<std::int32_t> every_third;
+  for (std::int32_t row = 0; row < 3000; row += 3) every_third.push_back(row);
+  const Table tables[] = {{5, 3, {}},
+                          {5, 3, {4}},
+                          {1000, 1, {0, 1, 17, 999}},
+                          {700, 13, {0, 5, 6, 7, 314, 315, 699}},
+                          {40, 5000, {0, 1, 20, 39}},
+                          {9, 4096, {0, 3, 4, 8}},
+                          {3, 70000, {0, 2}},
+                          {3000, 61, every_third},
+                          {6, 0, {1, 5}}};
+  for (const auto& [rows, width, numbers] : tables) {
+    const Tensor values = irregular({numbers.size(), width});
+    Tensor table = zeros({rows, width});
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      std::copy_n(values.data() + i * width, width,
+                  table.data() + static_cast<std::size_t>(numbers[i]) * width);
+    for (const double p : kOrders) {
+      const auto run = [&](int threads, bool whole) {
+        const testing::Threads scope(threads);
+        return whole ? sum_of_powers(numbers_of(table), p)
+                     : sum_of_powers(numbers, width, numbers_of(values), p);
+      };
+      const double expected = run(1, true);
+      EXPECT_EQ(expected == 0, numbers.empty() || width == 0);
+      EXPECT_EQ(run(1, false), expected) << rows << " rows of " << width << ", p " << p;
+      for (const int threads : {2, 3})
+        for (const bool whole : {false, true})
+          EXPECT_EQ(run(threads, whole), expected)
+              << rows << " rows of " << width << ", p " << p << ", " << threads << " threads";
+    }
+  }
+}
+
+TEST(LargestMagnitude, IsFoundAnywhere) {
+  EXPECT_EQ(largest_magnitude({}), 0);
+  const std::size_t count = 100'003;
+  const real infinity = std::numeric_limits<real>::infinity();
+  for (const int threads : {1, 2}) {
+    const testing::Threads scope(threads);
+    for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
+      Tensor x = irregular({count});
+      x(place) = -3;
+      EXPECT_EQ(largest_magnitude(numbers_of(x)), 3);
+      x(count / 3) = -infinity;
+      EXPECT_EQ(largest_magnitude(numbers_of(x)), infinity);
+      x(place) = -std::numeric_limits<real>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(largest_magnitude(numbers_of(x))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels

@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""Writes clipping.json beside this script: torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
+
+Needs Debian's python3-torch. The gradients are closed forms in float64,
+
+    wave(n, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k = 0 .. n-1,
+
+of a bias [5] and of a table [7, 3] that is zero outside the rows 1, 2 and 6; one more parameter has
+no gradient. Each case has the norm before, and all numbers of both after, the table's row by row.
+"""
+import json, pathlib
+import torch
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+torch.set_default_dtype(torch.float64)
+ROWS = [1, 2, 6]
+
+
+def wave(n, frequency, phase, scale):
+    return scale * torch.sin(frequency * torch.arange(n) + phase)
+
+
+def gradients():
+    bias, table, unused = (torch.nn.Parameter(torch.zeros(s)) for s in ((5,), (7, 3), (4,)))
+    bias.grad = wave(5, 0.9, 0.4, 2.0)
+    table.grad = torch.zeros(7, 3)
+    table.grad[ROWS] = wave(9, 0.7, 1.3, 1.5).reshape(3, 3)
+    return bias, table, unused
+
+
+cases = []
+for p in (0.5, 1.0, 2.0, 3.0, 7.5, "inf"):
+    for max_norm in (0.0, 0.25, 1.0, 1000.0):
+        given = gradients()
+        norm = clip_grad_norm_(given, max_norm, float(p)).item()
+        cases.append({"p": p, "max_norm": max_norm, "norm": norm, "bias": given[0].grad.tolist(),
+                      "table": given[1].grad.tolist()})
+for limit in (0.0, 0.3, 1.0, 5.0):
+    given = gradients()
+    clip_grad_value_(given, limit)
+    cases.append({"limit": limit, "bias": given[0].grad.tolist(), "table": given[1].grad.tolist()})
+path = pathlib.Path(__file__).parent / "clipping.json"
+golden = {"torch": torch.__version__, "rows": ROWS, "cases": cases}
+path.write_text(json.dumps(golden, indent=0) + "\n")
+print(len(cases), "cases,", path.stat().st_size, "bytes")

@@ -1,0 +1,250 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/optim/gradient_clipping.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::irregular;
+using testing::kEpsilon;
+using testing::tensor;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kOrders[] = {0.5, 1, 2, 3, kInfinity};
+
+// A parameter with that gradient.
+std::unique_ptr<Parameter> with_gradient(Gradient gradient) {
+  const Shape shape = gradient.shape();
+  auto parameter = std::make_unique<Parameter>("w", zeros(shape));
+  parameter->add_gradient(std::move(gradient));
+  return parameter;
+}
+
+Tensor dense_gradient(const Parameter& parameter) {
+  return Gradient(parameter.gradient()).take_dense();
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), a.size() * sizeof(real)) == 0;
+}
+
+TEST(GradientClipping, FollowsPyTorch) {
+  const nlohmann::json golden = testing::golden("clipping.json");
+  const auto numbers = golden["rows"].get<std::vector<std::int32_t>>();
+  const Tensor rows = testing::wave({3, 3}, 0.7, 1.3, 1.5);
+  for (const nlohmann::json& item : golden["cases"])
+    for (const bool as_rows : {false, true}) {
+      const RowGradient row_gradient({7, 3}, numbers, rows);
+      const auto bias = with_gradient(testing::wave({5}, 0.9, 0.4, 2.0));
+      const auto table = with_gradient(as_rows ? Gradient(row_gradient) : row_gradient.to_dense());
+      Parameter unused("unused", zeros({4}));
+      const std::vector<Parameter*> all{bias.get(), &unused, table.get()};
+      // Number, norm, factor and product are rounded, on numbers up to 2; in double, PyTorch's
+      // roundings are as large. A norm's relative error is at most that of its numbers, and its
+      // own.
+      const double tolerance = 8 * kEpsilon;
+      if (item.contains("limit")) {
+        clip_gradient_value(all, item["limit"]);
+      } else {
+        const double p = item["p"] == "inf" ? kInfinity : item["p"].get<double>();
+        const double norm = item["norm"];
+        const ClipNormOptions options{.p = p};
+        EXPECT_NEAR(gradient_norm(all, p), norm, 2 * kEpsilon * norm);
+        EXPECT_NEAR(clip_gradient_norm(all, item["max_norm"], options), norm, 2 * kEpsilon * norm);
+      }
+      testing::expect_near(dense_gradient(*bias), testing::tensor_from(item["bias"]), tolerance);
+      testing::expect_near(dense_gradient(*table), testing::tensor_from(item["table"]), tolerance);
+      EXPECT_EQ(table->gradient().is_rows(), as_rows);
+      EXPECT_TRUE(unused.gradient().is_none());
+    }
+}
+
+TEST(GradientNorm, IsThatOfClosedForms) {
+  const auto one = with_gradient(tensor({2, 1}, {3, -4}));
+  EXPECT_EQ(gradient_norm(*one), 5);
+  EXPECT_EQ(gradient_norm(*one, 1), 7);
+  EXPECT_EQ(gradient_norm(*one, kInfinity), 4);
+  EXPECT_NEAR(gradient_norm(*one, 3), std::cbrt(27.0 + 64.0), 1e-14);
+  EXPECT_NEAR(gradient_norm(*one, 0.5), std::pow(std::sqrt(3.0) + 2, 2), 1e-13);
+  const auto rows = with_gradient(RowGradient({1000, 2}, {7, 999}, tensor({2, 2}, {4, 4, -2, 8})));
+  EXPECT_EQ(gradient_norm(*rows), 10);
+  const std::vector<Parameter*> both{one.get(), rows.get()};
+  EXPECT_NEAR(gradient_norm(both), std::sqrt(125.0), 1e-14);
+  EXPECT_EQ(gradient_norm(both, 1), 25);
+  EXPECT_EQ(gradient_norm(both, kInfinity), 8);
+}
+
+TEST(GradientNorm, OfNothingIsZero) {
+  Parameter none("none", zeros({3}));
+  const auto no_rows = with_gradient(RowGradient({5, 2}, {}, zeros({0, 2})));
+  const auto no_numbers = with_gradient(zeros({0}));
+  const auto all_zero = with_gradient(zeros({40}));
+  const std::vector<Parameter*> all{&none, no_rows.get(), no_numbers.get(), all_zero.get()};
+  for (const double p : kOrders) {
+    for (const Parameter* parameter : all) EXPECT_EQ(gradient_norm(*parameter, p), 0);
+    EXPECT_EQ(gradient_norm(all, p), 0);
+    EXPECT_EQ(clip_gradient_norm(all, 1, {.p = p}), 0);
+    EXPECT_EQ(clip_gradient_norm({}, 1, {.p = p}), 0);
+  }
+  clip_gradient_value(all, 1);
+  clip_gradient_value({}, 1);
+  EXPECT_TRUE(none.gradient().is_none());
+  EXPECT_TRUE(no_rows->gradient().is_rows());
+}
+
+TEST(GradientNorm, NeitherOverflowsNorUnderflowsOnTheWay) {
+  const real large = std::numeric_limits<real>::max() / 64;
+  const real small = std::numeric_limits<real>::min() * 64;
+  for (const real number : {large, small})
+    for (const double p : {0.5, 1.0, 2.0, 3.0, 40.0, 1000.0}) {
+      const auto four = with_gradient(full({2, 2}, number));
+      const double expected = number * std::pow(4, 1 / p);
+      EXPECT_NEAR(gradient_norm(*four, p) / expected, 1, 1e-13) << number << ", p " << p;
+    }
+}
+
+TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads) {
+  std::vector<std::int32_t> numbers;
+  for (std::int32_t row = 2; row < 4000; row += 7) numbers.push_back(row);
+  const RowGradient rows({4001, 67}, numbers, irregular({numbers.size(), 67}));
+  const Tensor other = irregular({70'001}, 3);
+  for (const double p : kOrders) {
+    const auto run = [&](const Gradient& gradient, int threads) {
+      const testing::Threads scope(threads);
+      const auto table = with_gradient(gradient);
+      const auto bias = with_gradient(other);
+      const double norm = clip_gradient_norm(std::vector{table.get(), bias.get()}, 0.75, {.p = p});
+      return std::tuple(norm, dense_gradient(*table), dense_gradient(*bias));
+    };
+    const auto expected = run(rows.to_dense(), 1);
+    for (const int threads : {1, 2, 3}) {
+      EXPECT_EQ(run(rows, threads), expected) << "rows, p " << p << ", " << threads << " threads";
+      EXPECT_EQ(run(rows.to_dense(), threads), expected) << "p " << p << ", " << threads;
+    }
+  }
+}
+
+TEST(ClipGradientNorm, LeavesTheBitsOfSmallGradientsAlone) {
+  const Tensor gradient = tensor({3}, {3, std::numeric_limits<real>::denorm_min(), -4});
+  const auto one = with_gradient(gradient);
+  for (const double max_norm : {5.00001, 6.0, 1e300}) {
+    EXPECT_EQ(clip_gradient_norm(std::vector{one.get()}, max_norm), 5);
+    EXPECT_TRUE(same_bits(one->gradient().dense(), gradient));
+  }
+  // At the limit itself PyTorch's 1e-6 in the denominator takes its share.
+  EXPECT_EQ(clip_gradient_norm(std::vector{one.get()}, 5), 5);
+  EXPECT_EQ(one->gradient().dense()(2), -4 * static_cast<real>(5 / (5 + 1e-6)));
+}
+
+TEST(ClipGradientNorm, CountsFrozenParameters) {
+  const auto frozen = with_gradient(tensor({2}, {3, 4}));
+  frozen->set_trainable(false);
+  EXPECT_EQ(clip_gradient_norm(std::vector{frozen.get()}, 1), 5);
+  EXPECT_NEAR(gradient_norm(*frozen), 1, 1e-6);
+}
+
+TEST(ClipGradientNorm, MakesOfANormThatIsNotFiniteWhatPyTorchMakesOfIt) {
+  const real infinity = std::numeric_limits<real>::infinity();
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  for (const double p : kOrders) {
+    // torch 1.13: norm inf, gradients [0, -0, nan].
+    const auto infinite = with_gradient(tensor({3}, {1, -2, infinity}));
+    EXPECT_EQ(clip_gradient_norm(std::vector{infinite.get()}, 1, {.p = p}), kInfinity);
+    const Tensor& zeroed = infinite->gradient().dense();
+    EXPECT_TRUE(zeroed(0) == 0 && !std::signbit(zeroed(0))) << p;
+    EXPECT_TRUE(zeroed(1) == 0 && std::signbit(zeroed(1))) << p;
+    EXPECT_TRUE(std::isnan(zeroed(2))) << p;
+
+    // torch 1.13: norm nan, gradients [nan, nan, nan], in every parameter.
+    const auto undefined = with_gradient(tensor({3}, {1, nan, infinity}));
+    const auto finite = with_gradient(RowGradient({5, 1}, {3}, tensor({1, 1}, {2})));
+    const std::vector<Parameter*> all{undefined.get(), finite.get()};
+    EXPECT_TRUE(std::isnan(clip_gradient_norm(all, 1, {.p = p}))) << p;
+    for (const real number : undefined->gradient().dense()) EXPECT_TRUE(std::isnan(number)) << p;
+    EXPECT_TRUE(std::isnan(finite->gradient().rows().values()(0, 0))) << p;
+    EXPECT_EQ(finite->gradient().rows().numbers(), std::vector<std::int32_t>{3});
+  }
+}
+
+TEST(ClipGradientNorm, RefusesANormThatIsNotFiniteBeforeAnythingChangesIfAsked) {
+  const auto fine = with_gradient(tensor({2}, {30, 40}));
+  for (const auto& [number, message] : {std::pair(std::numeric_limits<real>::infinity(), "inf"),
+                                        std::pair(std::numeric_limits<real>::quiet_NaN(), "nan")}) {
+    const Tensor gradient = tensor({2}, {1, number});
+    const auto wrong = with_gradient(gradient);
+    const std::vector<Parameter*> all{fine.get(), wrong.get()};
+    EXPECT_EQ(error_of<std::runtime_error>(
+                  [&] { clip_gradient_norm(all, 1, {.error_if_not_finite = true}); }),
+              concat("clip_gradient_norm: the norm of order 2 is ", message,
+                     "; the gradients are as they were"));
+    EXPECT_EQ(fine->gradient().dense(), tensor({2}, {30, 40}));
+    EXPECT_TRUE(same_bits(wrong->gradient().dense(), gradient));
+  }
+  EXPECT_EQ(clip_gradient_norm(std::vector{fine.get()}, 1, {.error_if_not_finite = true}), 50);
+}
+
+TEST(ClipGradientValue, BringsEveryNumberBetweenTheLimits) {
+  const real infinity = std::numeric_limits<real>::infinity();
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  const auto dense = with_gradient(tensor({7}, {-3, -1, -0.25, 0, 0.5, infinity, -infinity}));
+  const auto rows = with_gradient(RowGradient({5, 2}, {1, 4}, tensor({2, 2}, {9, -9, 0.75, nan})));
+  Parameter none("none", zeros({3}));
+  const std::vector<Parameter*> all{dense.get(), rows.get(), &none};
+  clip_gradient_value(all, 1e300);
+  EXPECT_EQ(dense->gradient().dense()(0), -3);
+  clip_gradient_value(all, 0.5);
+  EXPECT_EQ(dense->gradient().dense(), tensor({7}, {-0.5, -0.5, -0.25, 0, 0.5, 0.5, -0.5}));
+  const Tensor& values = rows->gradient().rows().values();
+  EXPECT_EQ(values(0, 0), static_cast<real>(0.5));
+  EXPECT_EQ(values(0, 1), static_cast<real>(-0.5));
+  EXPECT_EQ(values(1, 0), static_cast<real>(0.5));
+  EXPECT_TRUE(std::isnan(values(1, 1)));
+  clip_gradient_value(all, 0);
+  EXPECT_EQ(dense->gradient().dense(), zeros({7}));
+}
+
+TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
+  const auto w = with_gradient(tensor({2}, {3, 4}));
+  const auto message = [](const auto& action) { return error_of<std::invalid_argument>(action); };
+  const std::vector<Parameter*> one{w.get()};
+  const std::vector<Parameter*> twice{w.get(), w.get()};
+  const std::vector<Parameter*> null{w.get(), nullptr};
+  EXPECT_EQ(message([&] { gradient_norm(twice); }), "gradient_norm: w is given twice");
+  EXPECT_EQ(message([&] { gradient_norm(null); }), "gradient_norm: a parameter is null");
+  EXPECT_EQ(message([&] { clip_gradient_norm(twice, 1); }), "clip_gradient_norm: w is given twice");
+  EXPECT_EQ(message([&] { clip_gradient_norm(null, 1); }),
+            "clip_gradient_norm: a parameter is null");
+  EXPECT_EQ(message([&] { clip_gradient_value(twice, 1); }),
+            "clip_gradient_value: w is given twice");
+  EXPECT_EQ(message([&] { clip_gradient_value(null, 1); }),
+            "clip_gradient_value: a parameter is null");
+  for (const double p : {0.0, -1.0, -kInfinity, std::nan("")}) {
+    const std::string rest = concat(p, ", expected a number above 0 or infinity");
+    EXPECT_EQ(message([&] { gradient_norm(*w, p); }), "gradient_norm: p is " + rest);
+    EXPECT_EQ(message([&] { gradient_norm(one, p); }), "gradient_norm: p is " + rest);
+    EXPECT_EQ(message([&] { clip_gradient_norm(one, 1, {.p = p}); }),
+              "clip_gradient_norm: p is " + rest);
+  }
+  for (const double limit : {-1.0, kInfinity, std::nan("")}) {
+    const std::string rest = concat(limit, ", expected a finite number not below 0");
+    EXPECT_EQ(message([&] { clip_gradient_norm(one, limit); }),
+              "clip_gradient_norm: max_norm is " + rest);
+    EXPECT_EQ(message([&] { clip_gradient_value(one, limit); }),
+              "clip_gradient_value: limit is " + rest);
+  }
+  EXPECT_EQ(w->gradient().dense(), tensor({2}, {3, 4}));
+}
+
+}  // namespace
+}  // namespace rowgrad
