@@ -5,21 +5,18 @@
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {
-namespace {
 
-Tensor start(std::size_t rows, std::size_t width, Random& random,
-             const std::optional<std::int32_t>& padding) {
+Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
+                    const std::optional<std::int32_t>& padding) {
+  const auto row = padding_row(layer, padding, rows);
   Tensor table = random.normal({rows, width});
-  if (padding && *padding >= 0 && static_cast<std::size_t>(*padding) < rows)
-    std::fill_n(table.data() + static_cast<std::size_t>(*padding) * width, width, real{0});
+  if (row) std::fill_n(table.data() + static_cast<std::size_t>(*row) * width, width, real{0});
   return table;
 }
 
-}  // namespace
-
 Embedding::Embedding(std::size_t rows, std::size_t width, Random& random,
                      const EmbeddingOptions& options)
-    : Embedding(start(rows, width, random, options.padding), options) {}
+    : Embedding(normal_table("Embedding", rows, width, random, options.padding), options) {}
 
 Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
     : options_(options), weight_("weight", std::move(table)) {
@@ -27,10 +24,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
   check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,
                  "Embedding: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
-  check_argument(!options.padding || (*options.padding >= 0 &&
-                                      static_cast<std::size_t>(*options.padding) < shape[0]),
-                 "Embedding: padding id ", options.padding.value_or(0), " is outside the table's ",
-                 shape[0], " rows");
+  padding_row("Embedding", options.padding, shape[0]);
   weight_.set_trainable(!options.frozen);
   register_parameter("weight", weight_);
 }

@@ -12,7 +12,7 @@ namespace rowgrad {
 struct EmbeddingOptions {
   bool scale_by_sqrt_width = false;  // output · sqrt(width) (Vaswani et al. 2017, section 3.4)
   std::optional<std::int32_t> padding =
-      std::nullopt;                 // this row starts as zeros and is never trained
+      std::nullopt;                 // this row starts as zeros and is never trained; -1: the last
   bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
   bool dense_gradient = false;      // a gradient of the whole table instead of rows
   bool frozen = false;              // not trained at all
@@ -44,5 +44,10 @@ class Embedding : public Layer {
   EmbeddingOptions options_;
   Parameter weight_;
 };
+
+/// What tables start from: normal(0, 1), zeros in the padding row. Throws std::invalid_argument
+/// that names `layer` for a padding id outside the rows.
+Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
+                    const std::optional<std::int32_t>& padding);
 
 }  // namespace rowgrad

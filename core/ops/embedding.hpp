@@ -2,6 +2,7 @@
 
 // Rows of a table looked up by id, with a gradient of those rows alone.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -10,7 +11,8 @@
 namespace rowgrad {
 
 struct EmbeddingLookup {
-  std::optional<std::int32_t> padding = std::nullopt;  // the row with this id gets no gradient
+  std::optional<std::int32_t> padding =
+      std::nullopt;                 // the row with this id gets no gradient; -1 is the last row
   bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
   bool dense_gradient = false;      // the whole table's gradient, zeros included
 };
@@ -20,5 +22,13 @@ struct EmbeddingLookup {
 /// for). Throws std::invalid_argument naming the first id outside the table and its place,
 /// or a padding id outside it.
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
+
+/// What every lookup checks. Both throw std::invalid_argument naming `caller`, the id and how many
+/// rows there are: padding_row, which gives the row that a padding id stands for (a negative one
+/// counts from the end), for padding outside the rows; check_ids for the first id outside them.
+std::optional<std::int32_t> padding_row(const char* caller,
+                                        const std::optional<std::int32_t>& padding,
+                                        std::size_t rows);
+void check_ids(const char* caller, const Ids& ids, std::size_t rows);
 
 }  // namespace rowgrad

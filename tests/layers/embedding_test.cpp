@@ -113,6 +113,16 @@ TEST(Embedding, NeverTrainsThePaddingRow) {
   }
 }
 
+TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
+  Random random(1);
+  Random same(1);
+  Embedding embedding(5, 3, random, {.padding = -1});
+  EXPECT_EQ(embedding.weight().value(), Embedding(5, 3, same, {.padding = 4}).weight().value());
+  Tape tape;
+  tape.backward(sum(embedding.forward(tape, ids({3}, {4, 0, 4}))));
+  EXPECT_EQ(embedding.weight().gradient().rows().numbers(), (std::vector<std::int32_t>{0}));
+}
+
 TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
   Random first(3);
   Random second(3);
@@ -150,7 +160,10 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
   EXPECT_THROW(Embedding(zeros({3})), std::invalid_argument);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { Embedding(3, 2, random, {.padding = 3}); }),
             "Embedding: padding id 3 is outside the table's 3 rows");
-  EXPECT_THROW(Embedding(3, 2, random, {.padding = -1}), std::invalid_argument);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              Embedding(zeros({3, 2}), {.padding = -4});
+            }),
+            "Embedding: padding id -4 is outside the table's 3 rows");
   Embedding embedding(3, 2, random);
   Tape tape;
   EXPECT_EQ(error_of<std::invalid_argument>([&] {

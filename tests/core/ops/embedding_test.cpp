@@ -120,6 +120,18 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
   }
 }
 
+TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
+  for (const auto& [padding, rows] :
+       std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>>{{-1, {0, 2}},
+                                                                       {-5, {2, 4}}}) {
+    Parameter table("table", irregular({5, 3}));
+    Tape tape;
+    tape.backward(
+        sum(embedding(tape.parameter(table), ids({4}, {4, 0, 2, 4}), {.padding = padding})));
+    EXPECT_EQ(table.gradient().rows().numbers(), rows) << padding;
+  }
+}
+
 TEST(Embedding, LooksUpThePaddingRowLikeAnyOther) {
   Tape tape;
   EXPECT_EQ(embedding(tape.input(counting({3, 1})), ids({2}, {1, 2}), {.padding = 1}).value(),
@@ -219,7 +231,7 @@ TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
   EXPECT_EQ(
       error_of<std::invalid_argument>([&] { embedding(tape.input(zeros({5})), ids({1}, {0})); }),
       "embedding: the table has shape [5], expected [rows, width]");
-  for (const std::int32_t padding : {-1, 5})
+  for (const std::int32_t padding : {-6, 5})
     EXPECT_EQ(error_of<std::invalid_argument>([&] {
                 embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding = padding});
               }),
