@@ -2,18 +2,15 @@
 #include <array>
 #include <bit>
 
-#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad::kernels {
 namespace {
 
-// An id in the high half, its place in the low one: sorting keeps the order of equal ids.
 using Entry = std::uint64_t;
 using Entries = std::vector<Entry, PoolAllocator<Entry>>;
 
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
-std::size_t place_of(Entry entry) { return entry & 0xFFFFFFFF; }
 
 // Least significant digit first, eleven bits a pass, as many passes as the largest id needs.
 void radix_sort(Entries& entries, std::uint32_t largest) {
@@ -66,6 +63,22 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
   });
 }
 
+RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out)
+    : entries_(sorted_entries(ids)) {
+  if (left_out)
+    entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
+                                  [&](Entry entry) { return id_of(entry) == *left_out; }),
+                   entries_.end());
+  numbers.reserve(entries_.size());
+  starts.reserve(entries_.size() + 1);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (i > 0 && id_of(entries_[i]) == id_of(entries_[i - 1])) continue;
+    numbers.push_back(id_of(entries_[i]));
+    starts.push_back(i);
+  }
+  starts.push_back(entries_.size());
+}
+
 MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
                       std::optional<std::int32_t> left_out, bool mean) {
   const std::size_t width = values.shape().back();
@@ -73,43 +86,15 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
     values.reshape(Shape{ids.size(), width});
     return {{ids.begin(), ids.end()}, std::move(values)};
   }
-
-  Entries entries = sorted_entries(ids);
-  if (left_out)
-    entries.erase(std::remove_if(entries.begin(), entries.end(),
-                                 [&](Entry entry) { return id_of(entry) == *left_out; }),
-                  entries.end());
-  MergedRows merged;
-  std::vector<std::size_t> starts;  // where each distinct id's entries begin
-  merged.numbers.reserve(entries.size());
-  starts.reserve(entries.size() + 1);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (i > 0 && id_of(entries[i]) == id_of(entries[i - 1])) continue;
-    merged.numbers.push_back(id_of(entries[i]));
-    starts.push_back(i);
-  }
-  starts.push_back(entries.size());
-
-  merged.values = empty({merged.numbers.size(), width});
-  const std::size_t grain = row_grain(width);
-  parallel_for(merged.numbers.size(), grain, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      real* to = merged.values.data() + row * width;
-      const std::size_t first = starts[row];
-      const std::size_t last = starts[row + 1];
-      std::copy_n(values.data() + place_of(entries[first]) * width, width, to);
-      for (std::size_t i = first + 1; i < last; ++i)
+  const real* rows = values.data();
+  return sum_groups(
+      RowGroups(ids, left_out), width, mean,
+      [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
+      [=](real* to, std::size_t place) {
         map_span(
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
-            values.data() + place_of(entries[i]) * width);
-      if (mean && last - first > 1) {
-        const Simd divisor(static_cast<real>(last - first));
-        map_span(
-            width, to, [&](const Simd& x) { return x / divisor; }, to);
-      }
-    }
-  });
-  return merged;
+            rows + place * width);
+      });
 }
 
 }  // namespace rowgrad::kernels

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
@@ -30,6 +32,48 @@ struct MergedRows {
   std::vector<std::int32_t> numbers;
   Tensor values;
 };
+
+/// The places at which each id stands: for numbers[g], they are place(i) in rising order, with i
+/// from starts[g] to starts[g + 1].
+class RowGroups {
+ public:
+  /// Ids equal to `left_out` are in no group.
+  RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out);
+
+  std::size_t place(std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
+
+  std::vector<std::int32_t> numbers;
+  std::vector<std::size_t> starts;
+
+ private:
+  // An id in the high half, its place in the low one: sorting keeps the order of equal ids.
+  std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
+};
+
+/// For each id, calls set(to, place) for its first place and add(to, place) for the others in turn,
+/// where `to` is the id's row of the result. With `mean`, each row is then divided by how often its
+/// id occurs. A row is one thread's work, so the bits do not depend on the number of threads.
+template <class Set, class Add>
+MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set& set,
+                      const Add& add) {
+  MergedRows merged{std::move(groups.numbers), {}};
+  merged.values = empty({merged.numbers.size(), width});
+  parallel_for(merged.numbers.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      real* to = merged.values.data() + row * width;
+      const std::size_t first = groups.starts[row];
+      const std::size_t last = groups.starts[row + 1];
+      set(to, groups.place(first));
+      for (std::size_t i = first + 1; i < last; ++i) add(to, groups.place(i));
+      if (mean && last - first > 1) {
+        const Simd divisor(static_cast<real>(last - first));
+        map_span(
+            width, to, [&](const Simd& x) { return x / divisor; }, to);
+      }
+    }
+  });
+  return merged;
+}
 
 /// Adds together the rows of `values` [..., width], one for each id, that have the same id: in the
 /// order in which they stand there, whatever the number of threads. Rows with the id `left_out` are

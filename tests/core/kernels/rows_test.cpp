@@ -73,6 +73,16 @@ TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
   gather_rows(empty_rows.data(), 0, ids, nothing.data());
 }
 
+TEST(RowGroups, ListThePlacesOfEachIdInOrder) {
+  const Numbers ids{7, 1, -1, 7, 0, 7};
+  const RowGroups groups(ids, -1);  // what is left out need not be a row
+  EXPECT_EQ(groups.numbers, (Numbers{0, 1, 7}));
+  EXPECT_EQ(groups.starts, (std::vector<std::size_t>{0, 1, 2, 5}));
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < groups.starts.back(); ++i) places.push_back(groups.place(i));
+  EXPECT_EQ(places, (std::vector<std::size_t>{4, 1, 0, 3, 5}));
+}
+
 TEST(MergeRows, AddsTheRowsOfAnIdTogether) {
   struct Case {
     Numbers ids;
