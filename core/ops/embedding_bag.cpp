@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <vector>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/bags.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/embedding_bag.hpp>
+
+namespace rowgrad {
+namespace {
+
+using kernels::BagLayout;
+
+constexpr const char* kOp = "embedding_bag";
+
+const char* name(BagMode mode) {
+  return mode == BagMode::kSum ? "sum" : mode == BagMode::kMean ? "mean" : "max";
+}
+
+std::vector<std::size_t> starts_of_rows(const Bags& bags, bool include_last_offset) {
+  const auto& shape = bags.ids.shape();
+  check_argument(shape.size() == 2, kOp, ": ids have shape ", bracketed(shape),
+                 ", expected [bags, length], or [count] with offsets");
+  check_argument(!include_last_offset, kOp,
+                 ": include_last_offset is set, but no offsets were given");
+  std::vector<std::size_t> starts(shape[0] + 1);
+  for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts[bag] = bag * shape[1];
+  return starts;
+}
+
+std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_offset) {
+  const auto& shape = bags.ids.shape();
+  const Ids& offsets = *bags.offsets;
+  check_argument(shape.size() == 1, kOp, ": ids have shape ", bracketed(shape),
+                 ", expected [count], since offsets were given");
+  check_argument(offsets.dimension() == 1, kOp, ": offsets have shape ", bracketed(offsets.shape()),
+                 ", expected ", include_last_offset ? "[bags + 1]" : "[bags]");
+  const auto count = static_cast<std::int64_t>(shape[0]);
+  check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), kOp,
+                 ": there are no offsets, expected ",
+                 include_last_offset ? "at least the last one, " : "a bag for the ids, ", count);
+  std::vector<std::size_t> starts;
+  starts.reserve(offsets.size() + 1);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int32_t offset = offsets.data()[i];
+    check_argument(i > 0 || offset == 0, kOp, ": offset ", offset, " at [0], expected 0");
+    check_argument(i == 0 || offset >= offsets.data()[i - 1], kOp, ": offset ", offset, " at [", i,
+                   "] is below the one before it, ", i == 0 ? 0 : offsets.data()[i - 1]);
+    check_argument(offset <= count, kOp, ": offset ", offset, " at [", i, "] is beyond the ", count,
+                   " ids");
+    starts.push_back(static_cast<std::size_t>(offset));
+  }
+  if (!include_last_offset) {
+    starts.push_back(shape[0]);
+  } else {
+    check_argument(starts.back() == shape[0], kOp, ": the last offset is ", starts.back(),
+                   ", expected the end of the ", count, " ids, since include_last_offset is set");
+  }
+  return starts;
+}
+
+BagLayout checked(const Variable& table, Bags& bags, const EmbeddingBagLookup& options) {
+  const Shape& shape = table.shape();
+  check_argument(shape.size() == 2, kOp, ": the table has shape ", bracketed(shape),
+                 ", expected [rows, width]");
+  check_bag_options(kOp, options, shape[0]);
+  auto starts = bags.offsets ? starts_at_offsets(bags, options.include_last_offset)
+                             : starts_of_rows(bags, options.include_last_offset);
+  if (bags.per_sample_weights) {
+    check_argument(options.mode == BagMode::kSum, kOp, ": per-sample weights were given with mode ",
+                   name(options.mode), ", expected mode sum");
+    const Shape& weights = bags.per_sample_weights->shape();
+    check_argument(std::equal(weights.begin(), weights.end(), bags.ids.shape().begin(),
+                              bags.ids.shape().end()),
+                   kOp, ": per-sample weights have shape ", bracketed(weights), ", expected ",
+                   bracketed(bags.ids.shape()), " of the ids");
+  }
+  check_ids(kOp, bags.ids, shape[0]);
+  return {std::move(bags.ids), std::move(starts), padding_row(kOp, options.padding, shape[0])};
+}
+
+void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
+  RowGradient rows(node.input_shape(0), std::move(merged.numbers), std::move(merged.values));
+  if (dense) {
+    node.give(0, rows.to_dense());
+  } else {
+    node.give(0, std::move(rows));
+  }
+}
+
+Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
+  kernels::Winners winners;
+  Tensor largest = kernels::max_bags(layout, table.rows(layout.ids), winners);
+  return record(kOp, {table}, std::move(largest),
+                [layout = std::move(layout), winners = std::move(winners), dense](Backward& node) {
+                  give_table(node, kernels::max_bags_backward(layout, node.gradient(), winners),
+                             dense);
+                });
+}
+
+}  // namespace
+
+void check_bag_options(const char* caller, const EmbeddingBagLookup& options, std::size_t rows) {
+  check_argument(options.mode != BagMode::kMax || !options.scale_grad_by_freq, caller,
+                 ": scale_grad_by_freq is set with mode max, expected mode sum or mean");
+  padding_row(caller, options.padding, rows);
+}
+
+Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
+  BagLayout layout = checked(table, bags, options);
+  if (options.mode == BagMode::kMax)
+    return largest_of_bags(table, std::move(layout), options.dense_gradient);
+
+  const auto& weights = bags.per_sample_weights;
+  const bool mean = options.mode == BagMode::kMean;
+  Tensor rows = table.rows(layout.ids);
+  Tensor value = kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
+  if (mean) kernels::divide_by_counts(layout, value);
+
+  std::vector<Variable> inputs{table};
+  if (weights) inputs.push_back(*weights);
+  // The gradient of the weights is of the rows as they were read here, whoever changes them later.
+  if (!weights || !weights->needs_gradient()) rows = Tensor();
+  return record(
+      kOp, inputs, std::move(value),
+      [layout = std::move(layout), rows = std::move(rows), mean, weighted = weights.has_value(),
+       scale_by_freq = options.scale_grad_by_freq, dense = options.dense_gradient](Backward& node) {
+        Tensor upstream = node.take_gradient();
+        if (mean) kernels::divide_by_counts(layout, upstream);
+        if (weighted && node.needs(1))
+          node.give(1, kernels::bag_weights_backward(layout, upstream, rows, node.input_shape(1)));
+        if (!node.needs(0)) return;
+        const real* factors = weighted ? node.input(1).data() : nullptr;
+        give_table(node, kernels::sum_bags_backward(layout, upstream, factors, scale_by_freq),
+                   dense);
+      });
+}
+
+}  // namespace rowgrad

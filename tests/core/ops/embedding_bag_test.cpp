@@ -1,0 +1,365 @@
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/gradients.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/embedding_bag.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::counting;
+using testing::error_of;
+using testing::expect_gradients;
+using testing::ids;
+using testing::irregular;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+using Numbers = std::vector<std::int32_t>;
+
+Ids list(const Numbers& numbers) { return to_ids(numbers); }
+
+TEST(EmbeddingBag, ReducesTheRowsOfEachBag) {
+  const Tensor table = tensor({4, 2}, {1, 8, 2, 4, 3, 6, 4, 2});
+  struct Case {
+    BagMode mode;
+    std::vector<real> expected;
+  };
+  for (const Case& item : std::vector<Case>{{BagMode::kSum, {3, 12, 0, 0, 11, 16}},
+                                            {BagMode::kMean, {1.5, 6, 0, 0, 2.75, 4}},
+                                            {BagMode::kMax, {2, 8, 0, 0, 4, 6}}}) {
+    Tape tape;
+    const Variable x = tape.input(table);
+    const Ids all = list({0, 1, 1, 1, 3, 2});
+    EXPECT_EQ(embedding_bag(x, {all, list({0, 2, 2})}, {.mode = item.mode}).value(),
+              tensor({3, 2}, item.expected));
+    EXPECT_EQ(embedding_bag(x, {all, list({0, 2, 2, 6})},
+                            {.mode = item.mode, .include_last_offset = true})
+                  .value(),
+              tensor({3, 2}, item.expected));
+    const Variable rectangle = embedding_bag(x, {ids({1, 4}, {1, 1, 3, 2})}, {.mode = item.mode});
+    EXPECT_EQ(rectangle.value(), tensor({1, 2}, {item.expected[4], item.expected[5]}));
+  }
+}
+
+TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    struct Case {
+      Bags bags;
+      std::size_t count;
+      bool include_last_offset = false;
+    };
+    for (const Case& item : std::vector<Case>{{{ids({0, 3}, {})}, 0},
+                                              {{ids({2, 0}, {})}, 2},
+                                              {{list({}), list({})}, 0},
+                                              {{list({}), list({0, 0})}, 2},
+                                              {{list({}), list({0})}, 0, true},
+                                              {{list({}), list({0, 0})}, 1, true},
+                                              {{list({2, 2}), list({0, 1})}, 2}}) {
+      Parameter table("table", full({4, 3}, -1));
+      Tape tape;
+      const Variable bags = embedding_bag(
+          tape.parameter(table), item.bags,
+          {.mode = mode, .padding = 2, .include_last_offset = item.include_last_offset});
+      EXPECT_EQ(bags.value(), zeros({item.count, 3}));
+      tape.backward(sum(bags));
+      EXPECT_TRUE(table.gradient().rows().empty());
+    }
+  }
+}
+
+TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
+  Parameter table("table", irregular({6, 2}));
+  const Bags bags{ids({2, 3}, {5, 0, 5, 3, 5, 1})};
+  struct Case {
+    EmbeddingBagLookup options;
+    Numbers numbers;
+    std::vector<real> values;
+  };
+  for (const Case& item : std::vector<Case>{
+           {{.mode = BagMode::kSum}, {0, 1, 3, 5}, {1, 2, 3, 4, 3, 4, 5, 8}},
+           {{.mode = BagMode::kSum, .padding = 3}, {0, 1, 5}, {1, 2, 3, 4, 5, 8}},
+           {{.mode = BagMode::kSum, .padding = -1}, {0, 1, 3}, {1, 2, 3, 4, 3, 4}},
+           // The last bag's mean is over two ids where 3 is padding.
+           {{.padding = 0}, {1, 3, 5}, {1, real{4} / 3, 1, real{4} / 3, 2, 2 + real{4} / 3}},
+       }) {
+    table.zero_gradient();
+    Tape tape;
+    tape.backward(sum(embedding_bag(tape.parameter(table), bags, item.options) *
+                      tape.constant(counting({2, 2}))));
+    const RowGradient& rows = table.gradient().rows();
+    EXPECT_EQ(rows.numbers(), item.numbers);
+    testing::expect_near(rows.values(), tensor({item.numbers.size(), 2}, item.values),
+                         4 * testing::kEpsilon);
+  }
+}
+
+TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
+  // Row 2 equals row 1 in the first column; row 0 is nowhere the largest, and 3 is padding.
+  Parameter table("table", tensor({4, 3}, {0, 0, 0, 5, 1, 7, 5, 2, 6, 9, 9, 9}));
+  Tape tape;
+  const Variable bags =
+      embedding_bag(tape.parameter(table), {ids({2, 4}, {0, 2, 1, 3, 1, 1, 2, 0})},
+                    {.mode = BagMode::kMax, .padding = 3});
+  EXPECT_EQ(bags.value(), tensor({2, 3}, {5, 2, 7, 5, 2, 7}));
+  tape.backward(sum(bags * tape.constant(counting({2, 3}))));
+  const RowGradient& rows = table.gradient().rows();
+  EXPECT_EQ(rows.numbers(), (Numbers{1, 2}));
+  EXPECT_EQ(rows.values(), tensor({2, 3}, {4, 0, 3 + 6, 1, 2 + 5, 0}));
+}
+
+TEST(EmbeddingBag, IsALookupAndAReduction) {
+  const Ids lookup = ids({4, 3}, {4, 0, 4, 2, 2, 2, 1, 3, 0, 4, 3, 2});
+  const Tensor table = irregular({5, 6});
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean}) {
+    const auto in_one = [&](Inputs in) { return embedding_bag(in[0], {lookup}, {.mode = mode}); };
+    const auto in_two = [&](Inputs in) {
+      const Variable rows = embedding(in[0], lookup);
+      return mode == BagMode::kSum ? sum(rows, {1}) : mean(rows, {1});
+    };
+    Tape tape;
+    const std::vector<Variable> inputs{tape.input(table)};
+    // Sums of three numbers below 1; of at most four products below 1.5 in a gradient.
+    testing::expect_near(in_one(inputs).value(), in_two(inputs).value(), 6 * testing::kEpsilon);
+    testing::expect_near(testing::gradient_of(in_one, table).take_dense(),
+                         testing::gradient_of(in_two, table).take_dense(), 12 * testing::kEpsilon);
+  }
+}
+
+TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
+  const auto file = testing::golden("embedding_bag.json");
+  ASSERT_EQ(file["cases"].size(), 72U);
+  const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-6;
+  for (const auto& item : file["cases"]) {
+    const std::string what = item.dump().substr(0, 120);
+    Tensor weight = testing::wave({7, 3}, 0.9, 0.4, 1.0);
+    if (item.value("rounded", false))
+      for (real& number : weight) number = std::nearbyint(2 * number) / 2;
+    Bags bags;
+    if (item.contains("offsets")) {
+      bags.ids = list(item["ids"].get<Numbers>());
+      bags.offsets = list(item["offsets"].get<Numbers>());
+    } else {
+      const Tensor rectangle = testing::tensor_from(item["ids"]);
+      Numbers numbers;
+      for (const real id : rectangle) numbers.push_back(static_cast<std::int32_t>(id));
+      bags.ids = ids({4, 4}, numbers);
+    }
+    EmbeddingBagLookup how;
+    const std::string mode = item["mode"];
+    how.mode = mode == "sum" ? BagMode::kSum : mode == "mean" ? BagMode::kMean : BagMode::kMax;
+    if (item.contains("padding")) how.padding = item["padding"].get<std::int32_t>();
+    how.scale_grad_by_freq = item.value("scale_grad_by_freq", false);
+    how.include_last_offset = item.value("include_last_offset", false);
+    for (const bool dense : {false, true}) {
+      how.dense_gradient = dense;
+      Parameter table("table", weight);
+      Tape tape;
+      Variable weights;
+      if (item.contains("weights_grad")) {
+        const Shape shape(bags.ids.shape().begin(), bags.ids.shape().end());
+        weights = tape.input(testing::wave(shape, 1.3, 0.7, 1.5));
+        bags.per_sample_weights = weights;
+      }
+      const Variable result = embedding_bag(tape.parameter(table), bags, how);
+      testing::expect_near(result.value(), testing::tensor_from(item["bags"]), tolerance, what);
+      tape.backward(sum(result * tape.constant(testing::wave(result.shape(), 0.5, 0.2, 1.0))));
+      EXPECT_EQ(table.gradient().is_dense(), dense) << what;
+      testing::expect_near(Gradient(table.gradient()).take_dense(),
+                           testing::tensor_from(item["grad"]), tolerance, what);
+      if (bags.per_sample_weights)
+        testing::expect_near(tape.gradient(weights).dense(),
+                             testing::tensor_from(item["weights_grad"]), tolerance, what);
+    }
+  }
+}
+
+TEST(EmbeddingBag, HasTheGradientsOfDifferenceQuotients) {
+  const Tensor table = irregular({5, 3});
+  for (const Bags& bags : std::vector<Bags>{{ids({2, 3}, {4, 0, 4, 2, 2, 1})},
+                                            {list({4, 0, 4, 2, 2, 1}), list({0, 0, 1, 4, 6})},
+                                            {ids({1, 1}, {3})},
+                                            {ids({2, 0}, {})}})
+    for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax})
+      for (const std::optional<std::int32_t> padding :
+           {std::optional<std::int32_t>(), std::optional<std::int32_t>(2)})
+        for (const bool dense : {false, true}) {
+          const EmbeddingBagLookup how{.mode = mode, .padding = padding, .dense_gradient = dense};
+          const std::string what = concat(bracketed(bags.ids), " mode ", static_cast<int>(mode));
+          expect_gradients([&](Inputs in) { return embedding_bag(in[0], bags, how); }, {table},
+                           what);
+          if (mode != BagMode::kSum) continue;
+          const Shape shape(bags.ids.shape().begin(), bags.ids.shape().end());
+          expect_gradients(
+              [&](Inputs in) {
+                Bags weighted = bags;
+                weighted.per_sample_weights = in[1];
+                return embedding_bag(in[0], weighted, how);
+              },
+              {table, irregular(shape, 3, 0.5, 1.5)}, what + ", weighted");
+        }
+}
+
+TEST(EmbeddingBag, WeighsByTheRowsThatItReadWhateverBecomesOfThem) {
+  Parameter table("table", counting({3, 2}));
+  Tape tape;
+  const Variable weights = tape.input(full({1, 2}, 1));
+  const Variable bags = embedding_bag(tape.parameter(table),
+                                      {.ids = ids({1, 2}, {0, 2}), .per_sample_weights = weights},
+                                      {.mode = BagMode::kSum});
+  for (real& number : table.numbers()) number = 0;
+  tape.backward(sum(bags));
+  EXPECT_EQ(tape.gradient(weights).dense(), tensor({1, 2}, {1 + 2, 5 + 6}));
+}
+
+TEST(EmbeddingBag, CostsWhatTheIdsCostNotWhatTheTableDoes) {
+  // Four million rows: a dense gradient would be as large as the table.
+  constexpr std::size_t kRows = 4'000'000;
+  Parameter table("table", empty({kRows, 2}));
+  for (const std::int32_t id : {0, 3'999'999}) table.assign_rows(std::vector{id}, full({1, 2}, 1));
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    table.zero_gradient();
+    const std::size_t before = BufferPool::statistics().bytes_in_use;
+    Tape tape;
+    Bags bags{ids({2, 2}, {3'999'999, 0, 0, 3'999'999})};
+    if (mode == BagMode::kSum) bags.per_sample_weights = tape.input(full({2, 2}, 1));
+    tape.backward(sum(embedding_bag(tape.parameter(table), bags, {.mode = mode})));
+    EXPECT_EQ(table.gradient().rows().numbers(), (Numbers{0, 3'999'999}));
+    EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
+    EXPECT_FALSE(tape.has_read(table));
+  }
+}
+
+TEST(EmbeddingBag, HasTheSameBitsOnOneAndTwoThreads) {
+  constexpr std::size_t kBags = 2048;
+  constexpr std::size_t kLength = 8;
+  constexpr std::size_t kWidth = 67;    // not a whole number of vector registers
+  constexpr std::int32_t kRows = 3000;  // every row five times or so
+  Ids lookup = Ids::from_shape({kBags, kLength});
+  for (std::size_t i = 0; i < lookup.size(); ++i)
+    lookup.data()[i] = static_cast<std::int32_t>(i * i % 7919 % kRows);
+  Parameter table("table", irregular({kRows, kWidth}));
+  const Tensor factors = irregular({kBags, kLength}, 2);
+  const Tensor upstream = irregular({kBags, kWidth}, 1);
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    auto run = [&](int threads) {
+      const testing::Threads scope(threads);
+      table.zero_gradient();
+      Tape tape;
+      Bags bags{lookup};
+      const Variable weights = tape.input(factors);
+      if (mode == BagMode::kSum) bags.per_sample_weights = weights;
+      const Variable result = embedding_bag(tape.parameter(table), bags, {.mode = mode});
+      tape.backward(sum(result * tape.constant(upstream)));
+      std::vector<Tensor> results{result.value(), table.gradient().rows().values()};
+      if (bags.per_sample_weights) results.push_back(tape.gradient(weights).dense());
+      return results;
+    };
+    const auto one = run(1);
+    const auto two = run(2);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      ASSERT_EQ(one[i].shape(), two[i].shape());
+      EXPECT_EQ(std::memcmp(one[i].data(), two[i].data(), one[i].size() * sizeof(real)), 0);
+    }
+  }
+}
+
+TEST(EmbeddingBag, RefusesWhatDoesNotFitBeforeAnythingHappens) {
+  Tape tape;
+  const Variable table = tape.input(zeros({5, 2}));
+  const Variable factors = tape.input(zeros({2}));
+  const Ids three = list({0, 1, 2});
+  struct Case {
+    Variable table;
+    Bags bags;
+    EmbeddingBagLookup options;
+    std::string message;
+  };
+  const std::size_t size = tape.size();
+  for (
+      const Case& item : std::vector<Case>{
+          {factors, {three}, {}, "the table has shape [2], expected [rows, width]"},
+          {table,
+           {three},
+           {},
+           "ids have shape [3], expected [bags, length], or [count] with "
+           "offsets"},
+          {table,
+           {ids({1, 1, 1}, {0})},
+           {},
+           "ids have shape [1, 1, 1], expected [bags, length], "
+           "or [count] with offsets"},
+          {table,
+           {ids({1, 2}, {0, 1})},
+           {.include_last_offset = true},
+           "include_last_offset is set, but no offsets were given"},
+          {table,
+           {ids({1, 2}, {0, 1}), list({0})},
+           {},
+           "ids have shape [1, 2], expected [count], since offsets were given"},
+          {table, {three, ids({1, 1}, {0})}, {}, "offsets have shape [1, 1], expected [bags]"},
+          {table,
+           {three, ids({1, 1}, {0})},
+           {.include_last_offset = true},
+           "offsets have shape [1, 1], expected [bags + 1]"},
+          {table, {three, list({})}, {}, "there are no offsets, expected a bag for the ids, 3"},
+          {table,
+           {list({}), list({})},
+           {.include_last_offset = true},
+           "there are no offsets, expected at least the last one, 0"},
+          {table, {three, list({1, 2})}, {}, "offset 1 at [0], expected 0"},
+          {table, {three, list({-1, 2})}, {}, "offset -1 at [0], expected 0"},
+          {table, {three, list({0, 2, 1})}, {}, "offset 1 at [2] is below the one before it, 2"},
+          {table, {three, list({0, 4})}, {}, "offset 4 at [1] is beyond the 3 ids"},
+          {table,
+           {three, list({0, 2})},
+           {.include_last_offset = true},
+           "the last offset is 2, expected the end of the 3 ids, since include_last_offset is set"},
+          {table,
+           {three, list({0}), factors},
+           {},
+           "per-sample weights were given with mode mean, expected mode sum"},
+          {table,
+           {three, list({0}), factors},
+           {.mode = BagMode::kMax},
+           "per-sample weights were given with mode max, expected mode sum"},
+          {table,
+           {three, list({0}), factors},
+           {.mode = BagMode::kSum},
+           "per-sample weights have shape [2], expected [3] of the ids"},
+          {table,
+           {ids({1, 2}, {0, 1}), std::nullopt, factors},
+           {.mode = BagMode::kSum},
+           "per-sample weights have shape [2], expected [1, 2] of the ids"},
+          {table,
+           {ids({1, 1}, {0})},
+           {.mode = BagMode::kMax, .scale_grad_by_freq = true},
+           "scale_grad_by_freq is set with mode max, expected mode sum or mean"},
+          {table, {ids({1, 1}, {0})}, {.padding = 5}, "padding id 5 is outside the table's 5 rows"},
+          {table,
+           {ids({1, 1}, {0})},
+           {.padding = -6},
+           "padding id -6 is outside the table's 5 rows"},
+          {table, {ids({2, 2}, {0, 1, 5, -1})}, {}, "id 5 at [1, 0] is outside the table's 5 rows"},
+          {table,
+           {list({0, -1}), list({0})},
+           {.padding = -1},
+           "id -1 at [1] is outside the table's 5 rows"},
+      })
+    EXPECT_EQ(error_of<std::invalid_argument>(
+                  [&] { embedding_bag(item.table, item.bags, item.options); }),
+              "embedding_bag: " + item.message);
+  EXPECT_EQ(tape.size(), size);
+}
+
+}  // namespace
+}  // namespace rowgrad
