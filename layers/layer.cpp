@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iomanip>
+#include <set>
 #include <sstream>
 
 #include <rowgrad/layers/layer.hpp>
@@ -34,14 +35,19 @@ std::string Layer::claim(std::string_view name) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const auto& part) { return part.first == name; });
   };
-  check_argument(!has(parameters_) && !has(buffers_) && !has(randoms_) && !has(layers_), "Layer: '",
-                 path_, name, "' is registered twice");
+  check_argument(
+      !has(parameters_) && !has(shared_) && !has(buffers_) && !has(randoms_) && !has(layers_),
+      "Layer: '", path_, name, "' is registered twice");
   return std::string(name);
 }
 
 void Layer::register_parameter(std::string_view name, Parameter& parameter) {
   parameters_.emplace_back(claim(name), &parameter);
   parameter.rename(path_ + std::string(name));
+}
+
+void Layer::register_shared(std::string_view name, Parameter& parameter) {
+  shared_.emplace_back(claim(name), &parameter);
 }
 
 void Layer::register_buffer(std::string_view name, Tensor& buffer) {
@@ -75,8 +81,11 @@ void Layer::set_trainable(bool trainable) {
 
 std::vector<Parameter*> Layer::parameters() const {
   std::vector<Parameter*> all;
+  std::set<const Parameter*> seen;
   visit([&](const Layer& layer) {
-    for (const auto& [name, parameter] : layer.parameters_) all.push_back(parameter);
+    for (const auto* parts : {&layer.shared_, &layer.parameters_})
+      for (const auto& [name, parameter] : *parts)
+        if (seen.insert(parameter).second) all.push_back(parameter);
   });
   return all;
 }
@@ -152,12 +161,26 @@ std::string Layer::summary() const {
     std::string name, shape, count;
   };
   std::vector<Line> lines{{"name", "shape", "parameters"}};
+  std::set<const Parameter*> counted;
   visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_) counted.insert(parameter);
+  });
+  visit([&](const Layer& layer) {
+    const auto count = [](const Parameter& parameter) {
+      return grouped(parameter.size()) + (parameter.trainable() ? "" : " (frozen)");
+    };
+    const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
+    for (const auto& [name, parameter] : layer.shared_) {
+      // The counts add up to the total: one is left to the borrower whose owner is not in here.
+      const bool only_here = counted.insert(parameter).second;
+      lines.push_back(
+          {layer.path_ + name, shape(*parameter),
+           (only_here ? count(*parameter) + ", " : "") + "tied to " + parameter->name()});
+    }
     for (const auto& [name, parameter] : layer.parameters_)
-      lines.push_back({layer.path_ + name, concat(bracketed(parameter->shape())),
-                       grouped(parameter->size()) + (parameter->trainable() ? "" : " (frozen)")});
+      lines.push_back({layer.path_ + name, shape(*parameter), count(*parameter)});
     for (const auto& [name, buffer] : layer.buffers_)
-      lines.push_back({layer.path_ + name, concat(bracketed(buffer->shape())), "buffer"});
+      lines.push_back({layer.path_ + name, shape(*buffer), "buffer"});
   });
   const std::size_t trainable = trainable_parameter_count();
   const std::size_t frozen = parameter_count() - trainable;

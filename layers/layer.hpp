@@ -23,10 +23,11 @@ class Layer {
   Layer& operator=(const Layer&) = delete;
   virtual ~Layer() = default;
 
-  /// All parameters, frozen ones too, in the order in which they were registered.
+  /// All parameters, frozen and borrowed ones too, each once, in the order in which they were
+  /// registered.
   std::vector<Parameter*> parameters() const;
 
-  /// How many numbers they hold.
+  /// How many numbers they hold, each counted once.
   std::size_t parameter_count() const;
   std::size_t trainable_parameter_count() const;
 
@@ -40,7 +41,9 @@ class Layer {
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
 
-  /// Parameters and buffers by dotted name ("token.weight"). The tensors belong to the layer.
+  /// Parameters and buffers by dotted name ("token.weight"). The tensors belong to the layer: what
+  /// it borrows is saved and loaded with its owner, under the owner's name, and so not at all by a
+  /// borrower that stands alone.
   std::vector<std::pair<std::string, const Tensor*>> state() const;
 
   /// Replaces all of them. Throws std::invalid_argument if a name is missing or unknown or a shape
@@ -52,7 +55,8 @@ class Layer {
   std::map<std::string, std::string> random_state() const;
   void load_random_state(const std::map<std::string, std::string>& state);
 
-  /// A table to print: name, shape and count of every parameter and buffer.
+  /// A table to print: name, shape and count of every parameter and buffer; for one that is
+  /// borrowed from another layer in here, whose it is instead of the count.
   std::string summary() const;
 
  protected:
@@ -64,6 +68,9 @@ class Layer {
   void register_buffer(std::string_view name, Tensor& buffer);
   void register_random(std::string_view name, Random& random);
   void register_layer(std::string_view name, Layer& layer);
+
+  /// A parameter that another layer owns and names, and that must outlive this one: tied weights.
+  void register_shared(std::string_view name, Parameter& parameter);
 
  private:
   template <class Part>
@@ -78,6 +85,7 @@ class Layer {
 
   std::string path_;  // "" or "token.", in front of the names of this layer's parts
   Named<Parameter> parameters_;
+  Named<Parameter> shared_;
   Named<Tensor> buffers_;
   Named<Random> randoms_;
   Named<Layer> layers_;

@@ -17,16 +17,30 @@ Tensor start(const Shape& shape, std::size_t inputs, Random& random) {
 
 Linear::Linear(std::size_t inputs, std::size_t outputs, Random& random,
                const LinearOptions& options)
-    : weight_("weight", start({outputs, inputs}, inputs, random)) {
-  register_parameter("weight", weight_);
+    : own_weight_(std::in_place, "weight", start({outputs, inputs}, inputs, random)),
+      weight_(&*own_weight_) {
+  register_parameter("weight", *weight_);
+  start_bias(random, options);
+}
+
+Linear::Linear(Parameter& weight, Random& random, const LinearOptions& options) : weight_(&weight) {
+  check_argument(weight.shape().size() == 2 && weight.size() > 0, "Linear: ", weight.name(),
+                 " has shape ", bracketed(weight.shape()),
+                 ", expected [outputs, inputs], both above 0");
+  register_shared("weight", weight);
+  start_bias(random, options);
+}
+
+void Linear::start_bias(Random& random, const LinearOptions& options) {
+  const Shape& shape = weight_->shape();
   if (options.bias)
-    register_parameter("bias", bias_.emplace("bias", start({outputs}, inputs, random)));
+    register_parameter("bias", bias_.emplace("bias", start({shape[0]}, shape[1], random)));
 }
 
 Variable Linear::forward(const Variable& x) {
   Tape& tape = x.tape();
-  if (!bias_) return linear(x, tape.parameter(weight_));
-  return linear(x, tape.parameter(weight_), tape.parameter(*bias_));
+  if (!bias_) return linear(x, tape.parameter(*weight_));
+  return linear(x, tape.parameter(*weight_), tape.parameter(*bias_));
 }
 
 Parameter& Linear::bias() {

@@ -19,16 +19,24 @@ class Linear : public Layer {
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
+  /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and
+  /// starts only its own bias: an output head tied to an embedding (Press & Wolf 2017, "Using the
+  /// Output Embedding to Improve Language Models"). Throws std::invalid_argument for another shape.
+  Linear(Parameter& weight, Random& random, const LinearOptions& options = {});
+
   Variable forward(const Variable& x);
 
-  Parameter& weight() { return weight_; }
-  const Parameter& weight() const { return weight_; }
+  Parameter& weight() { return *weight_; }
+  const Parameter& weight() const { return *weight_; }
 
   /// Throws std::logic_error if the layer has none.
   Parameter& bias();
 
  private:
-  Parameter weight_;
+  void start_bias(Random& random, const LinearOptions& options);
+
+  std::optional<Parameter> own_weight_;
+  Parameter* weight_;  // own_weight_, or what was borrowed
   std::optional<Parameter> bias_;
 };
 

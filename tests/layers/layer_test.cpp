@@ -7,6 +7,7 @@
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
 namespace {
@@ -41,6 +42,22 @@ class Registering : public Layer {
 
  private:
   Parameter parameter_{"p", zeros({1})};
+};
+
+// Reads the table of a part that another part owns.
+class Borrower : public Layer {
+ public:
+  explicit Borrower(Parameter& table) { register_shared("table", table); }
+};
+
+class Tied : public Layer {
+ public:
+  explicit Tied(Random& random) : token(4, 2, random), head(token.weight(), random) {
+    register_layer("head", head);  // before the owner, which must not matter
+    register_layer("token", token);
+  }
+  Embedding token;
+  Linear head;
 };
 
 std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
@@ -112,6 +129,77 @@ TEST(Layer, SummarisesNamesShapesAndCounts) {
             "total                        9 to train, 8 frozen\n");
   const Embedding large(1500, 1000, random);
   EXPECT_NE(large.summary().find("1,500,000\n"), std::string::npos) << large.summary();
+}
+
+TEST(Layer, ListsABorrowedParameterOnceUnderItsOwnersName) {
+  Random random(1);
+  Tied tied(random);
+  EXPECT_EQ(names(tied.parameters()), (std::vector<std::string>{"token.weight", "head.bias"}));
+  EXPECT_EQ(tied.parameter_count(), 8U + 4);
+  EXPECT_EQ(tied.trainable_parameter_count(), 8U + 4);
+  EXPECT_NO_THROW(SGD(tied.parameters(), {.learning_rate = 0.1}));
+}
+
+TEST(Layer, SavesABorrowedParameterOnceAndLoadsItForBoth) {
+  Random random(1);
+  const Tied source(random);
+  std::vector<std::string> saved;
+  for (const auto& [name, tensor] : source.state()) saved.push_back(name);
+  EXPECT_EQ(saved, (std::vector<std::string>{"head.bias", "token.weight"}));
+  Tied target(random);
+  target.load_state(copied(source));
+  EXPECT_EQ(target.head.weight().value(), source.token.weight().value());
+  auto state = copied(source);
+  state["head.weight"] = zeros({4, 2});
+  EXPECT_THROW(target.load_state(state), std::invalid_argument);
+}
+
+TEST(Layer, FreezesWhatItBorrows) {
+  Random random(1);
+  Tied tied(random);
+  tied.head.freeze();
+  EXPECT_FALSE(tied.token.weight().trainable());
+  EXPECT_EQ(tied.trainable_parameter_count(), 0U);
+  tied.head.unfreeze();
+  EXPECT_TRUE(tied.token.weight().trainable());
+}
+
+TEST(Layer, SummarisesWhatIsBorrowedByNamingIt) {
+  Random random(1);
+  const Tied tied(random);
+  EXPECT_EQ(tied.summary(),
+            "name          shape   parameters\n"
+            "head.weight   [4, 2]  tied to token.weight\n"
+            "head.bias     [4]     4\n"
+            "token.weight  [4, 2]  8\n"
+            "total                 12\n");
+}
+
+TEST(Layer, ListsButDoesNotSaveWhatABorrowerThatStandsAloneReads) {
+  Random random(1);
+  Embedding token(4, 2, random);
+  Borrower borrower(token.weight());
+  EXPECT_EQ(borrower.parameters(), std::vector<Parameter*>{&token.weight()});
+  EXPECT_EQ(token.weight().name(), "weight");
+  EXPECT_TRUE(borrower.state().empty());
+  EXPECT_NO_THROW(borrower.load_state({}));
+  EXPECT_EQ(borrower.summary(),
+            "name   shape   parameters\n"
+            "table  [4, 2]  8, tied to weight\n"
+            "total          8\n");
+}
+
+TEST(Layer, RefusesABorrowedPartUnderATakenName) {
+  class Twice : public Layer {
+   public:
+    explicit Twice(Parameter& table) {
+      register_shared("table", table);
+      register_shared("table", table);
+    }
+  };
+  Parameter table("table", zeros({2, 2}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { Twice{table}; }),
+            "Layer: 'table' is registered twice");
 }
 
 TEST(Layer, PassesModeOnToEverythingInIt) {
