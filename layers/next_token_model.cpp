@@ -3,10 +3,22 @@
 namespace rowgrad {
 namespace {
 
+// The look-back's width, then those of the hidden layers: what the head reads stands last.
+std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
+  std::vector<std::size_t> widths{options.look_back * options.width};
+  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  return widths;
+}
+
 const NextTokenOptions& checked(const NextTokenOptions& options) {
   check_argument(options.vocabulary > 0 && options.context > 0 && options.width > 0,
                  "NextTokenModel: vocabulary ", options.vocabulary, ", context ", options.context,
                  " and width ", options.width, " must be above 0");
+  const std::size_t read_by_head = hidden_widths(options).back();
+  check_argument(!options.tie_weights || read_by_head == options.width,
+                 "NextTokenModel: with tied weights the head must read the embedding's width of ",
+                 options.width, ", but it reads ", read_by_head, ": make the last hidden layer ",
+                 options.width, " wide, or do not tie the weights");
   return options;
 }
 
@@ -24,19 +36,17 @@ std::optional<Sinusoidal> make_sinusoidal(const NextTokenOptions& options) {
   return Made(std::in_place, options.context, options.width, dropout);
 }
 
-// The look-back's width, then those of the hidden layers: what the head reads stands last.
-std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
-  std::vector<std::size_t> widths{options.look_back * options.width};
-  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
-  return widths;
-}
-
 std::optional<Mlp> make_hidden(const NextTokenOptions& options, Random& random) {
   using Made = std::optional<Mlp>;
   if (options.hidden.empty()) return std::nullopt;
   const MlpOptions mlp{
       .activate_last = true, .dropout = options.dropout, .seed = options.dropout_seed + 1};
   return Made(std::in_place, hidden_widths(options), random, mlp);
+}
+
+Linear make_head(const NextTokenOptions& options, Parameter& table, Random& random) {
+  if (options.tie_weights) return Linear(table, random);
+  return Linear(hidden_widths(options).back(), options.vocabulary, random);
 }
 
 }  // namespace
@@ -48,7 +58,7 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
       sinusoidal(make_sinusoidal(options)),
       look_back(options.look_back),
       hidden(make_hidden(options, random)),
-      head(hidden_widths(options).back(), options.vocabulary, random) {
+      head(make_head(options, token.weight(), random)) {
   register_layer("token", token);
   if (position) register_layer("position", *position);
   if (sinusoidal) register_layer("sinusoidal", *sinusoidal);

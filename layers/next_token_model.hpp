@@ -26,14 +26,17 @@ struct NextTokenOptions {
   double dropout = 0;                    // after each hidden layer and on sinusoidal positions
   std::uint64_t dropout_seed = 0;
   bool dense_gradients = false;  // of the embedding tables, instead of rows
+  bool tie_weights = false;      // the head's weight is the token table
 };
 
 /// Predicts each next token of a text: token embedding + positions → look-back → hidden layers →
 /// linear head. Parts are made in this order, so the numbers that a seed gives follow PyTorch's for
-/// nn.Embedding, nn.Embedding, nn.Linear.
+/// nn.Embedding, nn.Embedding, nn.Linear. With tied weights the head draws only its bias, and the
+/// token table, which both read, gets a dense gradient.
 class NextTokenModel : public Layer {
  public:
-  /// Draws its starting weights from `random`. Throws std::invalid_argument for a size of 0.
+  /// Draws its starting weights from `random`. Throws std::invalid_argument for a size of 0, and
+  /// for tied weights where the head reads another number of inputs than the embedding's width.
   NextTokenModel(const NextTokenOptions& options, Random& random);
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}

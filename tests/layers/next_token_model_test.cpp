@@ -83,7 +83,92 @@ TEST(NextTokenModel, RefusesWhatDoesNotFit) {
   EXPECT_THROW(model.forward(tape, ids({1}, {9})), std::invalid_argument);
 }
 
+TEST(NextTokenModel, TiesItsHeadToTheTokenTable) {
+  const NextTokenModel tied({.vocabulary = 9,
+                             .context = 4,
+                             .width = 6,
+                             .look_back = 2,
+                             .hidden = {6},
+                             .tie_weights = true},
+                            Random(1));
+  EXPECT_EQ(names(tied),
+            (std::vector<std::string>{"token.weight", "position.weight", "hidden.0.weight",
+                                      "hidden.0.bias", "head.bias"}));
+  EXPECT_EQ(&tied.head.weight(), &tied.token.weight());
+  EXPECT_EQ(tied.parameter_count(), 9U * 6 + 4 * 6 + 12 * 6 + 6 + 9);
+  EXPECT_NE(tied.summary().find("head.weight      [9, 6]   tied to token.weight\n"),
+            std::string::npos)
+      << tied.summary();
+}
+
+// The tied table is a variable read twice: its gradient is the sum of those of the two places.
+TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
+  NextTokenOptions options{.vocabulary = 9, .context = 4, .width = 6};
+  NextTokenModel untied(options, Random(1));
+  options.tie_weights = true;
+  NextTokenModel tied(options, Random(2));
+  untied.head.weight().assign(untied.token.weight().value());
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, tensor] : untied.state())
+    if (name != "head.weight") state[name] = *tensor;
+  tied.load_state(state);
+
+  const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
+  const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
+  std::vector<real> losses;
+  for (NextTokenModel* model : {&untied, &tied}) {
+    Tape tape;
+    const Variable loss = cross_entropy(model->forward(tape, inputs), targets);
+    losses.push_back(loss.item());
+    tape.backward(loss);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_TRUE(untied.token.weight().gradient().is_rows());
+  Gradient expected = untied.token.weight().gradient();
+  expected.add(untied.head.weight().gradient());
+  EXPECT_EQ(tied.token.weight().gradient().dense(), expected.dense());
+  EXPECT_EQ(tied.position->weight().gradient().rows().values(),
+            untied.position->weight().gradient().rows().values());
+  EXPECT_EQ(tied.head.bias().gradient().dense(), untied.head.bias().gradient().dense());
+}
+
+TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {
+  const auto message = [](std::size_t read) {
+    return concat(
+        "NextTokenModel: with tied weights the head must read the embedding's width of 6, "
+        "but it reads ",
+        read, ": make the last hidden layer 6 wide, or do not tie the weights");
+  };
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              NextTokenModel({.vocabulary = 9, .width = 6, .look_back = 3, .tie_weights = true},
+                             Random(1));
+            }),
+            message(18));
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              NextTokenModel({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true},
+                             Random(1));
+            }),
+            message(5));
+}
+
 #if defined(ROWGRAD_DOUBLE)
+TEST(NextTokenModel, PassesTheGradientCheckWithTiedWeights) {
+  NextTokenModel model({.vocabulary = 5,
+                        .context = 3,
+                        .width = 4,
+                        .look_back = 2,
+                        .hidden = {4},
+                        .tie_weights = true},
+                       Random(3));
+  const Ids inputs = ids({2, 3}, {0, 1, 1, 4, 2, 0});
+  const Ids targets = ids({2, 3}, {1, 1, 3, 2, 0, 0});
+  const auto result = gradient_check(
+      [&](Tape& tape) { return cross_entropy(model.forward(tape, inputs), targets); },
+      model.parameters());
+  EXPECT_TRUE(result.passed) << result.message();
+  EXPECT_EQ(result.entries, model.parameter_count());
+}
+
 TEST(NextTokenModel, PassesTheGradientCheck) {
   NextTokenModel model({.vocabulary = 5, .context = 3, .width = 4, .look_back = 2, .hidden = {6}},
                        Random(3));
