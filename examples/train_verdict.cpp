@@ -63,6 +63,18 @@ std::string bits(double nats) {
   return text.str();
 }
 
+std::string describe_updates(const TrainOptions& options) {
+  std::ostringstream text;
+  text << options.optimizer << ", learning rate " << options.learning_rate;
+  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
+  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
+  if (options.momentum != 0) text << ", momentum " << options.momentum;
+  if (options.weight_decay != 0) text << ", weight decay " << options.weight_decay;
+  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
+  if (options.tie) text << "; the head is tied to the token table";
+  return text.str();
+}
+
 bool runs_out(const Training& training) {
   return training.options().tokenizer == "bpe" &&
          training.tokenizer().size() < training.options().vocabulary;
@@ -79,9 +91,7 @@ void print_start(const Training& training, const DataFile& text) {
             << training.options().batch << " windows of " << training.options().context
             << " tokens, stride " << training.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';
-  if (training.options().dense_gradients())
-    std::cout << "Gradients  of the embedding tables are dense: momentum and weight decay move "
-                 "every row\n";
+  std::cout << "Training   " << describe_updates(training.options()) << '\n';
   std::cout << '\n' << training.model.summary() << '\n';
 }
 
@@ -231,6 +241,7 @@ int main(int argc, char** argv) {
   rowgrad::add_program_options(app, program);
   rowgrad::add_train_options(app, train);
   CLI11_PARSE(app, argc, argv);
+  rowgrad::complete(app, train);
   std::signal(SIGINT, [](int) { rowgrad::interrupted = 1; });
   std::signal(SIGTERM, [](int) { rowgrad::interrupted = 1; });
   try {

@@ -1,10 +1,16 @@
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
+#include <rowgrad/optim/adagrad.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
 namespace {
@@ -16,16 +22,59 @@ Positions positions_from(const std::string& name) {
   return Positions::kNone;
 }
 
+// Learning rates at which the default model trains well.
+const std::map<std::string, double> kLearningRates{
+    {"sgd", 0.3}, {"adam", 0.002}, {"adamw", 0.002}, {"adagrad", 0.02}, {"rmsprop", 0.001}};
+
+const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "one-cycle"};
+
 }  // namespace
 
-SgdOptions TrainOptions::sgd() const {
-  return {.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay};
+std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
+    const std::vector<Parameter*>& parameters) const {
+  check_argument(momentum == 0 || optimizer == "sgd" || optimizer == "rmsprop",
+                 "--momentum is for --optimizer sgd and rmsprop; ", optimizer, " has its own");
+  if (optimizer == "sgd")
+    return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = learning_rate,
+                                                        .momentum = momentum,
+                                                        .weight_decay = weight_decay});
+  if (optimizer == "adam")
+    return std::make_unique<Adam>(
+        parameters, AdamOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+  if (optimizer == "adamw")
+    return std::make_unique<AdamW>(
+        parameters, AdamWOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+  if (optimizer == "adagrad")
+    return std::make_unique<Adagrad>(
+        parameters, AdagradOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+  check_argument(optimizer == "rmsprop", "--optimizer ", optimizer,
+                 ": expected sgd, adam, adamw, adagrad or rmsprop");
+  return std::make_unique<RMSprop>(parameters, RmsPropOptions{.learning_rate = learning_rate,
+                                                              .weight_decay = weight_decay,
+                                                              .momentum = momentum});
+}
+
+Schedule TrainOptions::make_schedule(std::uint64_t steps) const {
+  check_argument(kSchedules.contains(schedule), "--schedule ", schedule,
+                 ": expected constant, warmup, cosine, step or one-cycle");
+  check_argument(warmup == 0 || schedule != "one-cycle",
+                 "--warmup is not for --schedule one-cycle, which has its own");
+  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = steps});
+  const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (steps + 9) / 10 : warmup;
+  const std::uint64_t rest = std::max<std::uint64_t>(steps - std::min(steps, first), 1);
+  const Schedule main = schedule == "cosine" ? Schedule::cosine({.steps = rest})
+                        : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
+                                             : Schedule::constant();
+  if (first == 0) return main;
+  return Schedule::linear_warmup({.steps = first, .start_factor = 0.01}).then(main);
 }
 
 NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
   std::vector<std::size_t> widths;
   std::copy_if(hidden.begin(), hidden.end(), std::back_inserter(widths),
                [](std::uint64_t width_of_layer) { return width_of_layer != 0; });
+  // A tied head reads numbers that are compared with embeddings.
+  if (tie && (widths.empty() ? look_back * width : widths.back()) != width) widths.push_back(width);
   return {.vocabulary = vocabulary_size,
           .context = context,
           .width = width,
@@ -34,7 +83,7 @@ NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
           .hidden = widths,
           .dropout = dropout,
           .dropout_seed = ~seed,  // not the bits that the weights were drawn from
-          .dense_gradients = dense_gradients()};
+          .tie_weights = tie};
 }
 
 void add_train_options(CLI::App& app, TrainOptions& options) {
@@ -56,18 +105,43 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
       ->check(finite_number(0, 0.99));
   app.add_option("--epochs", options.epochs, "passes over the text")->check(at_least_one());
-  app.add_option("--learning-rate", options.learning_rate, "step of SGD")
+  app.add_flag("--tie", options.tie,
+               "the token table is the head's weight too; if need be, a hidden layer of its width "
+               "comes last");
+  app.add_option("--optimizer", options.optimizer, "what updates the weights")
+      ->check(CLI::IsMember(kLearningRates));
+  app.add_option("--learning-rate", options.learning_rate,
+                 "of the optimizer; if not given, 0.3 for sgd, 0.002 for adam and adamw, 0.02 for "
+                 "adagrad, 0.001 for rmsprop")
+      ->check(finite_number(0, kLargest))
+      ->default_str("");
+  app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
       ->check(finite_number(0, kLargest));
-  app.add_option("--momentum", options.momentum, "of SGD; makes the tables' gradients dense")
-      ->check(finite_number(0, kLargest));
-  app.add_option("--weight-decay", options.weight_decay,
-                 "of SGD; makes the tables' gradients dense")
+  app.add_option("--weight-decay", options.weight_decay, "if not given, 0.01 for adamw, else 0")
+      ->check(finite_number(0, kLargest))
+      ->default_str("");
+  app.add_option(
+         "--schedule", options.schedule,
+         "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine "
+         "falls to 0, step falls to a tenth at each third")
+      ->check(CLI::IsMember(kSchedules));
+  app.add_option("--warmup", options.warmup,
+                 "steps over which the rate first rises in a line, before the schedule");
+  app.add_option("--clip", options.clip,
+                 "largest norm of all gradients together, scaled down to it; 0 for no limit")
       ->check(finite_number(0, kLargest));
   app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
   app.add_option("--seed", options.seed, "of weights, order and dropout");
   app.add_option("--validation", options.validation,
                  "share of the text, at its end, kept for validation")
       ->check(finite_number(0, 0.99));
+}
+
+void complete(const CLI::App& app, TrainOptions& options) {
+  if (app.count("--learning-rate") == 0)
+    options.learning_rate = kLearningRates.at(options.optimizer);
+  if (app.count("--weight-decay") == 0 && options.optimizer == "adamw")
+    options.weight_decay = AdamWOptions().weight_decay;
 }
 
 TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,

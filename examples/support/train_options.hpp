@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/learning_rate_schedule.hpp>
+#include <rowgrad/optim/optimizer.hpp>
 
 namespace CLI {
 class App;
@@ -28,26 +30,37 @@ struct TrainOptions {
   std::vector<std::uint64_t> hidden = {256};
   std::string positions = "learned";
   double dropout = 0.4;
+  bool tie = false;
   std::uint64_t epochs = 15;
+  std::string optimizer = "sgd";
   double learning_rate = 0.3;
   double momentum = 0;
   double weight_decay = 0;
+  std::string schedule = "constant";
+  std::uint64_t warmup = 0;  // steps
+  double clip = 0;           // largest norm of all gradients; 0 for no limit
   bool shuffle = true;
   std::uint64_t seed = 123;
   double validation = 0.1;
 
-  SgdOptions sgd() const;
   NextTokenOptions model(std::size_t vocabulary_size) const;
 
-  /// Momentum and weight decay move every row of a table, so that its gradients are made dense.
-  bool dense_gradients() const { return momentum != 0 || weight_decay != 0; }
+  /// Throws std::invalid_argument for --momentum with an optimizer that has none.
+  std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
+
+  /// Of the learning rate, over a run of `steps` steps.
+  Schedule make_schedule(std::uint64_t steps) const;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, tokenizer, vocabulary, context, stride, batch,
-                                   width, look_back, hidden, positions, dropout, epochs,
-                                   learning_rate, momentum, weight_decay, shuffle, seed, validation)
+                                   width, look_back, hidden, positions, dropout, tie, epochs,
+                                   optimizer, learning_rate, momentum, weight_decay, schedule,
+                                   warmup, clip, shuffle, seed, validation)
 
 /// Declares all of them as options of a program.
 void add_train_options(CLI::App& app, TrainOptions& options);
+
+/// Puts in the defaults that depend on the optimizer, where the user gave nothing else.
+void complete(const CLI::App& app, TrainOptions& options);
 
 /// The options that a resumed run goes on with: those it was saved with, but for --epochs and
 /// --learning-rate where they were given. Throws std::invalid_argument naming an option that was

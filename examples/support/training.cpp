@@ -7,6 +7,7 @@
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
 
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 1";
+constexpr const char* kFormat = "rowgrad training 2";
 constexpr const char* kModel = "model.";
 constexpr const char* kOptimizer = "optimizer.";
 
@@ -104,15 +105,19 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
       tokenizer_(std::move(tokenizer)),
       loader_(training_loader(options, std::move(ids.train))),
       validation_(validation_loader(options, std::move(ids.validation))),
-      sgd_(model.parameters(), options.sgd()) {}
+      optimizer_(options.make_optimizer(model.parameters())) {
+  start_schedule({.step_count = 0, .base_rates = {options.learning_rate}});
+}
 
 double Training::step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
-  sgd_.zero_grad();
+  optimizer_->zero_grad();
   Tape tape;
   const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
   tape.backward(loss);
-  sgd_.step();
+  if (options_.clip > 0) clip_gradient_norm(optimizer_->parameters(), options_.clip);
+  optimizer_->step();
+  schedule_->step();
   const std::size_t tokens = batch.targets.size();
   loss_sum_ += static_cast<double>(loss.item()) * static_cast<double>(tokens);
   tokens_ += tokens;
@@ -145,14 +150,20 @@ std::size_t Training::steps_left() const {
 }
 
 void Training::set_options(const TrainOptions& options) {
-  sgd_.set_options(options.sgd());
   options_ = options;
+  start_schedule({.step_count = schedule_->step_count(), .base_rates = {options.learning_rate}});
+}
+
+void Training::start_schedule(LearningRateSchedule::State state) {
+  schedule_ = std::make_unique<LearningRateSchedule>(
+      *optimizer_, options_.make_schedule(options_.epochs * steps_per_epoch()));
+  schedule_->load_state(std::move(state));
 }
 
 void Training::save(const std::filesystem::path& path) const {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : model.state()) tensors.emplace_back(kModel + name, tensor);
-  const auto optimizer = sgd_.state();
+  const auto optimizer = optimizer_->state();
   for (const auto& [name, tensor] : optimizer) tensors.emplace_back(kOptimizer + name, &tensor);
   json history = json::array();
   for (const EpochRecord& record : history_) history.push_back(to_json(record));
@@ -162,6 +173,9 @@ void Training::save(const std::filesystem::path& path) const {
                  {"epoch_tokens", tokens_},
                  {"history", history},
                  {"loader", {{"epoch", position.epoch}, {"batch", position.batch}}},
+                 {"schedule",
+                  {{"step_count", schedule_->state().step_count},
+                   {"base_rates", schedule_->state().base_rates}}},
                  {"random", model.random_state()}};
   write_safetensors(path, tensors,
                     {{"format", kFormat},
@@ -194,8 +208,10 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
 
 void Training::restore(const SafetensorsFile& file) {
   model.load_state(with_prefix(file.tensors, kModel));
-  sgd_.load_state(with_prefix(file.tensors, kOptimizer));
+  optimizer_->load_state(with_prefix(file.tensors, kOptimizer));
   const json run = json::parse(file.metadata.at("run"));
+  start_schedule({.step_count = run.at("schedule").at("step_count"),
+                  .base_rates = run.at("schedule").at("base_rates")});
   model.load_random_state(run.at("random").get<std::map<std::string, std::string>>());
   loader_.restore({.epoch = run.at("loader").at("epoch"), .batch = run.at("loader").at("batch")});
   steps_ = run.at("steps");

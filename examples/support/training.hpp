@@ -77,6 +77,7 @@ class Training {
   std::size_t steps_per_epoch() const { return loader_.size(); }
   std::size_t steps_left() const;
   double tokens_per_second() const;
+  double learning_rate() const { return optimizer_->learning_rate(); }
 
   NextTokenModel model;
 
@@ -84,6 +85,7 @@ class Training {
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
            std::string text_hash, Split ids);
   void restore(const SafetensorsFile& file);
+  void start_schedule(LearningRateSchedule::State state);
 
   double step(const Batch& batch);
   void finish_epoch();
@@ -93,7 +95,8 @@ class Training {
   std::unique_ptr<Tokenizer> tokenizer_;
   DataLoader loader_;
   std::optional<DataLoader> validation_;
-  SGD sgd_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LearningRateSchedule> schedule_;
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   double loss_sum_ = 0;     // of the epoch so far, over its tokens

@@ -97,7 +97,8 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   NextTokenModel model({.vocabulary = number("vocab"),
                         .context = number("context"),
                         .width = number("width"),
-                        .positions = learned ? Positions::kLearned : Positions::kSinusoidal},
+                        .positions = learned ? Positions::kLearned : Positions::kSinusoidal,
+                        .tie_weights = tied},
                        Random(0));
   const Shape table = model.token.weight().shape();
   model.token.weight().assign(wave(table, 0.7, 0, 0.02));
@@ -162,9 +163,10 @@ INSTANTIATE_TEST_SUITE_P(
                       "gpt2_momentum_decay", "gpt2_nesterov", "gpt2_adam", "gpt2_adamw",
                       "gpt2_adagrad", "gpt2_rmsprop", "gpt2_sgd_schedule", "gpt2_adamw_schedule",
                       "gpt2_adamw_accumulate", "char_sgd_dampening", "char_sgd_maximize",
-                      "char_sgd_schedule", "char_adam_decay", "char_adam_amsgrad",
+                      "char_sgd_schedule", "char_sgd_tied", "char_adam_decay", "char_adam_amsgrad",
                       "char_adam_maximize", "char_adam_schedule", "char_adamw_amsgrad",
-                      "char_adagrad_decay", "char_rmsprop_centered", "char_rmsprop_decay"),
+                      "char_adamw_tied", "char_adagrad_decay", "char_rmsprop_centered",
+                      "char_rmsprop_decay"),
     [](const auto& tested) { return std::string("toy_") + tested.param; });
 
 }  // namespace

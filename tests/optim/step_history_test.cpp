@@ -1,0 +1,106 @@
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/step_history.hpp>
+
+namespace rowgrad {
+namespace {
+
+SgdRule sgd(double rate, double momentum = 0.9, double decay = 0.01) {
+  return SgdRule({.learning_rate = rate, .momentum = momentum, .weight_decay = decay},
+                 {.step = 2, .first_of_state = false});
+}
+
+TEST(IdleMap, IsTheRuleWithoutGradient) {
+  const SgdRule rule = sgd(0.1);
+  const LinearMap<2> map = idle_map(rule);
+  // v = 0.9 v + 0.01 w, w = w − 0.1 v; the coefficients are numbers of type real.
+  const double momentum = rule.momentum, decay = rule.decay, rate = rule.rate;
+  EXPECT_DOUBLE_EQ(map[1][0], decay);
+  EXPECT_DOUBLE_EQ(map[1][1], momentum);
+  EXPECT_DOUBLE_EQ(map[0][0], 1 - rate * decay);
+  EXPECT_DOUBLE_EQ(map[0][1], -rate * momentum);
+}
+
+TEST(IdleMap, OfAdamIsThatOfFadedMeans) {
+  const AdamWRule rule({.learning_rate = 0.1, .weight_decay = 0.5, .amsgrad = true}, {.step = 9});
+  const LinearMap<4> map = idle_map(rule);
+  const LinearMap<4> expected{{{rule.keep, 0, 0, 0},
+                               {0, rule.beta1, 0, 0},
+                               {0, 0, rule.beta2, 0},
+                               {0, 0, 0, 1}}};
+  EXPECT_EQ(map, expected);
+}
+
+TEST(IdleMap, OfCenteredRmsPropIsFinite) {
+  const RmsPropRule rule({.momentum = 0.5, .centered = true}, {});
+  for (const auto& row : idle_map(rule))
+    for (const double entry : row) EXPECT_TRUE(std::isfinite(entry));
+}
+
+TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 40; ++trial) {
+    StepHistory<SgdRule> history;
+    std::vector<LinearMap<2>> steps;
+    const std::uint32_t runs = 1 + random() % 40;
+    for (std::uint32_t run = 0; run < runs; ++run) {
+      // Now and then the same rule again, which lengthens the last run.
+      const SgdRule rule = sgd(0.1 + 0.01 * (random() % 3));
+      const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
+      history.append(rule, count);
+      steps.insert(steps.end(), count, idle_map(rule));
+    }
+    ASSERT_EQ(history.steps(), steps.size());
+    for (int query = 0; query < 50; ++query) {
+      const std::uint64_t from = random() % (steps.size() + 1);
+      const std::uint64_t to = from + random() % (steps.size() + 1 - from);
+      LinearMap<2> expected = identity_map<2>();
+      for (std::uint64_t i = from; i < to; ++i) expected = compose(steps[i], expected);
+      const LinearMap<2> found = history.compose_steps(from, to);
+      for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t j = 0; j < 2; ++j)
+          ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;
+    }
+  }
+}
+
+TEST(StepHistory, KeepsEqualStepsAsOneRun) {
+  StepHistory<SgdRule> history;
+  EXPECT_EQ(history.steps(), 0U);
+  for (int i = 0; i < 1000; ++i) history.append(sgd(0.1));
+  history.append(sgd(0.2));
+  EXPECT_EQ(history.runs().size(), 2U);
+  EXPECT_EQ(history.steps(), 1001U);
+  EXPECT_EQ(history.run_of(1), 0U);
+  EXPECT_EQ(history.run_of(1000), 0U);
+  EXPECT_EQ(history.run_of(1001), 1U);
+  history.clear();
+  EXPECT_EQ(history.steps(), 0U);
+}
+
+TEST(StepHistory, KnowsWhereAClosedFormEnds) {
+  StepHistory<RmsPropRule> history;
+  const RmsPropRule closed({}, {});
+  const RmsPropRule open({.weight_decay = 0.1}, {});
+  EXPECT_FALSE(history.has_replay());
+  history.append(closed, 5);
+  EXPECT_EQ(history.closed_until(2), 5U);
+  EXPECT_FALSE(history.has_replay());
+  history.append(open, 3);
+  history.append(closed, 4);
+  EXPECT_TRUE(history.has_replay());
+  EXPECT_EQ(history.closed_until(0), 5U);
+  EXPECT_EQ(history.closed_until(5), 5U);
+  EXPECT_EQ(history.closed_until(7), 7U);
+  EXPECT_EQ(history.closed_until(8), 12U);
+}
+
+}  // namespace
+}  // namespace rowgrad
