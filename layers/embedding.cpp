@@ -3,6 +3,7 @@
 
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/row_norms.hpp>
 
 namespace rowgrad {
 
@@ -25,11 +26,16 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
                  "Embedding: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
   padding_row("Embedding", options.padding, shape[0]);
+  check_max_norm("Embedding", options.max_norm, options.norm_type);
   weight_.set_trainable(!options.frozen);
   register_parameter("weight", weight_);
 }
 
 Variable Embedding::forward(Tape& tape, const Ids& ids) {
+  if (options_.max_norm) {
+    check_ids("Embedding", ids, weight_.shape()[0]);
+    limit_row_norms("Embedding", tape, weight_, ids, *options_.max_norm, options_.norm_type);
+  }
   const Variable rows = embedding(tape.parameter(weight_), ids,
                                   {.padding = options_.padding,
                                    .scale_grad_by_freq = options_.scale_grad_by_freq,

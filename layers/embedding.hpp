@@ -16,6 +16,9 @@ struct EmbeddingOptions {
   bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
   bool dense_gradient = false;      // a gradient of the whole table instead of rows
   bool frozen = false;              // not trained at all
+  std::optional<double> max_norm =
+      std::nullopt;      // rows that are looked up are first scaled down to this norm
+  double norm_type = 2;  // p of that norm; may be infinity
 };
 
 /// A table of vectors, one a token: ids of any shape → ids' shape + [width]. Its gradient is that
@@ -23,15 +26,17 @@ struct EmbeddingOptions {
 /// [rows, width].
 class Embedding : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, and for a
-  /// padding id outside the rows.
+  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, a padding id
+  /// outside the rows, and a max_norm or norm_type that is not above 0.
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
   /// Starts from an existing table [rows, width], kept as it is, the padding row too.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
 
-  /// Throws std::invalid_argument for an id outside the table.
+  /// Throws std::invalid_argument for an id outside the table. With max_norm, it changes rows of
+  /// the table (also in evaluation and if it is frozen), and throws std::logic_error if it would
+  /// have to after the table was read as a whole on this tape, by a tied head, say.
   Variable forward(Tape& tape, const Ids& ids);
 
   /// One id → [width].

@@ -2,6 +2,7 @@
 
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
+#include <rowgrad/layers/row_norms.hpp>
 
 namespace rowgrad {
 
@@ -15,17 +16,24 @@ EmbeddingBag::EmbeddingBag(Tensor table, const EmbeddingBagOptions& options)
               .scale_grad_by_freq = options.scale_grad_by_freq,
               .dense_gradient = options.dense_gradient,
               .include_last_offset = options.include_last_offset},
+      max_norm_(options.max_norm),
+      norm_type_(options.norm_type),
       weight_("weight", std::move(table)) {
   const Shape& shape = weight_.shape();
   check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,
                  "EmbeddingBag: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
   check_bag_options("EmbeddingBag", lookup_, shape[0]);
+  check_max_norm("EmbeddingBag", options.max_norm, options.norm_type);
   weight_.set_trainable(!options.frozen);
   register_parameter("weight", weight_);
 }
 
 Variable EmbeddingBag::forward(Tape& tape, Bags bags) {
+  if (max_norm_) {
+    check_ids("EmbeddingBag", bags.ids, weight_.shape()[0]);
+    limit_row_norms("EmbeddingBag", tape, weight_, bags.ids, *max_norm_, norm_type_);
+  }
   return embedding_bag(tape.parameter(weight_), std::move(bags), lookup_);
 }
 

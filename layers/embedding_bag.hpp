@@ -18,6 +18,9 @@ struct EmbeddingBagOptions {
   bool dense_gradient = false;      // a gradient of the whole table instead of rows
   bool include_last_offset = false;  // the last offset is the end of the last bag, not a beginning
   bool frozen = false;               // not trained at all
+  std::optional<double> max_norm =
+      std::nullopt;      // rows that are looked up are first scaled down to this norm
+  double norm_type = 2;  // p of that norm; may be infinity
 };
 
 /// A table of vectors and, of each bag of ids, the sum, mean or largest of their vectors: → [bags,
@@ -27,7 +30,7 @@ struct EmbeddingBagOptions {
 class EmbeddingBag : public Layer {
  public:
   /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, a padding id
-  /// outside the rows, and scale_grad_by_freq with kMax.
+  /// outside the rows, scale_grad_by_freq with kMax, and a max_norm or norm_type not above 0.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
 
@@ -35,7 +38,7 @@ class EmbeddingBag : public Layer {
   explicit EmbeddingBag(Tensor table, const EmbeddingBagOptions& options = {});
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
-  /// length. Throws what embedding_bag throws.
+  /// length. Throws what embedding_bag throws, and with max_norm what Embedding does.
   Variable forward(Tape& tape, Bags bags);
 
   Parameter& weight() { return weight_; }
@@ -43,6 +46,8 @@ class EmbeddingBag : public Layer {
 
  private:
   EmbeddingBagLookup lookup_;
+  std::optional<double> max_norm_;
+  double norm_type_;
   Parameter weight_;
 };
 

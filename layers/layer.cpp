@@ -103,6 +103,10 @@ std::size_t Layer::trainable_parameter_count() const {
   return count;
 }
 
+void Layer::settle() const {
+  for (const Parameter* parameter : parameters()) parameter->value();
+}
+
 std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
   std::vector<std::pair<std::string, const Tensor*>> all;
   visit([&](const Layer& layer) {

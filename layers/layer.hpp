@@ -41,6 +41,10 @@ class Layer {
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
 
+  /// Brings every row of every table up to date (see Parameter). Until the next change, any number
+  /// of threads may then run the layer at once in evaluation mode, each on a tape of its own.
+  void settle() const;
+
   /// Parameters and buffers by dotted name ("token.weight"). The tensors belong to the layer: what
   /// it borrows is saved and loaded with its owner, under the owner's name, and so not at all by a
   /// borrower that stands alone.

@@ -135,8 +135,8 @@ Tensor Tape::Node::rows(const Ids& ids) const {
 }
 
 bool Tape::has_read(const Parameter& parameter) const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
-    return node.parameter == &parameter && node.read && node.needs_gradient;
+  return !is_inference() && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return node.parameter == &parameter && node.read;
   });
 }
 

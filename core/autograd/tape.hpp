@@ -96,8 +96,9 @@ class Tape {
   /// depend on it. Throws std::logic_error before backward() and for other variables.
   const Gradient& gradient(const Variable& input) const;
 
-  /// Whether the parameter's value was read as a whole on this tape, so that gradients depend on
-  /// it. Looking rows up is no such reading: its gradient does not depend on what the rows hold.
+  /// Whether the parameter's value was read as a whole on this tape, so that gradients may depend
+  /// on it. Looking rows up is no such reading: its gradient does not depend on what the rows hold.
+  /// Always false on an inference tape.
   bool has_read(const Parameter& parameter) const;
 
   bool is_inference() const { return mode_ == Mode::kInference; }

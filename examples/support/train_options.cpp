@@ -24,7 +24,7 @@ Positions positions_from(const std::string& name) {
 
 // Learning rates at which the default model trains well.
 const std::map<std::string, double> kLearningRates{
-    {"sgd", 0.3}, {"adam", 0.002}, {"adamw", 0.002}, {"adagrad", 0.02}, {"rmsprop", 0.001}};
+    {"sgd", 0.3}, {"adam", 0.001}, {"adamw", 0.001}, {"adagrad", 0.02}, {"rmsprop", 0.001}};
 
 const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "one-cycle"};
 
@@ -110,9 +110,9 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
                "comes last");
   app.add_option("--optimizer", options.optimizer, "what updates the weights")
       ->check(CLI::IsMember(kLearningRates));
-  app.add_option("--learning-rate", options.learning_rate,
-                 "of the optimizer; if not given, 0.3 for sgd, 0.002 for adam and adamw, 0.02 for "
-                 "adagrad, 0.001 for rmsprop")
+  app.add_option(
+         "--learning-rate", options.learning_rate,
+         "of the optimizer; if not given, 0.3 for sgd, 0.02 for adagrad, 0.001 for the others")
       ->check(finite_number(0, kLargest))
       ->default_str("");
   app.add_option("--momentum", options.momentum, "of sgd or rmsprop")

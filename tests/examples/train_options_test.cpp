@@ -49,6 +49,53 @@ TEST(ResumedOptions, RefuseAnotherValueForWhatMakesTheNumbers) {
   EXPECT_THROW(resumed({"--hidden", "3,4"}, saved), std::invalid_argument);
 }
 
+TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
+  const auto completed = [](std::vector<std::string> arguments) {
+    CLI::App app;
+    TrainOptions options;
+    add_train_options(app, options);
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+    complete(app, options);
+    return options;
+  };
+  EXPECT_EQ(completed({}).learning_rate, 0.3);
+  EXPECT_EQ(completed({"--optimizer", "adamw"}).learning_rate, 0.001);
+  EXPECT_EQ(completed({"--optimizer", "adamw"}).weight_decay, 0.01);
+  EXPECT_EQ(completed({"--optimizer", "adamw", "--weight-decay", "0"}).weight_decay, 0);
+  EXPECT_EQ(completed({"--learning-rate", "2", "--optimizer", "adam"}).learning_rate, 2);
+  EXPECT_EQ(completed({"--optimizer", "rmsprop"}).weight_decay, 0);
+}
+
+TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
+  TrainOptions options;
+  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{256}));
+  options.tie = true;
+  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{256, 32}));
+  options.hidden = {32};
+  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{32}));
+  options.hidden = {0};
+  options.look_back = 1;
+  EXPECT_TRUE(options.model(9).hidden.empty());
+}
+
+TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
+  TrainOptions options;
+  options.optimizer = "adam";
+  options.momentum = 0.9;
+  Parameter weight("weight", zeros({1}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { options.make_optimizer({&weight}); }),
+            "--momentum is for --optimizer sgd and rmsprop; adam has its own");
+  options.optimizer = "lion";
+  options.momentum = 0;
+  EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
+  options.schedule = "one-cycle";
+  options.warmup = 3;
+  EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
+  options.schedule = "zigzag";
+  EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
+}
+
 TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--context", "0"},
                                                     {"--batch", "-3"},

@@ -78,7 +78,27 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
   TrainOptions sinusoidal = small();
   sinusoidal.positions = "sinusoidal";
   sinusoidal.tokenizer = "bpe";
-  for (const TrainOptions& options : {small(), momentum, sinusoidal}) {
+  // Words: most rows of the table are owed updates at any time.
+  TrainOptions words = momentum;
+  words.tokenizer = "word";
+  words.schedule = "cosine";
+  words.warmup = 5;
+  words.clip = 0.5;
+  TrainOptions adamw = words;
+  adamw.optimizer = "adamw";
+  adamw.momentum = 0;
+  adamw.schedule = "one-cycle";
+  adamw.warmup = 0;
+  TrainOptions rmsprop = words;
+  rmsprop.optimizer = "rmsprop";
+  rmsprop.schedule = "step";
+  TrainOptions adagrad = adamw;
+  adagrad.optimizer = "adagrad";
+  TrainOptions tied = adamw;
+  tied.optimizer = "adam";
+  tied.tie = true;
+  for (const TrainOptions& options :
+       {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied}) {
     const auto whole = start(options);
     const auto epoch = static_cast<std::size_t>(whole->steps_per_epoch());
     // In the middle of an epoch, at the end of one, and one step into the next.
@@ -94,6 +114,40 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
       EXPECT_EQ(fingerprint(*resumed, folder), fingerprint(*reference, folder)) << stop;
     }
   }
+}
+
+TEST(Training, FollowsItsScheduleAndGoesOnWithAnotherRate) {
+  TrainOptions options = small();
+  options.schedule = "cosine";
+  options.warmup = 4;
+  const auto training = start(options);
+  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.01 * 0.3);
+  run(*training, 4);
+  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.3);
+  const std::size_t total = options.epochs * training->steps_per_epoch();
+  run(*training, 4 + (total - 4) / 2);
+  EXPECT_NEAR(training->learning_rate(), 0.15, 0.02);
+  const double before = training->learning_rate();
+  options.learning_rate = 0.6;
+  training->set_options(options);
+  EXPECT_DOUBLE_EQ(training->learning_rate(), 2 * before);
+  run(*training, total);
+  EXPECT_LT(training->learning_rate(), 1e-9);
+}
+
+TEST(Training, ClipsTheGradients) {
+  TrainOptions options = small();
+  options.clip = 1e-3;
+  options.learning_rate = 1;
+  const auto clipped = start(options);
+  const Tensor before = clipped->model.head.weight().value();
+  run(*clipped, 1);
+  // One step of rate 1 moves all parameters together by the gradients' norm.
+  double squares = 0;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    squares += std::pow(clipped->model.head.weight().value().data()[i] - before.data()[i], 2);
+  EXPECT_LE(std::sqrt(squares), 1.001e-3);
+  EXPECT_GT(squares, 0);
 }
 
 TEST(Training, RefusesACheckpointThatIsNotItsOwn) {

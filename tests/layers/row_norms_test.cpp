@@ -1,0 +1,128 @@
+// max_norm of Embedding and EmbeddingBag.
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/embedding_bag.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+using testing::wave;
+
+TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
+  // 25 steps of a dozen roundings of numbers of about one.
+  const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-5;
+  for (const auto& reference : testing::golden("max_norm.json")) {
+    const double norm_type = reference["norm_type"].is_string()
+                                 ? std::numeric_limits<double>::infinity()
+                                 : reference["norm_type"].get<double>();
+    Embedding embedding(wave({6, 5}, 0.9, 0.4, 1),
+                        {.max_norm = reference["max_norm"], .norm_type = norm_type});
+    SGD sgd(embedding.parameters(), {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
+    const auto sums = reference["output_sums"].get<std::vector<double>>();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const auto step = static_cast<std::int32_t>(i);
+      sgd.zero_grad();
+      Tape tape;
+      const Variable output = embedding.forward(tape, ids({3}, {step % 6, 2 * step % 5, step % 6}));
+      const Variable factors = tape.constant(wave({3, 5}, 0.5, 0.2 * static_cast<double>(i), 1));
+      tape.backward(sum(output * factors));
+      EXPECT_NEAR(sum(output).item(), sums[i], 15 * tolerance) << norm_type << ", step " << i;
+      ASSERT_TRUE(embedding.weight().gradient().is_rows());
+      sgd.step();
+    }
+    const Tensor expected = testing::tensor_from(reference["table_after"]);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(embedding.weight().value().data()[i], expected.data()[i], tolerance) << i;
+  }
+}
+
+TEST(MaxNorm, ChangesTheRowsThatAreLookedUpAndTooLarge) {
+  Embedding embedding(Tensor{{3, 4}, {0.3, 0.4}, {6, 8}}, {.max_norm = 1});
+  const auto version = embedding.weight().version();
+  Tape tape(Tape::inference);
+  embedding.forward(tape, ids({1}, {1}));
+  EXPECT_EQ(embedding.weight().version(), version);
+  const Tensor rows = embedding.forward(tape, ids({3}, {0, 1, 0})).value();
+  EXPECT_NEAR(rows(0, 0), 0.6, 1e-6);
+  EXPECT_NEAR(rows(2, 1), 0.8, 1e-6);
+  EXPECT_EQ(rows(1, 0), static_cast<real>(0.3));
+  EXPECT_EQ(embedding.weight().value()(2, 0), 6);
+}
+
+TEST(MaxNorm, MayChangeATableThatRowsWereLookedUpFromOnTheTape) {
+  Embedding embedding(Tensor{{3, 4}, {6, 8}}, {.max_norm = 1});
+  Tape tape;
+  const Variable first = embedding.forward(tape, ids({1}, {0}));
+  const Variable second = embedding.forward(tape, ids({1}, {1}));
+  tape.backward(sum(first + second));
+  EXPECT_EQ(embedding.weight().gradient().rows().to_dense(), full({2, 2}, 1));
+}
+
+TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
+  Embedding embedding(Tensor{{3, 4}, {0.3, 0.4}}, {.max_norm = 1});
+  EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.max_norm = 1});
+  Tape tape;
+  for (Parameter* table : {&embedding.weight(), &bag.weight()}) {
+    const Variable whole = tape.parameter(*table);
+    linear(tape.constant(full({1, 2}, 1)), whole);
+  }
+  const Tensor before = embedding.weight().value();
+  EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // small enough
+  EXPECT_EQ(error_of<std::logic_error>([&] { embedding.forward(tape, ids({1}, {0})); }),
+            "Embedding: max_norm has to change weight, which was read as a whole on this tape "
+            "before");
+  EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
+  EXPECT_EQ(embedding.weight().value(), before);
+  // A frozen table's numbers are in the gradients of others.
+  Embedding frozen(Tensor{{3, 4}}, {.frozen = true, .max_norm = 1});
+  linear(tape.input(full({1, 2}, 1)), tape.parameter(frozen.weight()));
+  EXPECT_THROW(frozen.forward(tape, ids({1}, {0})), std::logic_error);
+  // Another tape has not read it, but this one then must not go backward.
+  const Variable loss = sum(tape.parameter(embedding.weight()));
+  Tape other;
+  embedding.forward(other, ids({1}, {0}));
+  EXPECT_NE(error_of<std::logic_error>([&] { tape.backward(loss); }).find("changed after"),
+            std::string::npos);
+}
+
+TEST(MaxNorm, HoldsInBags) {
+  EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.mode = BagMode::kSum, .max_norm = 1});
+  Tape tape;
+  const Tensor value = bag.forward(tape, {ids({1, 2}, {0, 1})}).value();
+  EXPECT_NEAR(value(0, 0), 0.9, 1e-6);
+  EXPECT_NEAR(value(0, 1), 1.2, 1e-6);
+}
+
+TEST(MaxNorm, RefusesWhatIsNoNorm) {
+  for (const EmbeddingOptions& options :
+       {EmbeddingOptions{.max_norm = 0}, EmbeddingOptions{.max_norm = -1},
+        EmbeddingOptions{.max_norm = INFINITY}, EmbeddingOptions{.max_norm = 1, .norm_type = 0}})
+    EXPECT_THROW(Embedding(full({2, 2}, 1), options), std::invalid_argument);
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              Embedding(full({2, 2}, 1), {.max_norm = -1});
+            }),
+            "Embedding: max_norm is -1, expected a finite number above 0");
+  Embedding embedding(full({2, 2}, 1), {.max_norm = 1});
+  Tape tape;
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              embedding.forward(tape, ids({1}, {2}));
+            }).find("id 2 at [0] is outside the table's 2 rows"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace rowgrad
