@@ -42,8 +42,8 @@ AdamSteps::AdamSteps(const AdamOptions& options, std::uint64_t step, bool decay_
       enter2(static_cast<real>(1 - options.beta2)),
       step_size(static_cast<real>(options.learning_rate /
                                   (1 - std::pow(options.beta1, static_cast<double>(step))))),
-      root_correction(
-          static_cast<real>(std::sqrt(1 - std::pow(options.beta2, static_cast<double>(step))))),
+      inverse_correction(
+          static_cast<real>(1 / std::sqrt(1 - std::pow(options.beta2, static_cast<double>(step))))),
       epsilon(static_cast<real>(options.epsilon)),
       sign(options.maximize ? -1 : 1),
       decay(static_cast<real>(decay_in_gradient ? options.weight_decay : 0)),

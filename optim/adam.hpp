@@ -35,7 +35,7 @@ struct AdamSteps : RuleDefaults {
   static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
                                                            "max_exp_avg_sq"};
 
-  real beta1, enter1, beta2, enter2, step_size, root_correction, epsilon, sign;
+  real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
   real decay;    // in the gradient: Adam
   real keep;     // what decay leaves of w: AdamW
   real amsgrad;  // 1 or 0
@@ -53,7 +53,8 @@ struct AdamSteps : RuleDefaults {
     square = Number(beta2) * square + Number(enter2) * d * d;
     if (amsgrad != 0) largest = max(largest, square);
     const Number& divisor = amsgrad != 0 ? largest : square;
-    w = w - Number(step_size) * mean / (sqrt(divisor) / Number(root_correction) + Number(epsilon));
+    w = w -
+        Number(step_size) * mean / (sqrt(divisor) * Number(inverse_correction) + Number(epsilon));
   }
 
   /// Without gradient, the mean falls by beta1 a step and the root of the squares by √beta2 at

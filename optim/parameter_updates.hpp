@@ -86,7 +86,6 @@ class ParameterUpdates final : public LazyRows {
   static constexpr std::size_t kFields = sizeof(Rule) / sizeof(real);
   static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) % sizeof(real) == 0,
                 "a rule has numbers of type real and nothing else");
-  using Map = LinearMap<kArrays>;
   using Simd = kernels::Simd;
   using Arrays = std::array<real*, kArrays>;  // null for states that are not in use
   using Vectors = std::array<Simd, kArrays>;  // their entries at one place
@@ -100,44 +99,53 @@ class ParameterUpdates final : public LazyRows {
   // Step numbers up to here are numbers of type `real` without loss.
   static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 24;
 
-  // The map of the steps that a row is owed, for vectors. Neighbours often are owed the same.
-  class Owed {
+  // A linear map of numbers and states, for vectors.
+  class VectorMap {
    public:
-    Owed(const History& history, std::uint64_t to) : history_(history), to_(to) {}
-
-    // Whether there are any; then apply() is for them.
-    bool since(std::uint64_t from) {
-      if (from == to_) return false;
-      if (from != from_) {
-        from_ = from;
-        const Map map = history_.compose_steps(from, to_);
-        for (std::size_t i = 0; i < kArrays; ++i)
-          for (std::size_t j = 0; j < kArrays; ++j) map_[i][j] = Simd(static_cast<real>(map[i][j]));
-      }
-      return true;
+    VectorMap() = default;
+    explicit VectorMap(const LinearMap<kArrays>& map) {
+      for (std::size_t i = 0; i < kArrays; ++i)
+        for (std::size_t j = 0; j < kArrays; ++j) map_[i][j] = Simd(static_cast<real>(map[i][j]));
     }
 
-    std::uint64_t to() const { return to_; }
-
-    Simd number(const Vectors& x) const { return product(0, x); }
+    Simd number(const Vectors& x) const { return row(0, x); }
 
     Vectors apply(const Vectors& x) const {
       Vectors y;
-      for (std::size_t i = 0; i < kArrays; ++i) y[i] = product(i, x);
+      for (std::size_t i = 0; i < kArrays; ++i) y[i] = row(i, x);
       return y;
     }
 
    private:
-    Simd product(std::size_t i, const Vectors& x) const {
+    Simd row(std::size_t i, const Vectors& x) const {
       Simd sum = map_[i][0] * x[0];
       for (std::size_t j = 1; j < kArrays; ++j) sum = sum + map_[i][j] * x[j];
       return sum;
     }
 
+    std::array<std::array<Simd, kArrays>, kArrays> map_;
+  };
+
+  // What rows are owed up to a step, in closed form. Neighbours often are owed the same.
+  class Owed {
+   public:
+    Owed(const History& history, std::uint64_t to) : history_(history), to_(to) {}
+
+    // Whether a row that stands at `from` is owed anything; then map() is for it.
+    bool since(std::uint64_t from) {
+      if (from == to_) return false;
+      if (std::exchange(from_, from) != from) map_ = VectorMap(history_.compose_steps(from, to_));
+      return true;
+    }
+
+    std::uint64_t to() const { return to_; }
+    const VectorMap& map() const { return map_; }
+
+   private:
     const History& history_;
     std::uint64_t to_;
     std::uint64_t from_ = ~std::uint64_t{0};
-    std::array<std::array<Simd, kArrays>, kArrays> map_;
+    VectorMap map_;
   };
 
   static void update(const Rule& rule, Vectors& x, const Simd& gradient) {
@@ -195,11 +203,11 @@ class ParameterUpdates final : public LazyRows {
   // gradient or, without one, zeros.
   template <class Change>
   static void change_span(std::size_t count, const Arrays& arrays, const real* gradient,
-                          const Change& change) {
+                          const Change change) {
     std::array<const real*, kArrays + 1> inputs;
     std::copy(arrays.begin(), arrays.end(), inputs.begin());
     inputs.back() = gradient;
-    kernels::visit_span(count, inputs, [&](const auto& in, const auto& put) {
+    kernels::visit_span(count, inputs, [arrays, change](const auto& in, const auto& put) {
       Vectors x;
       std::copy_n(in.begin(), kArrays, x.begin());
       change(x, in.back());
@@ -219,7 +227,7 @@ class ParameterUpdates final : public LazyRows {
     kernels::parallel_for(
         gradient.size(), kernels::kGrainNumbers, [&](std::size_t begin, std::size_t end) {
           change_span(end - begin, arrays_at(numbers, begin), gradient.data() + begin,
-                      [&](Vectors& x, const Simd& g) { update(rule, x, g); });
+                      [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
         });
   }
 
@@ -227,21 +235,27 @@ class ParameterUpdates final : public LazyRows {
     const std::uint64_t now = history_.steps();
     real* numbers = lent_ ? table_.data() : parameter_->numbers().data();
     std::atomic<std::uint64_t> replayed = 0;
-    kernels::parallel_for(gradient.size(), kernels::row_grain(width()),
-                          [&](std::size_t begin, std::size_t end) {
-                            Owed owed(history_, now);
-                            for (std::size_t i = begin; i < end; ++i) {
-                              const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
-                              if (lent_ && history_.has_replay()) replayed += catch_up(row);
-                              const bool late = lent_ && owed.since(at_[row]);
-                              change_span(width(), arrays_at(numbers, row * width()),
-                                          gradient.row(i).data(), [&](Vectors& x, const Simd& g) {
-                                            if (late) x = owed.apply(x);
-                                            update(rule, x, g);
-                                          });
-                              if (lent_) at_[row] = owes ? now + 1 : now;
-                            }
+    kernels::parallel_for(
+        gradient.size(), kernels::row_grain(width()), [&](std::size_t begin, std::size_t end) {
+          Owed owed(history_, now);
+          for (std::size_t i = begin; i < end; ++i) {
+            const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
+            if (lent_ && history_.has_replay()) replayed += catch_up(row);
+            const Arrays arrays = arrays_at(numbers, row * width());
+            const real* row_gradient = gradient.row(i).data();
+            if (lent_ && owed.since(at_[row])) {
+              change_span(width(), arrays, row_gradient,
+                          [rule, map = owed.map()](Vectors& x, const Simd& g) {
+                            x = map.apply(x);
+                            update(rule, x, g);
                           });
+            } else {
+              change_span(width(), arrays, row_gradient,
+                          [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
+            }
+            if (lent_) at_[row] = owes ? now + 1 : now;
+          }
+        });
     rows_visited_ += gradient.size() + replayed;
     if (owes) history_.append(rule);
     if (lent_) parameter_->note_change(*this);
@@ -294,7 +308,7 @@ class ParameterUpdates final : public LazyRows {
   void settle(std::size_t row, Owed& owed) {
     if (!owed.since(at_[row])) return;
     change_span(width(), arrays_of(row), nullptr,
-                [&](Vectors& x, const Simd&) { x = owed.apply(x); });
+                [map = owed.map()](Vectors& x, const Simd&) { x = map.apply(x); });
     at_[row] = owed.to();
   }
 
@@ -305,8 +319,9 @@ class ParameterUpdates final : public LazyRows {
       std::copy_n(arrays[0], width(), out);
       return;
     }
-    kernels::visit_span(width(), read_only(arrays),
-                        [&](const Vectors& x, const auto& put) { put(owed.number(x), out); });
+    kernels::visit_span(
+        width(), read_only(arrays),
+        [map = owed.map(), out](const Vectors& x, const auto& put) { put(map.number(x), out); });
   }
 
   // Catches up with all rows and calls visit(row, owed) for each.

@@ -44,8 +44,10 @@ void map_span(std::size_t count, real* out, const F& f, const In*... in) {
 
 /// Walks N arrays side by side, on this thread: f(x, put) gets in x[k] the vector of the entries of
 /// arrays[k] at one place, zeros for a null array, and put(y, array) stores a vector at that place.
+/// `f` comes by value: numbers that it holds can then stay in registers, as no array can alias
+/// them.
 template <std::size_t N, class F>
-void visit_span(std::size_t count, const std::array<const real*, N>& arrays, const F& f) {
+void visit_span(std::size_t count, const std::array<const real*, N> arrays, const F f) {
   const auto visit = [&](const auto& load, const auto& put) {
     std::array<Simd, N> x;
     for (std::size_t k = 0; k < N; ++k)

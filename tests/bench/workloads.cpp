@@ -4,6 +4,7 @@
 //   W1b  the same with larger batches and tables of up to four million rows
 //   W2   the toy next-token model: W1's embedding, a linear head, cross-entropy, SGD
 
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -13,6 +14,7 @@
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
@@ -38,21 +40,23 @@ std::size_t argument(const benchmark::State& state, std::size_t i) {
 }
 
 // Arguments: vocabulary, width, batch, context.
-void embed(benchmark::State& state) {
+template <class Made>
+void embed(benchmark::State& state, std::in_place_type_t<Made>,
+           const typename Made::Options& options) {
   const std::size_t vocabulary = argument(state, 0);
   const std::size_t width = argument(state, 1);
   const std::size_t context = argument(state, 3);
   Embedding token(full({vocabulary, width}, 1));
   Random random(1);
   PositionalEmbedding position(context, width, random);
-  SGD sgd({&token.weight(), &position.weight()}, {.learning_rate = 0.1});
+  Made optimizer({&token.weight(), &position.weight()}, options);
   const auto batches = random_batches(vocabulary, argument(state, 2), context, 1);
   std::size_t i = 0;
   for (auto _ : state) {
-    sgd.zero_grad();
+    optimizer.zero_grad();
     Tape tape;
     tape.backward(sum(position.forward(token.forward(tape, batches[i++ % kBatches]))));
-    sgd.step();
+    optimizer.step();
   }
   state.SetItemsProcessed(state.iterations() *
                           static_cast<std::int64_t>(argument(state, 2) * context));
@@ -78,8 +82,24 @@ void toy(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(batch * context));
 }
 
-BENCHMARK(embed)->Name("W1")->Args({50257, 256, 8, 4})->UseRealTime();
-BENCHMARK(embed)
+const SgdOptions kPlain{.learning_rate = 0.1};
+const SgdOptions kMomentum{.learning_rate = 0.1, .momentum = 0.9};
+const SgdOptions kDecay{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+
+void W1(benchmark::internal::Benchmark* workload) {
+  workload->Args({50257, 256, 8, 4})->UseRealTime();
+}
+BENCHMARK_CAPTURE(embed, plain, std::in_place_type<SGD>, kPlain)->Name("W1")->Apply(W1);
+BENCHMARK_CAPTURE(embed, momentum, std::in_place_type<SGD>, kMomentum)
+    ->Name("W1_momentum")
+    ->Apply(W1);
+BENCHMARK_CAPTURE(embed, decay, std::in_place_type<SGD>, kDecay)
+    ->Name("W1_momentum_decay")
+    ->Apply(W1);
+BENCHMARK_CAPTURE(embed, adamw, std::in_place_type<AdamW>, AdamWOptions())
+    ->Name("W1_adamw")
+    ->Apply(W1);
+BENCHMARK_CAPTURE(embed, plain, std::in_place_type<SGD>, kPlain)
     ->Name("W1b")
     ->Args({1000, 256, 64, 256})
     ->Args({50257, 256, 64, 256})
