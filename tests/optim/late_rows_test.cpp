@@ -432,11 +432,9 @@ TEST(LateRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
       dense_optimizer.step();
     }
     const Tensor row = table.rows(std::vector<std::int32_t>{0});
-    // Both replay the same operations; the rest is within a unit of the last place.
+    // A few dozen steps of up to one, each rounded; what rests is within half a unit of w.
     for (std::size_t i = 0; i < 9; ++i)
-      EXPECT_NEAR(row(0, i), dense.value()(0, i),
-                  2 * testing::kEpsilon * std::abs(dense.value()(0, i)))
-          << i;
+      EXPECT_NEAR(row(0, i), dense.value()(0, i), 20 * testing::kEpsilon) << i;
   }
 }
 
