@@ -86,6 +86,21 @@ NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
           .tie_weights = tie};
 }
 
+void add_optimizer_options(CLI::App& app, TrainOptions& options) {
+  app.add_option("--optimizer", options.optimizer, "what updates the weights")
+      ->check(CLI::IsMember(kLearningRates));
+  app.add_option(
+         "--learning-rate", options.learning_rate,
+         "of the optimizer; if not given, 0.3 for sgd, 0.02 for adagrad, 0.001 for the others")
+      ->check(finite_number(0, kLargest))
+      ->default_str("");
+  app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
+      ->check(finite_number(0, kLargest));
+  app.add_option("--weight-decay", options.weight_decay, "if not given, 0.01 for adamw, else 0")
+      ->check(finite_number(0, kLargest))
+      ->default_str("");
+}
+
 void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--tokenizer", options.tokenizer, "what a token is")
       ->check(CLI::IsMember(kTokenizerNames));
@@ -108,18 +123,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_flag("--tie", options.tie,
                "the token table is the head's weight too; if need be, a hidden layer of its width "
                "comes last");
-  app.add_option("--optimizer", options.optimizer, "what updates the weights")
-      ->check(CLI::IsMember(kLearningRates));
-  app.add_option(
-         "--learning-rate", options.learning_rate,
-         "of the optimizer; if not given, 0.3 for sgd, 0.02 for adagrad, 0.001 for the others")
-      ->check(finite_number(0, kLargest))
-      ->default_str("");
-  app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
-      ->check(finite_number(0, kLargest));
-  app.add_option("--weight-decay", options.weight_decay, "if not given, 0.01 for adamw, else 0")
-      ->check(finite_number(0, kLargest))
-      ->default_str("");
+  add_optimizer_options(app, options);
   app.add_option(
          "--schedule", options.schedule,
          "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine "

@@ -56,8 +56,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, tokenizer, vocabulary, context,
                                    optimizer, learning_rate, momentum, weight_decay, schedule,
                                    warmup, clip, shuffle, seed, validation)
 
-/// Declares all of them as options of a program.
+/// Declares all of them as options of a program; or the optimizer's alone.
 void add_train_options(CLI::App& app, TrainOptions& options);
+void add_optimizer_options(CLI::App& app, TrainOptions& options);
 
 /// Puts in the defaults that depend on the optimizer, where the user gave nothing else.
 void complete(const CLI::App& app, TrainOptions& options);

@@ -1,0 +1,117 @@
+// What every optimizer made of a rule has: groups, options, rates.
+
+#include <cmath>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adagrad.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/learning_rate_schedule.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::irregular;
+
+TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
+  Parameter table("table", irregular({5, 3}));
+  Parameter weight("weight", irregular({4, 3}));
+  Parameter bias("bias", irregular({4}));
+  const std::vector<Parameter*> rest{&weight, &bias};
+
+  // [groups]
+  AdamW adamw({{.parameters = {&table}, .options = {.rows = RowUpdates::kTouchedOnly}},
+               {.parameters = rest, .options = {.learning_rate = 3e-4, .weight_decay = 0.1}}});
+  LearningRateSchedule schedule(
+      adamw, Schedule::linear_warmup({.steps = 100}).then(Schedule::cosine({.steps = 900})));
+  // [groups]
+
+  EXPECT_EQ(adamw.group_count(), 2U);
+  EXPECT_DOUBLE_EQ(adamw.learning_rate(0), 1e-3 / 3);
+  EXPECT_DOUBLE_EQ(adamw.learning_rate(1), 3e-4 / 3);
+  const Tensor before = table.value();
+  table.add_gradient(RowGradient({5, 3}, {2}, irregular({1, 3})));
+  weight.add_gradient(irregular({4, 3}));
+  adamw.step();
+  schedule.step();
+  EXPECT_GT(adamw.learning_rate(1), 3e-4 / 3);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(table.value().data()[i] == before.data()[i], i / 3 != 2) << i;
+  EXPECT_NE(weight.value(), irregular({4, 3}));
+  EXPECT_EQ(bias.value(), irregular({4}));  // has no gradient
+
+  Parameter late("late", irregular({2}));
+  adamw.add_group({.parameters = {&late}, .options = {.learning_rate = 0.5}});
+  EXPECT_EQ(adamw.group_count(), 3U);
+  EXPECT_EQ(adamw.learning_rate(2), 0.5);
+  EXPECT_EQ(adamw.parameters().size(), 4U);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.add_group({.parameters = {&late}}); }),
+            "Optimizer: late is given twice");
+  EXPECT_EQ(adamw.group_count(), 3U);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.learning_rate(3); }),
+            "AdamW: group 3 of 3");
+}
+
+TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
+  Parameter w("w", full({2}, 1));
+  const std::vector<Parameter*> all{&w};
+  const auto message = [&]<class Made>(std::in_place_type_t<Made>, auto options) {
+    return error_of<std::invalid_argument>([&] { Made(all, options); });
+  };
+  const std::in_place_type_t<Adam> adam;
+  const std::in_place_type_t<AdamW> adamw;
+  const std::in_place_type_t<Adagrad> adagrad;
+  const std::in_place_type_t<RMSprop> rmsprop;
+  EXPECT_EQ(message(adam, AdamOptions{.beta1 = 1}),
+            "Adam: beta1 is 1, expected a finite number not below 0, below 1");
+  EXPECT_EQ(message(adamw, AdamWOptions{.beta2 = -0.5}),
+            "AdamW: beta2 is -0.5, expected a finite number not below 0, below 1");
+  EXPECT_EQ(message(adam, AdamOptions{.epsilon = -1}),
+            "Adam: epsilon is -1, expected a finite number not below 0");
+  EXPECT_EQ(message(adamw, AdamWOptions{.weight_decay = NAN}),
+            "AdamW: weight_decay is nan, expected a finite number not below 0");
+  EXPECT_EQ(message(adagrad, AdagradOptions{.initial_accumulator = -1}),
+            "Adagrad: initial_accumulator is -1, expected a finite number not below 0");
+  EXPECT_EQ(message(adagrad, AdagradOptions{.learning_rate_decay = -1}),
+            "Adagrad: learning_rate_decay is -1, expected a finite number not below 0");
+  EXPECT_EQ(message(rmsprop, RmsPropOptions{.alpha = -1}),
+            "RMSprop: alpha is -1, expected a finite number not below 0");
+  EXPECT_EQ(message(rmsprop, RmsPropOptions{.momentum = INFINITY}),
+            "RMSprop: momentum is inf, expected a finite number not below 0");
+  Adam optimizer(all);
+  EXPECT_THROW(optimizer.set_learning_rate(-1), std::invalid_argument);
+  EXPECT_THROW(optimizer.set_options({.beta1 = 2}), std::invalid_argument);
+  EXPECT_EQ(optimizer.learning_rate(), 1e-3);
+}
+
+template <class Made>
+void expect_the_same_bits(const typename Made::Options& options) {
+  Parameter rows("rows", irregular({40, 19}));
+  Parameter dense("dense", irregular({40, 19}));
+  Made row_optimizer({&rows}, options);
+  Made dense_optimizer({&dense}, options);
+  for (int i = 1; i < 20; ++i) {
+    const RowGradient gradient({40, 19}, {i, 2 * i}, irregular({2, 19}, i));
+    rows.zero_gradient();
+    rows.add_gradient(gradient);
+    dense.zero_gradient();
+    dense.add_gradient(gradient.to_dense());
+    row_optimizer.step();
+    dense_optimizer.step();
+  }
+  EXPECT_EQ(rows.value(), dense.value());
+}
+
+TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
+  expect_the_same_bits<SGD>({.learning_rate = 0.1});
+  expect_the_same_bits<SGD>({.learning_rate = 0.1, .maximize = true});
+}
+
+}  // namespace
+}  // namespace rowgrad
