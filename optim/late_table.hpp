@@ -1,0 +1,380 @@
+#pragma once
+
+// A table some of whose rows are owed updates: which, what, and how they get them.
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/optim/rule_arrays.hpp>
+
+namespace rowgrad {
+
+/// Keeps a parameter's table from the first step that owes rows something. That step and those that
+/// follow change the rows that have a gradient and only note what they would have done to the
+/// others: row r, with its states, stands as of step at_[r]. Reading a row applies the rest:
+///
+/// - Steps without a closed form are replayed, and stay done: at_[r] moves on.
+/// - A closed form is applied to the copy that is read; the row itself stays as it was. So the bits
+///   of a run do not depend on when somebody looked: at a checkpoint, in an evaluation.
+///
+/// Whatever changes the whole table (a dense gradient, Parameter::numbers) settles all of it for
+/// good and gives it back.
+template <class Rule>
+class LateTable final : public LazyRows {
+ public:
+  using Arrays = RuleArrays<Rule>;
+
+  /// Both must outlive it, or the parameter be destroyed first and not be used again.
+  LateTable(Parameter& parameter, Arrays& arrays) : parameter_(&parameter), arrays_(arrays) {}
+  ~LateTable() override {
+    if (lent_) parameter_->reclaim();
+  }
+
+  /// Whether the parameter's numbers are here.
+  bool lent() const { return lent_; }
+
+  /// Takes them, all up to date.
+  void borrow() {
+    at_.assign(parameter_->shape()[0], 0);
+    history_.clear();
+    table_ = parameter_->lend(*this);
+    lent_ = true;
+  }
+
+  /// A step: of the rows that have a gradient, after what they are owed; and, if it owes that to
+  /// them, a note of it for the others.
+  void step(const Rule& rule, const RowGradient& gradient, bool owes);
+
+  /// Rows read, updated or settled so far, and steps replayed over a row.
+  std::uint64_t rows_visited() const { return rows_visited_; }
+
+  /// The rows as they stand [rows, width], the step each stands at [rows], and the history: [runs,
+  /// 1 + numbers of the rule], the first of which counts its steps.
+  struct Saved {
+    Tensor numbers, at, history;
+  };
+  Saved save() const;
+
+  /// Saved rows, checked: refuse(part, what) is called for what does not fit, and throws.
+  struct Loaded {
+    Tensor numbers;
+    std::vector<std::uint64_t> at;
+    StepHistory<Rule> history;
+  };
+  template <class Refuse>
+  static Loaded check(Saved saved, const Refuse& refuse);
+
+  /// Goes on from there, if the rows brought up to date are the parameter's present numbers. If
+  /// not, those stay, and of the rest only the states, which the caller has put in place, are
+  /// brought up to date.
+  void load(Loaded loaded);
+
+ private:
+  using History = StepHistory<Rule>;
+  using Simd = typename Arrays::Simd;
+  using Vectors = typename Arrays::Vectors;
+
+  static constexpr std::size_t kFields = sizeof(Rule) / sizeof(real);
+  static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) % sizeof(real) == 0,
+                "a rule has numbers of type real and nothing else");
+
+  // A row may rest only at these steps, so that resting does not depend on when it is read.
+  static constexpr std::uint64_t kRestInterval = 8;
+  // A history of more runs than this, and of about the table's memory, is settled and begins anew:
+  // on average that is kNumbersPerRun numbers a step.
+  static constexpr std::size_t kMostRuns = 4096;
+  static constexpr std::size_t kNumbersPerRun = 128;
+  // Counts of steps up to here are numbers of type `real` without loss.
+  static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 24;
+
+  // What rows are owed up to a step, in closed form. Neighbours often are owed the same.
+  class Owed {
+   public:
+    Owed(const History& history, std::uint64_t to) : history_(history), to_(to) {}
+
+    // Whether a row that stands at `from` is owed anything; then map() is for it.
+    bool since(std::uint64_t from) {
+      if (from == to_) return false;
+      if (std::exchange(from_, from) != from)
+        map_ = typename Arrays::Map(history_.compose_steps(from, to_));
+      return true;
+    }
+
+    std::uint64_t to() const { return to_; }
+    const typename Arrays::Map& map() const { return map_; }
+
+   private:
+    const History& history_;
+    std::uint64_t to_;
+    std::uint64_t from_ = ~std::uint64_t{0};
+    typename Arrays::Map map_;
+  };
+
+  std::size_t width() const { return parameter_->shape()[1]; }
+
+  typename Arrays::Pointers row_at(std::size_t row) {
+    return arrays_.at(table_.data(), row * width());
+  }
+
+  bool history_is_long() const {
+    return history_.runs().size() > std::max(kMostRuns, table_.size() / kNumbersPerRun) ||
+           history_.steps() >= kMostSteps;
+  }
+
+  // Calls visit(i, owed) for i from 0 to count − 1, over threads; it returns the steps it replayed.
+  template <class Visit>
+  void visit_rows(std::size_t count, const Visit& visit) {
+    std::atomic<std::uint64_t> replayed = 0;
+    kernels::parallel_for(count, kernels::row_grain(width()),
+                          [&](std::size_t begin, std::size_t end) {
+                            Owed owed(history_, history_.steps());
+                            std::uint64_t here = 0;
+                            for (std::size_t i = begin; i < end; ++i) here += visit(i, owed);
+                            replayed += here;
+                          });
+    rows_visited_ += count + replayed;
+  }
+
+  std::uint64_t catch_up(std::size_t row);
+  bool rests(const Rule& rule, std::size_t row);
+  void settle(std::size_t row, Owed& owed);
+  void copy_row(std::size_t row, Owed& owed, real* out);
+  void catch_up_with(std::span<const std::int32_t> ids);
+
+  void read_rows(std::span<const std::int32_t> ids, real* out) override;
+  Tensor read() override;
+  void write_rows(std::span<const std::int32_t> ids, const real* values) override;
+  Tensor release() override;
+  void abandon() noexcept override { lent_ = false; }
+
+  Parameter* parameter_;
+  Arrays& arrays_;
+  bool lent_ = false;
+  Tensor table_;
+  std::vector<std::uint64_t> at_;
+  History history_;
+  std::atomic<std::uint64_t> rows_visited_ = 0;
+};
+
+// --- Steps --------------------------------------------------------------------------------------
+
+template <class Rule>
+void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool owes) {
+  if (history_is_long()) {
+    parameter_->reclaim();
+    borrow();
+  }
+  const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
+  visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
+    const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
+    const std::uint64_t replayed = catch_up(row);
+    const real* values = gradient.row(i).data();
+    if (owed.since(at_[row])) {
+      Arrays::change_span(width(), row_at(row), values,
+                          [rule, map = owed.map()](Vectors& x, const Simd& g) {
+                            x = map.apply(x);
+                            Arrays::update(rule, x, g);
+                          });
+    } else {
+      Arrays::change_span(width(), row_at(row), values,
+                          [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
+    }
+    at_[row] = after;
+    return replayed;
+  });
+  if (owes) history_.append(rule);
+  parameter_->note_change(*this);
+}
+
+// Replays what a row is owed until a closed form holds for all the rest. Returns the number of
+// steps replayed. Never inlined: the compiler might fuse multiplications and additions here and not
+// there, and bits would depend on the caller.
+template <class Rule>
+[[gnu::noinline]] std::uint64_t LateTable<Rule>::catch_up(std::size_t row) {
+  if (!history_.has_replay()) return 0;
+  std::uint64_t& at = at_[row];
+  std::uint64_t replayed = 0;
+  while (at < history_.steps()) {
+    const auto* run = &history_.runs()[history_.run_of(at + 1)];
+    if (at % kRestInterval == 0 && rests(run->rule, row)) {
+      const std::uint64_t end = history_.closed_until(at);
+      if (end == history_.steps()) break;
+      if (end > at) {
+        Owed owed(history_, end);
+        settle(row, owed);
+        continue;
+      }
+    }
+    // As many steps at once as fit: the numbers stay in registers meanwhile.
+    std::array<const Rule*, kRestInterval> rules;
+    std::size_t count = 0;
+    do {
+      rules[count++] = &run->rule;
+      if (++at == run->end) ++run;
+    } while (at % kRestInterval != 0 && at < history_.steps());
+    Arrays::change_span(width(), row_at(row), nullptr, [&](Vectors& x, const Simd& zero) {
+      for (std::size_t i = 0; i < count; ++i) Arrays::update(*rules[i], x, zero);
+    });
+    replayed += count;
+  }
+  return replayed;
+}
+
+// Whether the closed form of a step holds for a row as it is.
+template <class Rule>
+bool LateTable<Rule>::rests(const Rule& rule, std::size_t row) {
+  if (rule.idle() != Idle::kFading) return rule.idle() != Idle::kReplay;
+  bool all = true;
+  Arrays::read_span(width(), row_at(row), [&](const Vectors& x, const auto&) {
+    all = all && xsimd::all(rule.faded(x[0], Arrays::states_of(x)));
+  });
+  return all;
+}
+
+// Applies for good what a row is owed, all of it in closed form.
+template <class Rule>
+void LateTable<Rule>::settle(std::size_t row, Owed& owed) {
+  if (!owed.since(at_[row])) return;
+  Arrays::change_span(width(), row_at(row), nullptr,
+                      [map = owed.map()](Vectors& x, const Simd&) { x = map.apply(x); });
+  at_[row] = owed.to();
+}
+
+// --- Reading and writing ------------------------------------------------------------------------
+
+// A row's numbers, up to date, to `out`. It has been caught up with.
+template <class Rule>
+void LateTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
+  const auto pointers = row_at(row);
+  if (!owed.since(at_[row])) {
+    std::copy_n(pointers[0], width(), out);
+    return;
+  }
+  Arrays::read_span(width(), pointers, [map = owed.map(), out](const Vectors& x, const auto& put) {
+    put(map.number(x), out);
+  });
+}
+
+// Each row once, however often its id occurs: replays write.
+template <class Rule>
+void LateTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
+  std::vector<std::int32_t> late;
+  for (const std::int32_t id : ids)
+    if (at_[static_cast<std::size_t>(id)] < history_.steps()) late.push_back(id);
+  std::sort(late.begin(), late.end());
+  late.erase(std::unique(late.begin(), late.end()), late.end());
+  visit_rows(late.size(),
+             [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(late[i])); });
+}
+
+template <class Rule>
+void LateTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
+  if (history_.has_replay()) catch_up_with(ids);
+  visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
+    if (i + kernels::kRowsAhead < ids.size())
+      for (const real* array : row_at(static_cast<std::size_t>(ids[i + kernels::kRowsAhead])))
+        if (array != nullptr) kernels::prefetch_row(array, width());
+    copy_row(static_cast<std::size_t>(ids[i]), owed, out + i * width());
+    return 0;
+  });
+}
+
+template <class Rule>
+Tensor LateTable<Rule>::read() {
+  Tensor whole = empty(parameter_->shape());
+  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+    const std::uint64_t replayed = catch_up(row);
+    copy_row(row, owed, whole.data() + row * width());
+    return replayed;
+  });
+  return whole;
+}
+
+template <class Rule>
+void LateTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
+  visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
+    const auto row = static_cast<std::size_t>(ids[i]);
+    const std::uint64_t replayed = catch_up(row);
+    settle(row, owed);
+    std::copy_n(values + i * width(), width(), row_at(row)[0]);
+    return replayed;
+  });
+}
+
+template <class Rule>
+Tensor LateTable<Rule>::release() {
+  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+    const std::uint64_t replayed = catch_up(row);
+    settle(row, owed);
+    return replayed;
+  });
+  lent_ = false;
+  history_.clear();
+  return std::move(table_);
+}
+
+// --- Saving and loading -------------------------------------------------------------------------
+
+template <class Rule>
+auto LateTable<Rule>::save() const -> Saved {
+  Saved saved{table_, empty({at_.size()}), empty({history_.runs().size(), 1 + kFields})};
+  std::copy(at_.begin(), at_.end(), saved.at.data());
+  std::uint64_t begin = 0;
+  real* next = saved.history.data();
+  for (const auto& run : history_.runs()) {
+    *next++ = static_cast<real>(run.end - std::exchange(begin, run.end));
+    const auto fields = std::bit_cast<std::array<real, kFields>>(run.rule);
+    next = std::copy(fields.begin(), fields.end(), next);
+  }
+  return saved;
+}
+
+template <class Rule>
+template <class Refuse>
+auto LateTable<Rule>::check(Saved saved, const Refuse& refuse) -> Loaded {
+  const Shape& shape = saved.history.shape();
+  if (shape.size() != 2 || shape[1] != 1 + kFields)
+    refuse("history",
+           concat("has shape ", bracketed(shape), ", expected [runs, ", 1 + kFields, "]"));
+  const auto count = [&](const char* part, real number, std::uint64_t least, std::uint64_t most) {
+    if (!(number >= static_cast<real>(least) && number <= static_cast<real>(most) &&
+          number == std::floor(number)))
+      refuse(part, concat("has ", number, ", expected a whole number from ", least, " to ", most));
+    return static_cast<std::uint64_t>(number);
+  };
+  Loaded loaded{std::move(saved.numbers), {}, {}};
+  for (std::size_t run = 0; run < shape[0]; ++run) {
+    const real* row = saved.history.data() + run * shape[1];
+    std::array<real, kFields> fields;
+    std::copy_n(row + 1, kFields, fields.begin());
+    loaded.history.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
+  }
+  for (const real number : saved.at)
+    loaded.at.push_back(count("at", number, 0, loaded.history.steps()));
+  return loaded;
+}
+
+template <class Rule>
+void LateTable<Rule>::load(Loaded loaded) {
+  table_ = std::move(loaded.numbers);
+  at_ = std::move(loaded.at);
+  history_ = std::move(loaded.history);
+  const Tensor numbers = read();
+  const Tensor& present = parameter_->value();
+  if (std::equal(numbers.begin(), numbers.end(), present.begin())) {
+    parameter_->lend(*this);
+    lent_ = true;
+  } else {
+    release();
+  }
+}
+
+}  // namespace rowgrad

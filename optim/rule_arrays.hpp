@@ -1,0 +1,114 @@
+#pragma once
+
+// The numbers and states of a parameter, and a rule that runs over them a vector at a time.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/optim/step_history.hpp>
+
+namespace rowgrad {
+
+/// The states that a rule keeps for a parameter, each a tensor of its shape, or nothing while no
+/// options have needed it.
+template <class Rule>
+class RuleArrays {
+ public:
+  static constexpr std::size_t kStates = Rule::kStates.size();
+  static constexpr std::size_t kArrays = 1 + kStates;  // the numbers themselves, then the states
+
+  using Simd = kernels::Simd;
+  using Pointers = std::array<real*, kArrays>;  // null for states that are not in use
+  using Vectors = std::array<Simd, kArrays>;    // their entries at one place
+
+  std::array<std::optional<Tensor>, kStates> states = {};
+
+  /// Begins the states that the options need. Returns whether any began.
+  bool begin(const typename Rule::Options& options, const Shape& shape) {
+    const auto used = Rule::uses(options);
+    bool began = false;
+    for (std::size_t i = 0; i < kStates; ++i) {
+      if (!used[i] || states[i]) continue;
+      states[i] = full(shape, static_cast<real>(Rule::start(options, i)));
+      began = true;
+    }
+    return began;
+  }
+
+  /// Pointers to entry `offset` of the parameter's numbers and of each state.
+  Pointers at(real* numbers, std::size_t offset) {
+    Pointers pointers{numbers + offset};
+    for (std::size_t i = 0; i < kStates; ++i)
+      if (states[i]) pointers[i + 1] = states[i]->data() + offset;
+    return pointers;
+  }
+
+  /// Steps without gradient as a linear map, for vectors.
+  class Map {
+   public:
+    Map() = default;
+    explicit Map(const LinearMap<kArrays>& map) {
+      for (std::size_t i = 0; i < kArrays; ++i)
+        for (std::size_t j = 0; j < kArrays; ++j) map_[i][j] = Simd(static_cast<real>(map[i][j]));
+    }
+
+    Simd number(const Vectors& x) const { return row(0, x); }
+
+    Vectors apply(const Vectors& x) const {
+      Vectors y;
+      for (std::size_t i = 0; i < kArrays; ++i) y[i] = row(i, x);
+      return y;
+    }
+
+   private:
+    Simd row(std::size_t i, const Vectors& x) const {
+      Simd sum = map_[i][0] * x[0];
+      for (std::size_t j = 1; j < kArrays; ++j) sum = sum + map_[i][j] * x[j];
+      return sum;
+    }
+
+    std::array<std::array<Simd, kArrays>, kArrays> map_;
+  };
+
+  /// One step of the rule.
+  static void update(const Rule& rule, Vectors& x, const Simd& gradient) {
+    auto kept = states_of(x);
+    rule.update(x[0], gradient, kept);
+    std::copy(kept.begin(), kept.end(), x.begin() + 1);
+  }
+
+  static std::array<Simd, kStates> states_of(const Vectors& x) {
+    std::array<Simd, kStates> result;
+    std::copy(x.begin() + 1, x.end(), result.begin());
+    return result;
+  }
+
+  /// Changes `count` entries in place: change(x, g) gets them a vector at a time, with the gradient
+  /// or, without one, zeros. What `change` holds, it should hold by value (see visit_span).
+  template <class Change>
+  static void change_span(std::size_t count, const Pointers& pointers, const real* gradient,
+                          const Change change) {
+    std::array<const real*, kArrays + 1> inputs;
+    std::copy(pointers.begin(), pointers.end(), inputs.begin());
+    inputs.back() = gradient;
+    kernels::visit_span(count, inputs, [pointers, change](const auto& in, const auto& put) {
+      Vectors x;
+      std::copy_n(in.begin(), kArrays, x.begin());
+      change(x, in.back());
+      for (std::size_t k = 0; k < kArrays; ++k)
+        if (pointers[k] != nullptr) put(x[k], pointers[k]);
+    });
+  }
+
+  /// Calls read(x, put) for them, as visit_span does.
+  template <class Read>
+  static void read_span(std::size_t count, const Pointers& pointers, const Read read) {
+    std::array<const real*, kArrays> inputs;
+    std::copy(pointers.begin(), pointers.end(), inputs.begin());
+    kernels::visit_span(count, inputs, read);
+  }
+};
+
+}  // namespace rowgrad
