@@ -14,7 +14,7 @@ namespace rowgrad {
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
 /// rows. With row gradients and RowUpdates::kExact, the default, a step gives what the dense
 /// gradient would have given, up to rounding, for the cost of the rows that were looked up: the
-/// other rows are brought up to date when they are read (parameter_updates.hpp). Copies nothing;
+/// other rows are brought up to date when they are read (late_table.hpp). Copies nothing;
 /// the parameters must outlive it, or be destroyed without being used again by it.
 template <class Rule>
 class RuleOptimizer : public Optimizer {

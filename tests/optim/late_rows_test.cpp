@@ -40,6 +40,14 @@ void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_t> rows
   optimizer.step();
 }
 
+// The same gradient twice: that of the rows, and that of the whole table.
+void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
+  table.zero_gradient();
+  table.add_gradient(rows);
+  dense.zero_gradient();
+  dense.add_gradient(rows.to_dense());
+}
+
 // A few hundred steps, each of two of the rows; row 0 never, row 1 at first only.
 template <class Look>
 void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look& look) {
@@ -254,13 +262,10 @@ TEST(LateRowsOf, TwoOptimizersInTurnAreThoseOfBoth) {
   Adam dense_adam({&dense}, kAdam);
   for (int i = 0; i < 12; ++i) {
     const RowGradient rows = gradient({6, 4}, {1, 2 + i % 3}, i);
-    table.zero_gradient();
-    table.add_gradient(rows);
-    dense.zero_gradient();
-    dense.add_gradient(rows.to_dense());
+    give(table, dense, rows);
     const bool first = i % 4 < 2;
-    static_cast<Optimizer&>(first ? static_cast<Optimizer&>(sgd) : adam).step();
-    static_cast<Optimizer&>(first ? static_cast<Optimizer&>(dense_sgd) : dense_adam).step();
+    (first ? static_cast<Optimizer&>(sgd) : adam).step();
+    (first ? static_cast<Optimizer&>(dense_sgd) : dense_adam).step();
   }
   expect_near(table.value(), dense.value());
 }
@@ -283,10 +288,7 @@ TEST(LateRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
     optimizer.set_options(options);
     dense_optimizer.set_options(options);
     const RowGradient rows = gradient({6, 4}, {i % 2, 3}, i);
-    table.zero_gradient();
-    table.add_gradient(rows);
-    dense.zero_gradient();
-    dense.add_gradient(rows.to_dense());
+    give(table, dense, rows);
     optimizer.step();
     dense_optimizer.step();
   }
@@ -386,15 +388,11 @@ void expect_exact_after_long_absence(const typename Made::Options& options) {
   Parameter dense("dense", start);
   Made optimizer({&table}, options);
   Made dense_optimizer({&dense}, options);
-  dense.add_gradient(gradient({3, 4}, {0, 1, 2}).to_dense());
-  table.add_gradient(gradient({3, 4}, {0, 1, 2}));
+  give(table, dense, gradient({3, 4}, {0, 1, 2}));
   optimizer.step();
   dense_optimizer.step();
   const RowGradient only_two = gradient({3, 4}, {2});
-  table.zero_gradient();
-  table.add_gradient(only_two);
-  dense.zero_gradient();
-  dense.add_gradient(only_two.to_dense());
+  give(table, dense, only_two);
   for (int i = 0; i < 100'000; ++i) {
     if (i % 1000 == 0) {  // the rate changes meanwhile
       const double rate = options.learning_rate * (1 + 0.5 * (i / 1000 % 3));
@@ -424,10 +422,7 @@ TEST(LateRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
     Adam dense_optimizer({&dense}, options);
     for (int i = 0; i < 600; ++i) {
       const RowGradient rows = gradient({3, 9}, i < 3 ? std::vector{0, 1} : std::vector{1}, i);
-      table.zero_gradient();
-      table.add_gradient(rows);
-      dense.zero_gradient();
-      dense.add_gradient(rows.to_dense());
+      give(table, dense, rows);
       optimizer.step();
       dense_optimizer.step();
     }
@@ -454,9 +449,7 @@ TEST(LateRowsOf, AHistoryThatGrowsTooLongIsSettled) {
   Parameter dense("dense", start);
   SGD optimizer({&table}, kMomentum);
   SGD dense_optimizer({&dense}, kMomentum);
-  const RowGradient rows = gradient({4, 3}, {2});
-  table.add_gradient(rows);
-  dense.add_gradient(rows.to_dense());
+  give(table, dense, gradient({4, 3}, {2}));
   for (int i = 0; i < 9000; ++i) {
     const double rate = 1e-3 * (1 + i % 2) + 1e-8 * i;
     optimizer.set_learning_rate(rate);
@@ -493,10 +486,9 @@ TEST(LateRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
             std::string::npos);
   auto partial = good;
   partial.erase("late.history.table");
-  EXPECT_NE(error_of<std::invalid_argument>([&] {
-              optimizer.load_state(partial);
-            }).find("is missing"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of<std::invalid_argument>([&] { optimizer.load_state(partial); }).find("is missing"),
+      std::string::npos);
   partial = good;
   partial.erase("step.table");
   EXPECT_THROW(optimizer.load_state(partial), std::invalid_argument);
