@@ -169,7 +169,10 @@ void append_csv(std::ostream& csv, const TableReport& table, const std::vector<R
         << row.steps << ',' << row.gradient_norm << ',' << row.moved << '\n';
 }
 
-void run(const ProgramOptions& options) {
+void run(const CLI::App& app, const ProgramOptions& options) {
+  check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
+                 "--vocabulary is for --tokenizer bpe; that of ", options.tokenizer,
+                 " follows from the text");
   check_outputs({options.json, options.csv}, {options.corpus});
   const DataFile text = find_corpus(options.corpus);
   const auto tokenizer = make_tokenizer(options.tokenizer, text.contents, options.vocabulary);
@@ -274,7 +277,7 @@ int main(int argc, char** argv) {
   app.add_option("--csv", options.csv, "file for a line a row");
   CLI11_PARSE(app, argc, argv);
   try {
-    rowgrad::run(options);
+    rowgrad::run(app, options);
     rowgrad::check_standard_output();
   } catch (const std::exception& error) {
     std::cerr << "inspect_rows: " << error.what() << '\n';

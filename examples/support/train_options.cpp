@@ -71,8 +71,9 @@ Schedule TrainOptions::make_schedule(std::uint64_t steps) const {
 
 NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
   std::vector<std::size_t> widths;
-  std::copy_if(hidden.begin(), hidden.end(), std::back_inserter(widths),
-               [](std::uint64_t width_of_layer) { return width_of_layer != 0; });
+  if (hidden != std::vector<std::uint64_t>{0}) widths.assign(hidden.begin(), hidden.end());
+  check_argument(std::find(widths.begin(), widths.end(), 0U) == widths.end(),
+                 "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
   // A tied head reads numbers that are compared with embeddings.
   if (tie && (widths.empty() ? look_back * width : widths.back()) != width) widths.push_back(width);
   return {.vocabulary = vocabulary_size,

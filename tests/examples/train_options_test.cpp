@@ -89,6 +89,8 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
   options.optimizer = "lion";
   options.momentum = 0;
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
+  options.hidden = {0, 5};
+  EXPECT_THROW(options.model(9), std::invalid_argument);
   options.schedule = "one-cycle";
   options.warmup = 3;
   EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
