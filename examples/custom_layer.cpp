@@ -116,7 +116,6 @@ struct SignSgdRule : RuleDefaults {
   }
 
   Idle idle() const { return Idle::kNothing; }  // no gradient: no change
-  bool operator==(const SignSgdRule&) const = default;
 };
 using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]

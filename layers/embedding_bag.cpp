@@ -31,7 +31,7 @@ EmbeddingBag::EmbeddingBag(Tensor table, const EmbeddingBagOptions& options)
 
 Variable EmbeddingBag::forward(Tape& tape, Bags bags) {
   if (max_norm_) {
-    check_ids("EmbeddingBag", bags.ids, weight_.shape()[0]);
+    check_bags(tape.parameter(weight_), bags, lookup_);
     limit_row_norms("EmbeddingBag", tape, weight_, bags.ids, *max_norm_, norm_type_);
   }
   return embedding_bag(tape.parameter(weight_), std::move(bags), lookup_);

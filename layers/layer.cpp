@@ -118,18 +118,22 @@ std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
 }
 
 void Layer::load_state(const std::map<std::string, Tensor>& state) {
-  const auto own = this->state();
-  for (const auto& [name, tensor] : own) {
+  std::set<std::string> own;
+  const auto check = [&](const std::string& name, const Shape& shape) {
+    own.insert(name);
     const auto found = state.find(name);
     check_argument(found != state.end(), "Layer::load_state: '", name, "' is missing");
-    check_argument(found->second.shape() == tensor->shape(), "Layer::load_state: '", name,
-                   "' has shape ", bracketed(found->second.shape()), ", expected ",
-                   bracketed(tensor->shape()));
-  }
+    check_argument(found->second.shape() == shape, "Layer::load_state: '", name, "' has shape ",
+                   bracketed(found->second.shape()), ", expected ", bracketed(shape));
+  };
+  visit([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_)
+      check(layer.path_ + name, parameter->shape());
+    for (const auto& [name, buffer] : layer.buffers_) check(layer.path_ + name, buffer->shape());
+  });
   for (const auto& [name, tensor] : state)
-    check_argument(std::any_of(own.begin(), own.end(),
-                               [&name = name](const auto& entry) { return entry.first == name; }),
-                   "Layer::load_state: the layer has nothing named '", name, "'");
+    check_argument(own.contains(name), "Layer::load_state: the layer has nothing named '", name,
+                   "'");
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
       parameter->assign(state.at(layer.path_ + name));

@@ -41,8 +41,6 @@ struct AdagradRule : RuleDefaults {
   }
 
   Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kNothing : Idle::kReplay; }
-
-  bool operator==(const AdagradRule&) const = default;
 };
 
 /// Adagrad (Duchi et al. 2011, figure 1, diagonal), the update of torch.optim.Adagrad at step t:

@@ -63,6 +63,11 @@ struct AdamSteps : RuleDefaults {
   /// (decay beside the gradient apart) and the means shrink by themselves.
   Idle idle() const { return fading > 0 ? Idle::kFading : Idle::kReplay; }
 
+  bool fades_like(const AdamSteps& before) const {
+    return beta1 == before.beta1 && beta2 == before.beta2 && epsilon == before.epsilon &&
+           amsgrad == before.amsgrad && fading == before.fading;
+  }
+
   template <class Number>
   auto faded(const Number& w, const std::array<Number, 3>& state) const {
     using std::abs;
@@ -75,8 +80,6 @@ struct AdamSteps : RuleDefaults {
     return abs(mean) * Number(fading) <=
            (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny));
   }
-
-  bool operator==(const AdamSteps&) const = default;
 
  protected:
   AdamSteps(const AdamOptions& options, std::uint64_t step, bool decay_in_gradient);

@@ -172,6 +172,7 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     parameter_->reclaim();
     borrow();
   }
+  parameter_->note_change(*this);
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
     const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
@@ -191,7 +192,6 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     return replayed;
   });
   if (owes) history_.append(rule);
-  parameter_->note_change(*this);
 }
 
 // Replays what a row is owed until a closed form holds for all the rest. Returns the number of
@@ -355,6 +355,8 @@ auto LateTable<Rule>::check(Saved saved, const Refuse& refuse) -> Loaded {
     const real* row = saved.history.data() + run * shape[1];
     std::array<real, kFields> fields;
     std::copy_n(row + 1, kFields, fields.begin());
+    for (const real field : fields)
+      if (!std::isfinite(field)) refuse("history", concat("has ", field));
     loaded.history.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
   }
   for (const real number : saved.at)

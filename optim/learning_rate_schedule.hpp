@@ -100,9 +100,9 @@ class Schedule {
 
 /// Sets an optimizer's learning rates: in each group, base rate · factor. The base rates are those
 /// that the optimizer has at construction, which sets the rates of step 0. Borrows the optimizer,
-/// which must outlive it. Rates that somebody else sets hold until the next step. Throws
-/// std::invalid_argument, and then changes nothing, for a factor or rate that is negative or not
-/// finite.
+/// which must outlive it. Rates that somebody else sets hold until the next step, and those of
+/// groups that are added later for good. Throws std::invalid_argument, and then changes nothing,
+/// for a factor or rate that is negative or not finite.
 class LearningRateSchedule {
  public:
   /// All that it remembers. A checkpoint that keeps every bit of it continues bit for bit.

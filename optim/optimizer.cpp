@@ -25,9 +25,10 @@ void Optimizer::zero_grad() {
 
 void check_option(std::string_view optimizer, std::string_view option, double value,
                   OptionRange range) {
-  check_argument(std::isfinite(value) && value >= range.least && value < range.below, optimizer,
-                 ": ", option, " is ", value, ", expected a finite number not below ", range.least,
-                 range.below < kUnbounded ? concat(", below ", range.below) : "");
+  check_argument(
+      std::isfinite(static_cast<real>(value)) && value >= range.least && value < range.below,
+      optimizer, ": ", option, " is ", value, ", expected a finite number not below ", range.least,
+      range.below < kUnbounded ? concat(", below ", range.below) : "");
 }
 
 }  // namespace rowgrad

@@ -40,9 +40,9 @@ class Optimizer {
   virtual std::uint64_t rows_visited() const = 0;
 
   /// What the optimizer keeps between steps, by name ("momentum.token.weight"), to be saved, and
-  /// its return. Save and load the parameters' values with it, and load them first. Throws
-  /// std::invalid_argument for a name, a shape or a number that does not fit, and for parameters
-  /// that share a name; then nothing changes.
+  /// its return; an empty one begins anew. Save and load the parameters' values with it, and load
+  /// them first. Throws std::invalid_argument for a name, a shape or a number that does not fit,
+  /// and for parameters that share a name; then nothing changes.
   virtual std::map<std::string, Tensor> state() const = 0;
   virtual void load_state(std::map<std::string, Tensor> state) = 0;
 

@@ -81,7 +81,7 @@ class ParameterUpdates {
 template <class Rule>
 void ParameterUpdates<Rule>::step(const Options& options) {
   const bool first = arrays_.begin(options, parameter_->shape());
-  const Rule rule(options, {.step = ++steps_, .first_of_state = first});
+  const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});
   const Gradient& gradient = parameter_->gradient();
   const bool owes = options.rows == RowUpdates::kExact && rule.idle() != Idle::kNothing;
   if (gradient.is_dense()) {
@@ -92,6 +92,7 @@ void ParameterUpdates<Rule>::step(const Options& options) {
   } else {
     step_rows(rule, gradient.rows());
   }
+  ++steps_;
 }
 
 template <class Rule>
@@ -180,6 +181,10 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
   } else if (any) {
     refuse(saved_name(kSteps), "is missing");
   }
+  const auto always = Rule::uses(Options());
+  for (std::size_t i = 0; i < Arrays::kStates; ++i)
+    if (loaded.steps > 0 && always[i] && !loaded.arrays.states[i])
+      refuse(saved_name(Rule::kStates[i]), "is missing");
 
   const Shape rows{shape.empty() ? 0 : shape[0]};
   const Tensor* numbers = find(late_name("numbers"), &shape);

@@ -55,8 +55,6 @@ struct RmsPropRule : RuleDefaults {
   }
 
   Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kLinear : Idle::kReplay; }
-
-  bool operator==(const RmsPropRule&) const = default;
 };
 
 /// RMSprop (Tieleman & Hinton 2012, lecture 6.5), the update of torch.optim.RMSprop:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -50,8 +51,14 @@ class RuleArrays {
    public:
     Map() = default;
     explicit Map(const LinearMap<kArrays>& map) {
+      // A coefficient that overflows must still make 0 of 0.
+      constexpr double kMost = std::numeric_limits<real>::max();
       for (std::size_t i = 0; i < kArrays; ++i)
-        for (std::size_t j = 0; j < kArrays; ++j) map_[i][j] = Simd(static_cast<real>(map[i][j]));
+        for (std::size_t j = 0; j < kArrays; ++j) {
+          const auto coefficient = static_cast<real>(std::clamp(map[i][j], -kMost, kMost));
+          map_[i][j] = Simd(coefficient);
+          used_[i][j] = coefficient != 0;
+        }
     }
 
     Simd number(const Vectors& x) const { return row(0, x); }
@@ -64,12 +71,14 @@ class RuleArrays {
 
    private:
     Simd row(std::size_t i, const Vectors& x) const {
-      Simd sum = map_[i][0] * x[0];
-      for (std::size_t j = 1; j < kArrays; ++j) sum = sum + map_[i][j] * x[j];
+      Simd sum(real{0});
+      for (std::size_t j = 0; j < kArrays; ++j)
+        if (used_[i][j]) sum = sum + map_[i][j] * x[j];
       return sum;
     }
 
     std::array<std::array<Simd, kArrays>, kArrays> map_;
+    std::array<std::array<bool, kArrays>, kArrays> used_;  // zero times infinity is not wanted
   };
 
   /// One step of the rule.

@@ -40,8 +40,6 @@ struct SgdRule : RuleDefaults {
   }
 
   Idle idle() const { return momentum == 0 && decay == 0 ? Idle::kNothing : Idle::kLinear; }
-
-  bool operator==(const SgdRule&) const = default;
 };
 
 /// Stochastic gradient descent, the update of torch.optim.SGD (Sutskever et al. 2013 for momentum):

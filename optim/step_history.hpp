@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -22,13 +23,15 @@ LinearMap<N> identity_map() {
   return result;
 }
 
-/// `after` applied to what `before` gives.
+/// `after` applied to what `before` gives. A zero means that there is no influence at all: it meets
+/// no infinity.
 template <std::size_t N>
 LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   LinearMap<N> result{};
   for (std::size_t i = 0; i < N; ++i)
     for (std::size_t k = 0; k < N; ++k)
-      for (std::size_t j = 0; j < N; ++j) result[i][j] += after[i][k] * before[k][j];
+      for (std::size_t j = 0; j < N; ++j)
+        if (after[i][k] != 0 && before[k][j] != 0) result[i][j] += after[i][k] * before[k][j];
   return result;
 }
 
@@ -77,16 +80,19 @@ class StepHistory {
   void clear() { *this = StepHistory(); }
 
   void append(const Rule& rule, std::uint64_t count = 1) {
-    if (!runs_.empty() && runs_.back().rule == rule) {
+    if (!runs_.empty() && same(runs_.back().rule, rule)) {
       runs_.back().end += count;
     } else {
       const bool closed = rule.idle() != Idle::kReplay;
-      if (!runs_.empty()) complete_last_run();
+      if (!runs_.empty()) {
+        complete_last_run();
+        if (!rule.fades_like(runs_.back().rule)) last_stop_ = steps();
+      }
       runs_.push_back({rule, steps() + count, closed ? idle_map(rule) : identity_map<kArrays>()});
       powers_.clear();
     }
     has_replay_ |= rule.idle() == Idle::kReplay || rule.idle() == Idle::kFading;
-    if (rule.idle() == Idle::kReplay) last_replay_ = steps();
+    if (rule.idle() == Idle::kReplay) last_stop_ = steps();
     extend_powers();
   }
 
@@ -99,11 +105,15 @@ class StepHistory {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// The last step before the first one after `from` that has no closed form.
+  /// Up to which step a row that rests at `from` can be brought in closed form: the next one has
+  /// none, or other conditions for it.
   std::uint64_t closed_until(std::uint64_t from) const {
-    if (from >= last_replay_) return steps();
-    std::size_t run = run_of(from + 1);
-    while (runs_[run].rule.idle() != Idle::kReplay) ++run;
+    if (from >= last_stop_) return steps();
+    const std::size_t first = run_of(from + 1);
+    std::size_t run = first;
+    while (run < runs_.size() && runs_[run].rule.idle() != Idle::kReplay &&
+           (run == first || runs_[run].rule.fades_like(runs_[run - 1].rule)))
+      ++run;
     return std::max(from, begin_of(run));
   }
 
@@ -130,6 +140,8 @@ class StepHistory {
   }
 
  private:
+  static bool same(const Rule& a, const Rule& b) { return std::memcmp(&a, &b, sizeof(Rule)) == 0; }
+
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
   // One run's step, `count` times over.
@@ -174,7 +186,7 @@ class StepHistory {
   std::vector<Run> runs_;
   std::vector<std::vector<Map>> blocks_;
   std::vector<Map> powers_;
-  std::uint64_t last_replay_ = 0;
+  std::uint64_t last_stop_ = 0;  // no stretch in closed form crosses this step, or an earlier one
   bool has_replay_ = false;
 };
 

@@ -13,8 +13,14 @@ namespace rowgrad {
 
 /// What happens to the rows of a table that a step with row gradients did not look up.
 enum class RowUpdates {
-  kExact,       // what the dense optimizer does, brought up to date when a row is read
-  kTouchedOnly  // nothing, as in torch.optim.SparseAdam: cheaper, and not the dense optimizer
+  /// What the dense optimizer does, brought up to date when a row is read.
+  kExact,
+  /// Nothing, as in torch.optim.SparseAdam: cheaper, and not the dense optimizer. Rows that were
+  /// not
+  /// looked up keep their numbers and their states: no momentum moves them on, none fades, no decay
+  /// shrinks them. The step number (Adam's bias correction) still counts every step. Going back to
+  /// kExact does not make up for what was left out.
+  kTouchedOnly
 };
 
 /// What a rule does to a number whose gradient is zero: what rows that were not looked up are owed.
@@ -67,7 +73,11 @@ struct RuleDefaults {
     return w == w;
   }
 
-  bool operator==(const RuleDefaults&) const = default;
+  /// Whether a state that has faded for the step before has faded for this one too.
+  template <class Rule>
+  bool fades_like(const Rule&) const {
+    return true;
+  }
 };
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();

@@ -61,8 +61,10 @@ void Parameter::assign(Tensor value) {
 
 void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
   check_rows("Parameter::assign_rows", ids);
-  check_argument(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
-                 "Parameter::assign_rows: the ids are not strictly rising");
+  const auto wrong = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>());
+  if (wrong != ids.end())
+    check_argument(false, "Parameter::assign_rows: id ", wrong[1], " at [", wrong - ids.begin() + 1,
+                   "] follows ", wrong[0], ", expected strictly rising ids");
   const std::size_t width = shape_[1];
   check_argument(values.shape() == Shape({ids.size(), width}),
                  "Parameter::assign_rows: the values have shape ", bracketed(values.shape()),

@@ -37,7 +37,8 @@ class Parameter {
   std::size_t size() const { return element_count(shape_); }
 
   /// All numbers, up to date. The tensor stays valid until the next change. If rows were owed
-  /// updates, an optimizer's next step leaves it empty: call value() again.
+  /// updates, it is a copy of the table, and an optimizer's next step leaves it empty: call value()
+  /// again.
   const Tensor& value() const {
     if (keeper_ != nullptr && !whole_) read_whole();
     return value_;
@@ -48,7 +49,8 @@ class Parameter {
   Tensor rows(std::span<const std::int32_t> ids) const;
 
   /// The numbers, to be changed in place. Counts as a change: a tape that read the parameter before
-  /// refuses to go backward, since its gradients would be those of other numbers.
+  /// refuses to go backward, since its gradients would be those of other numbers. Use the span at
+  /// once: an optimizer's next step may take the numbers elsewhere.
   std::span<real> numbers();
 
   /// Replaces the value. Throws std::invalid_argument if the shape differs.

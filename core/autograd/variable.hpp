@@ -15,7 +15,7 @@ class Variable {
  public:
   Variable() = default;
 
-  /// Valid as long as the tape.
+  /// Valid as long as the tape; that of a parameter until the parameter changes.
   const Tensor& value() const;
   const Shape& shape() const;
 

@@ -59,7 +59,9 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   return starts;
 }
 
-BagLayout checked(const Variable& table, Bags& bags, const EmbeddingBagLookup& options) {
+// Where bags begin, and end, of what has been checked.
+std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
+                                        const EmbeddingBagLookup& options) {
   const Shape& shape = table.shape();
   check_argument(shape.size() == 2, kOp, ": the table has shape ", bracketed(shape),
                  ", expected [rows, width]");
@@ -76,7 +78,7 @@ BagLayout checked(const Variable& table, Bags& bags, const EmbeddingBagLookup& o
                    bracketed(bags.ids.shape()), " of the ids");
   }
   check_ids(kOp, bags.ids, shape[0]);
-  return {std::move(bags.ids), std::move(starts), padding_row(kOp, options.padding, shape[0])};
+  return starts;
 }
 
 void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
@@ -106,8 +108,14 @@ void check_bag_options(const char* caller, const EmbeddingBagLookup& options, st
   padding_row(caller, options.padding, rows);
 }
 
+void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options) {
+  checked_starts(table, bags, options);
+}
+
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
-  BagLayout layout = checked(table, bags, options);
+  auto starts = checked_starts(table, bags, options);
+  BagLayout layout{std::move(bags.ids), std::move(starts),
+                   padding_row(kOp, options.padding, table.shape()[0])};
   if (options.mode == BagMode::kMax)
     return largest_of_bags(table, std::move(layout), options.dense_gradient);
 

@@ -40,6 +40,9 @@ struct Bags {
 /// offsets, weights without kSum, and scale_grad_by_freq with kMax.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options = {});
 
+/// Throws what embedding_bag would, and does nothing else.
+void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options = {});
+
 /// Throws std::invalid_argument naming `caller` for options that exclude each other or a padding id
 /// outside the rows.
 void check_bag_options(const char* caller, const EmbeddingBagLookup& options, std::size_t rows);

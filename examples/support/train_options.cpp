@@ -33,7 +33,7 @@ const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
   check_argument(momentum == 0 || optimizer == "sgd" || optimizer == "rmsprop",
-                 "--momentum is for --optimizer sgd and rmsprop; ", optimizer, " has its own");
+                 "--momentum is for --optimizer sgd and rmsprop, not for ", optimizer);
   if (optimizer == "sgd")
     return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = learning_rate,
                                                         .momentum = momentum,
@@ -60,6 +60,8 @@ Schedule TrainOptions::make_schedule(std::uint64_t steps) const {
   check_argument(warmup == 0 || schedule != "one-cycle",
                  "--warmup is not for --schedule one-cycle, which has its own");
   if (schedule == "one-cycle") return Schedule::one_cycle({.steps = steps});
+  check_argument(warmup < steps || warmup == 0, "--warmup ", warmup,
+                 " is not shorter than the run of ", steps, " steps");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (steps + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(steps - std::min(steps, first), 1);
   const Schedule main = schedule == "cosine" ? Schedule::cosine({.steps = rest})

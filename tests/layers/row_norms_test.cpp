@@ -99,6 +99,16 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
             std::string::npos);
 }
 
+TEST(MaxNorm, ChangesNothingForBagsThatAreRefused) {
+  EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.mode = BagMode::kSum, .max_norm = 1});
+  Tape tape;
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              bag.forward(tape, {ids({2}, {0, 1}), ids({2}, {0, 5})});
+            }).find("offset 5 at [1] is beyond the 2 ids"),
+            std::string::npos);
+  EXPECT_EQ(bag.weight().value(), (Tensor{{3, 4}, {0.3, 0.4}}));
+}
+
 TEST(MaxNorm, HoldsInBags) {
   EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.mode = BagMode::kSum, .max_norm = 1});
   Tape tape;

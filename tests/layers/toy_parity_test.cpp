@@ -70,7 +70,8 @@ std::unique_ptr<Optimizer> optimizer_of(const nlohmann::json& reference,
                                                     .epsilon = options["eps"],
                                                     .weight_decay = options["weight_decay"],
                                                     .momentum = options["momentum"],
-                                                    .centered = options["centered"]});
+                                                    .centered = options["centered"],
+                                                    .maximize = options["maximize"]});
   if (name != "sgd") throw std::runtime_error("no optimizer " + name);
   return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = options["lr"],
                                                       .momentum = options["momentum"],

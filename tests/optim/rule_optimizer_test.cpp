@@ -55,7 +55,24 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
             "Optimizer: late is given twice");
   EXPECT_EQ(adamw.group_count(), 3U);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.learning_rate(3); }),
-            "AdamW: group 3 of 3");
+            "AdamW: there is no group 3, expected a number below 3");
+}
+
+TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
+  Parameter w("w", full({2}, 1));
+  Adam adam({&w});
+  w.add_gradient(full({2}, 1));
+  adam.step();
+  auto state = adam.state();
+  state["step.w"] = Tensor{3, 5};  // 3 · 2^24 + 5
+  adam.load_state(state);
+  adam.step();
+  EXPECT_EQ(adam.state().at("step.w"), (Tensor{3, 6}));
+  state.erase("exp_avg_sq.w");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { adam.load_state(state); }),
+            "Adam::load_state: 'exp_avg_sq.w' is missing");
+  adam.load_state({});  // begins anew
+  EXPECT_TRUE(adam.state().empty());
 }
 
 TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
@@ -76,6 +93,7 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
             "Adam: epsilon is -1, expected a finite number not below 0");
   EXPECT_EQ(message(adamw, AdamWOptions{.weight_decay = NAN}),
             "AdamW: weight_decay is nan, expected a finite number not below 0");
+  EXPECT_EQ(message(adam, AdamOptions{.learning_rate = 1e300}) == "no error", sizeof(real) == 8);
   EXPECT_EQ(message(adagrad, AdagradOptions{.initial_accumulator = -1}),
             "Adagrad: initial_accumulator is -1, expected a finite number not below 0");
   EXPECT_EQ(message(adagrad, AdagradOptions{.learning_rate_decay = -1}),
