@@ -143,8 +143,9 @@ void LearningRateSchedule::load_state(State state) {
 void LearningRateSchedule::enter(State state) {
   const double factor = schedule_.factor(state.step_count);
   for (const double base : state.base_rates)
-    check_argument(std::isfinite(base * factor), "LearningRateSchedule: base rate ", base,
-                   " times factor ", factor, " of step ", state.step_count, " is not finite");
+    check_argument(std::isfinite(static_cast<real>(base * factor)),
+                   "LearningRateSchedule: base rate ", base, " times factor ", factor, " of step ",
+                   state.step_count, " is not finite");
   for (std::size_t group = 0; group < state.base_rates.size(); ++group)
     optimizer_.set_learning_rate(state.base_rates[group] * factor, group);
   state_ = std::move(state);

@@ -240,13 +240,13 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
                  std::invalid_argument);
     EXPECT_EQ(groups.rates(), (std::vector<double>{1, 0.5}));
   }
-  Groups groups({0.5, 1e300});
+  Groups groups({0.5, 1e30});
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               LearningRateSchedule(*groups.sgd,
-                                   Schedule::lambda([](std::uint64_t) { return 1e10; }));
+                                   Schedule::lambda([](std::uint64_t) { return 1e300; }));
             }),
-            "LearningRateSchedule: base rate 1e+300 times factor 1e+10 of step 0 is not finite");
-  EXPECT_EQ(groups.rates(), (std::vector<double>{0.5, 1e300}));
+            "LearningRateSchedule: base rate 1e+30 times factor 1e+300 of step 0 is not finite");
+  EXPECT_EQ(groups.rates(), (std::vector<double>{0.5, 1e30}));
 }
 
 TEST(LearningRateSchedule, RefusesAStateThatDoesNotFitBeforeAnythingChanges) {
