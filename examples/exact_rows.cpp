@@ -6,10 +6,13 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
+#include <limits>
+#include <new>
 
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/rowgrad.hpp>
 
@@ -61,6 +64,8 @@ Outcome train(const Options& options, bool dense_gradient) {
 }
 
 void run(const Options& options) {
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  check_argument(options.rows <= kMost, "--rows ", options.rows, ": expected at most ", kMost);
   const Outcome rows = train(options, false);
   const Outcome dense = train(options, true);
   double difference = 0;
@@ -93,6 +98,10 @@ int main(int argc, char** argv) {
   rowgrad::complete(app, options.updates);
   try {
     rowgrad::run(options);
+    rowgrad::check_standard_output();
+  } catch (const std::bad_alloc&) {
+    std::cerr << "exact_rows: there is not enough memory for a table of this size\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << "exact_rows: " << error.what() << '\n';
     return 1;

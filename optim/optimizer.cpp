@@ -25,10 +25,12 @@ void Optimizer::zero_grad() {
 
 void check_option(std::string_view optimizer, std::string_view option, double value,
                   OptionRange range) {
+  const bool fits = std::isfinite(static_cast<real>(value));
   check_argument(
-      std::isfinite(static_cast<real>(value)) && value >= range.least && value < range.below,
-      optimizer, ": ", option, " is ", value, ", expected a finite number not below ", range.least,
-      range.below < kUnbounded ? concat(", below ", range.below) : "");
+      fits && value >= range.least && value < range.below, optimizer, ": ", option, " is ", value,
+      ", expected a finite number not below ", range.least,
+      range.below < kUnbounded ? concat(", below ", range.below) : "",
+      !fits && std::isfinite(value) ? concat(", at most ", std::numeric_limits<real>::max()) : "");
 }
 
 }  // namespace rowgrad

@@ -26,6 +26,17 @@ inline CLI::Validator at_least_one() {
           "N >= 1"};
 }
 
+/// A whole number from 0 on, of at most twelve digits.
+inline CLI::Validator at_least_zero() {
+  return {[](const std::string& text) -> std::string {
+            if (!text.empty() && text.size() <= 12 &&
+                text.find_first_not_of("0123456789") == std::string::npos)
+              return {};
+            return "got " + text + ", expected a whole number from 0 on";
+          },
+          "N >= 0"};
+}
+
 /// A number in [low, high]; not NaN and not infinite.
 inline CLI::Validator finite_number(double low, double high) {
   const std::string range = high == kLargest ? concat("a finite number from ", low, " on")

@@ -133,7 +133,8 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
          "falls to 0, step falls to a tenth at each third")
       ->check(CLI::IsMember(kSchedules));
   app.add_option("--warmup", options.warmup,
-                 "steps over which the rate first rises in a line, before the schedule");
+                 "steps over which the rate first rises in a line, before the schedule")
+      ->check(at_least_zero());
   app.add_option("--clip", options.clip,
                  "largest norm of all gradients together, scaled down to it; 0 for no limit")
       ->check(finite_number(0, kLargest));

@@ -106,6 +106,10 @@ TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
                                                     {"--epochs", "99999999999999999999"},
                                                     {"--tokenizer", "syllable"},
                                                     {"--positions", "foo"},
+                                                    {"--warmup", "-3"},
+                                                    {"--clip", "-1"},
+                                                    {"--optimizer", "lion"},
+                                                    {"--schedule", "zigzag"},
                                                     {"--validation", "1"}})
     EXPECT_THROW(resumed(arguments, {}), CLI::ValidationError) << arguments[0];
   TrainOptions unknown;
