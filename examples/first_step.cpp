@@ -17,7 +17,7 @@ int main() {
   for (const Batch& batch : loader) {
     sgd.zero_grad();
     Tape tape;
-    const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+    const Variable loss = model.loss(tape, batch.inputs, batch.targets);
     tape.backward(loss);
     sgd.step();
     std::cout << "loss " << loss.item() << '\n';

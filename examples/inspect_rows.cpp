@@ -13,7 +13,6 @@
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -196,7 +195,7 @@ void run(const CLI::App& app, const ProgramOptions& options) {
       }
       sgd.zero_grad();
       Tape tape;
-      const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
       check_runtime(std::isfinite(loss.item()), "the loss is not finite at step ", step + 1,
                     "; try a smaller --learning-rate");
       tape.backward(loss);

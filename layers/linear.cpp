@@ -37,10 +37,20 @@ void Linear::start_bias(Random& random, const LinearOptions& options) {
     register_parameter("bias", bias_.emplace("bias", start({shape[0]}, shape[1], random)));
 }
 
+std::optional<Variable> Linear::bias_on(Tape& tape) {
+  if (!bias_) return std::nullopt;
+  return tape.parameter(*bias_);
+}
+
 Variable Linear::forward(const Variable& x) {
   Tape& tape = x.tape();
-  if (!bias_) return linear(x, tape.parameter(*weight_));
-  return linear(x, tape.parameter(*weight_), tape.parameter(*bias_));
+  return linear(x, tape.parameter(*weight_), bias_on(tape));
+}
+
+Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
+                               const CrossEntropyOptions& options) {
+  Tape& tape = x.tape();
+  return linear_cross_entropy(x, tape.parameter(*weight_), bias_on(tape), targets, options);
 }
 
 Parameter& Linear::bias() {

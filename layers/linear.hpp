@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -26,6 +27,11 @@ class Linear : public Layer {
 
   Variable forward(const Variable& x);
 
+  /// cross_entropy(forward(x), targets, options) without ever holding all logits, and faster: see
+  /// linear_cross_entropy.
+  Variable cross_entropy(const Variable& x, const Ids& targets,
+                         const CrossEntropyOptions& options = {});
+
   Parameter& weight() { return *weight_; }
   const Parameter& weight() const { return *weight_; }
 
@@ -33,6 +39,7 @@ class Linear : public Layer {
   Parameter& bias();
 
  private:
+  std::optional<Variable> bias_on(Tape& tape);
   void start_bias(Random& random, const LinearOptions& options);
 
   std::optional<Parameter> own_weight_;

@@ -67,7 +67,7 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
   register_layer("head", head);
 }
 
-Variable NextTokenModel::forward(Tape& tape, const Ids& ids) {
+Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "NextTokenModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
@@ -77,7 +77,16 @@ Variable NextTokenModel::forward(Tape& tape, const Ids& ids) {
   if (sinusoidal) x = sinusoidal->forward(x);
   x = look_back.forward(x);
   if (hidden) x = hidden->forward(x);
-  return head.forward(x);
+  return x;
+}
+
+Variable NextTokenModel::forward(Tape& tape, const Ids& ids) {
+  return head.forward(before_head(tape, ids));
+}
+
+Variable NextTokenModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
+                              const CrossEntropyOptions& options) {
+  return head.cross_entropy(before_head(tape, ids), targets, options);
 }
 
 }  // namespace rowgrad

@@ -45,9 +45,16 @@ class NextTokenModel : public Layer {
   /// std::invalid_argument for a longer input or an id outside the vocabulary.
   Variable forward(Tape& tape, const Ids& ids);
 
+  /// cross_entropy(forward(tape, ids), targets, options), of which it never holds all logits, and
+  /// faster: targets have the shape of ids. To train with; to evaluate on a tape for inference.
+  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
+                const CrossEntropyOptions& options = {});
+
   const NextTokenOptions& options() const { return options_; }
 
  private:
+  Variable before_head(Tape& tape, const Ids& ids);
+
   NextTokenOptions options_;
 
  public:

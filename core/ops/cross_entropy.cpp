@@ -2,34 +2,53 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/head_loss.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
 
 namespace rowgrad {
+namespace {
 
-Variable cross_entropy(const Variable& logits, const Ids& targets,
-                       const CrossEntropyOptions& options) {
-  const Shape& shape = logits.shape();
-  check_argument(shape.size() == targets.dimension() + 1 &&
-                     std::equal(targets.shape().begin(), targets.shape().end(), shape.begin()),
-                 "cross_entropy: logits have shape ", bracketed(shape), ", expected ",
+// Checks `logits`, a shape, and the targets; returns what the sum of the losses is multiplied by.
+double checked_weight(const char* caller, const Shape& logits, const Ids& targets,
+                      const CrossEntropyOptions& options) {
+  check_argument(logits.size() == targets.dimension() + 1 &&
+                     std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
+                 caller, ": logits have shape ", bracketed(logits), ", expected ",
                  bracketed(targets.shape()), " of the targets and one more axis");
-  const std::size_t classes = shape.back();
-  const std::size_t rows = targets.size();
-  const auto ignored = options.ignored_target;
+  const std::size_t classes = logits.back();
   std::size_t counted = 0;
-  for (std::size_t i = 0; i < rows; ++i) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::int32_t target = targets.data()[i];
-    if (target == ignored) continue;
+    if (target == options.ignored_target) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
-      check_argument(false, "cross_entropy: target ", target, " at ",
+      check_argument(false, caller, ": target ", target, " at ",
                      bracketed(index_at(targets.shape(), i)), " is outside the ", classes,
                      " classes");
     ++counted;
   }
-  const bool mean = options.reduction == LossReduction::kMean;
-  check_argument(counted > 0 || !mean, "cross_entropy: none of ", rows,
+  if (options.reduction == LossReduction::kSum) return 1;
+  check_argument(counted > 0, caller, ": none of ", targets.size(),
                  " targets counts, so there is no mean");
+  return 1.0 / static_cast<double>(counted);
+}
+
+Tensor scaled(Tensor x, real factor) {
+  if (factor == 1) return x;
+  return kernels::map_in_place([factor](const kernels::Simd& v) { return v * factor; },
+                               std::move(x));
+}
+
+}  // namespace
+
+Variable cross_entropy(const Variable& logits, const Ids& targets,
+                       const CrossEntropyOptions& options) {
+  const double weight = checked_weight("cross_entropy", logits.shape(), targets, options);
+  const std::size_t classes = logits.shape().back();
+  const std::size_t rows = targets.size();
+  const auto ignored = options.ignored_target;
 
   std::vector<double, PoolAllocator<double>> log_sums(rows);
   kernels::log_sum_exp_rows(logits.value().data(), rows, classes, log_sums.data());
@@ -40,8 +59,6 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
     const real logit = logits.value().data()[i * classes + static_cast<std::size_t>(target)];
     total += log_sums[i] - logit;
   }
-  const double weight = mean ? 1.0 / static_cast<double>(counted) : 1.0;
-
   return record(
       "cross_entropy", {logits}, scalar(static_cast<real>(total * weight)),
       [targets, ignored, weight, rows, classes, log_sums = std::move(log_sums)](Backward& node) {
@@ -51,6 +68,47 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
                                              ignored, scale, rows, classes, gradient.data());
         node.give(0, std::move(gradient));
       });
+}
+
+Variable linear_cross_entropy(const Variable& x, const Variable& weight,
+                              const std::optional<Variable>& bias, const Ids& targets,
+                              const CrossEntropyOptions& options) {
+  constexpr const char* kName = "linear_cross_entropy";
+  check_linear(kName, x, weight, bias);
+  Shape logits = x.shape();
+  logits.back() = weight.shape()[0];
+  const double scale = checked_weight(kName, logits, targets, options);
+
+  std::vector<Variable> inputs{x, weight};
+  if (bias) inputs.push_back(*bias);
+  std::vector<Tensor> gradients;  // of the loss, one for each input; empty where none is wanted
+  std::vector<real*> wanted(3);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].needs_gradient()) {
+      gradients.emplace_back();
+      continue;
+    }
+    // The kernel writes every number, unless there are no rows.
+    gradients.push_back(targets.size() > 0 ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
+    wanted[i] = gradients.back().data();
+  }
+  const double total = kernels::head_loss(
+      {.x = x.value().data(),
+       .weight = weight.value().data(),
+       .bias = bias ? bias->value().data() : nullptr,
+       .rows = targets.size(),
+       .width = weight.shape()[1],
+       .classes = weight.shape()[0],
+       .targets = targets.data(),
+       .ignored = options.ignored_target},
+      {.x = wanted[0], .weight = wanted[1], .bias = wanted[2], .scale = static_cast<real>(scale)});
+
+  return record(kName, inputs, scalar(static_cast<real>(total * scale)),
+                [gradients = std::move(gradients)](Backward& node) mutable {
+                  const real upstream = *node.gradient().data();
+                  for (std::size_t i = 0; i < gradients.size(); ++i)
+                    if (node.needs(i)) node.give(i, scaled(std::move(gradients[i]), upstream));
+                });
 }
 
 }  // namespace rowgrad

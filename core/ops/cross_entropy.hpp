@@ -22,4 +22,12 @@ struct CrossEntropyOptions {
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options = {});
 
+/// cross_entropy(linear(x, weight, bias), targets, options) with logits that are never all in
+/// memory, and for less time: x [..., inputs], weight [classes, inputs], bias [classes], targets
+/// [...] → one number. The gradients are computed with the loss, not by backward, unless no input
+/// needs one; so to evaluate, use a tape that is for inference. Throws like those two.
+Variable linear_cross_entropy(const Variable& x, const Variable& weight,
+                              const std::optional<Variable>& bias, const Ids& targets,
+                              const CrossEntropyOptions& options = {});
+
 }  // namespace rowgrad

@@ -133,17 +133,23 @@ Variable matmul(const Variable& a, const Variable& b) {
   });
 }
 
-Variable linear(const Variable& x, const Variable& weight, const std::optional<Variable>& bias) {
-  check_argument(weight.shape().size() == 2, "linear: weight has shape ", bracketed(weight.shape()),
-                 ", expected [outputs, inputs]");
+void check_linear(const char* caller, const Variable& x, const Variable& weight,
+                  const std::optional<Variable>& bias) {
+  check_argument(weight.shape().size() == 2, caller, ": weight has shape ",
+                 bracketed(weight.shape()), ", expected [outputs, inputs]");
   const std::size_t outputs = weight.shape()[0];
   const std::size_t inputs = weight.shape()[1];
-  check_argument(!x.shape().empty() && x.shape().back() == inputs, "linear: x has shape ",
+  check_argument(!x.shape().empty() && x.shape().back() == inputs, caller, ": x has shape ",
                  bracketed(x.shape()), ", expected [..., ", inputs, "] for a weight of ",
                  bracketed(weight.shape()));
-  check_argument(!bias || bias->shape() == Shape{outputs}, "linear: bias has shape ",
+  check_argument(!bias || bias->shape() == Shape{outputs}, caller, ": bias has shape ",
                  bracketed(bias ? bias->shape() : Shape()), ", expected [", outputs, "]");
+}
 
+Variable linear(const Variable& x, const Variable& weight, const std::optional<Variable>& bias) {
+  check_linear("linear", x, weight, bias);
+  const std::size_t outputs = weight.shape()[0];
+  const std::size_t inputs = weight.shape()[1];
   Shape shape(x.shape().begin(), x.shape().end() - 1);
   const std::size_t rows = element_count(shape);
   shape.push_back(outputs);

@@ -17,4 +17,9 @@ Variable matmul(const Variable& a, const Variable& b);
 Variable linear(const Variable& x, const Variable& weight,
                 const std::optional<Variable>& bias = std::nullopt);
 
+/// What linear checks, for others with the same inputs: throws std::invalid_argument naming
+/// `caller`.
+void check_linear(const char* caller, const Variable& x, const Variable& weight,
+                  const std::optional<Variable>& bias);
+
 }  // namespace rowgrad

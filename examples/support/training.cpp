@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
@@ -73,8 +72,8 @@ double evaluate(NextTokenModel& model, DataLoader& loader) {
   std::size_t tokens = 0;
   for (const Batch& batch : loader) {
     Tape tape(Tape::inference);
-    const Variable sum = cross_entropy(model.forward(tape, batch.inputs), batch.targets,
-                                       {.reduction = LossReduction::kSum});
+    const Variable sum =
+        model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
     loss += sum.item();
     tokens += batch.targets.size();
   }
@@ -113,7 +112,7 @@ double Training::step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
   optimizer_->zero_grad();
   Tape tape;
-  const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+  const Variable loss = model.loss(tape, batch.inputs, batch.targets);
   tape.backward(loss);
   if (options_.clip > 0) clip_gradient_norm(optimizer_->parameters(), options_.clip);
   optimizer_->step();

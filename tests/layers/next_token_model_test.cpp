@@ -118,7 +118,7 @@ TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
   std::vector<real> losses;
   for (NextTokenModel* model : {&untied, &tied}) {
     Tape tape;
-    const Variable loss = cross_entropy(model->forward(tape, inputs), targets);
+    const Variable loss = model->loss(tape, inputs, targets);
     losses.push_back(loss.item());
     tape.backward(loss);
   }
@@ -130,6 +130,23 @@ TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
   EXPECT_EQ(tied.position->weight().gradient().rows().values(),
             untied.position->weight().gradient().rows().values());
   EXPECT_EQ(tied.head.bias().gradient().dense(), untied.head.bias().gradient().dense());
+}
+
+TEST(NextTokenModel, HasALossThatIsTheCrossEntropyOfItsLogits) {
+  NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6, .look_back = 2, .hidden = {5}},
+                       Random(1));
+  const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
+  const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
+  const CrossEntropyOptions options{.reduction = LossReduction::kSum, .ignored_target = 3};
+  Tape tape;
+  const double expected = cross_entropy(model.forward(tape, inputs), targets, options).item();
+  EXPECT_NEAR(model.loss(tape, inputs, targets, options).item(), expected,
+              20 * testing::kEpsilon * expected);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              model.loss(tape, inputs, ids({3}, {0, 0, 0}));
+            }),
+            "linear_cross_entropy: logits have shape [2, 3, 9], expected [3] of the targets and "
+            "one more axis");
 }
 
 TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <rowgrad/core/kernels/head_loss.hpp>
+#include <rowgrad/core/kernels/panels.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
+constexpr std::size_t kLongBlock = 192;  // classes summed up before a tile goes back to memory
+constexpr std::size_t kMostRows = 256;   // rows whose x stays in the L2 cache
+
+// The rows of x that are worked on together. Rows lie side by side in panels, a vector's lanes, and
+// classes one below another: maxima and sums over the classes need no shuffling of lanes.
+//
+// Each block of classes is shifted by its own maximum, not by that of the whole row, so that its
+// exponentials are had while its logits are in the cache, and once: exp(x − maximum of the block)
+// times exp(maximum of the block − maximum of the row) / Σ is the softmax.
+class RowBlock {
+ public:
+  RowBlock(const HeadLoss& head, std::size_t rows)
+      : head_(head),
+        blocks_((head.classes + kClassBlock - 1) / kClassBlock),
+        logits_(empty({panel_count(rows), head.classes, kPanel})),
+        maxima_(empty({panel_count(rows), blocks_, kPanel})),
+        sums_(empty(maxima_.shape())),
+        target_logits_(rows) {}
+
+  /// Σ of the losses of `rows` rows from `first` on.
+  double losses(std::size_t first, std::size_t rows);
+
+  /// Their part of the gradients, the bias's and the weight's added to what is there unless this is
+  /// the first.
+  void backward(const HeadGradients& gradients);
+
+ private:
+  real* logits(std::size_t panel, std::size_t of_class) {
+    return logits_.data() + (panel * head_.classes + of_class) * kPanel;
+  }
+  real* of_block(Tensor& numbers, std::size_t panel, std::size_t block) {
+    return numbers.data() + (panel * blocks_ + block) * kPanel;
+  }
+  bool counts(std::size_t row) const { return targets_[row] != head_.ignored; }
+
+  // body(block, first class, class count) for every block of classes, over threads.
+  template <class Body>
+  void for_each_class_block(const Body& body) const;
+  template <class Body>
+  void for_each_target(std::size_t first, std::size_t count, const Body& body) const;
+
+  void multiply(std::size_t first, std::size_t count);
+  void exponentiate(std::size_t block, std::size_t first, std::size_t count);
+  double sum_up_losses();
+  void differentiate(std::size_t block, std::size_t first, std::size_t count, real scale);
+  void add_bias_gradient(std::size_t first, std::size_t count, real* gradient);
+  void add_weight_gradient(std::size_t first, std::size_t count, const Tensor& x, real* gradient);
+  void store_x_gradient(real* gradient);
+
+  HeadLoss head_;
+  std::size_t blocks_;
+  std::size_t first_ = 0;
+  std::size_t rows_ = 0;
+  std::size_t panels_ = 0;
+  const real* x_ = nullptr;
+  const std::int32_t* targets_ = nullptr;
+  Tensor x_columns_;  // xᵀ in panels of rows
+  Tensor logits_;     // [panel, class, kPanel]; then exponentials, then gradients
+  Tensor maxima_;     // [panel, block, kPanel]; then what makes a softmax of exponentials
+  Tensor sums_;       // [panel, block, kPanel]: Σ of exponentials
+  std::vector<real> target_logits_;
+};
+
+template <class Body>
+void RowBlock::for_each_class_block(const Body& body) const {
+  const std::size_t work = kClassBlock * panels_ * head_.width;  // vectors' products, two at once
+  parallel_for(blocks_, row_grain(work), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t block = begin; block < end; ++block) {
+      const std::size_t first = block * kClassBlock;
+      body(block, first, std::min(kClassBlock, head_.classes - first));
+    }
+  });
+}
+
+// body(row, class) for the rows that count and whose target is one of these classes.
+template <class Body>
+void RowBlock::for_each_target(std::size_t first, std::size_t count, const Body& body) const {
+  for (std::size_t row = 0; row < rows_; ++row) {
+    const auto target = static_cast<std::size_t>(targets_[row]);
+    if (target - first < count && counts(row)) body(row, target);
+  }
+}
+
+void RowBlock::multiply(std::size_t first, std::size_t count) {
+  const std::size_t width = head_.width;
+  // The next block's rows of the weight are requested during the first products with this one's.
+  const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
+  const real* next = head_.weight + (first + kClassBlock) * width;
+  for (std::size_t panel = 0; panel < panels_; ++panel) {
+    Ahead ahead;
+    if (panel < ahead_panels && first + kClassBlock < head_.classes)
+      ahead = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
+    multiply_panel({head_.weight + first * width, width, 1, width}, count,
+                   x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, ahead);
+  }
+}
+
+void RowBlock::exponentiate(std::size_t block, std::size_t first, std::size_t count) {
+  constexpr real kLeast = -std::numeric_limits<real>::infinity();
+  for (std::size_t panel = 0; panel < panels_; ++panel) {
+    real* begin = logits(panel, first);
+    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+      Simd most(kLeast);
+      for (std::size_t i = 0; i < count; ++i) {
+        real* at = begin + i * kPanel + lane;
+        Simd logit = Simd::load_aligned(at);
+        if (head_.bias != nullptr) {
+          logit += Simd(head_.bias[first + i]);
+          logit.store_aligned(at);
+        }
+        most = xsimd::max(most, logit);
+      }
+      most.store_aligned(of_block(maxima_, panel, block) + lane);
+    }
+  }
+  for_each_target(first, count, [&](std::size_t row, std::size_t target) {
+    target_logits_[row] = logits(row / kPanel, target)[row % kPanel];
+  });
+  for (std::size_t panel = 0; panel < panels_; ++panel) {
+    real* begin = logits(panel, first);
+    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+      const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
+      const Simd shift = xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // not ∞ − ∞
+      Simd sum(real{0});
+      for (std::size_t i = 0; i < count; ++i) {
+        real* at = begin + i * kPanel + lane;
+        const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
+        exponential.store_aligned(at);
+        sum += exponential;
+      }
+      sum.store_aligned(of_block(sums_, panel, block) + lane);
+    }
+  }
+}
+
+double RowBlock::sum_up_losses() {
+  double loss = 0;
+  for (std::size_t panel = 0; panel < panels_; ++panel) {
+    alignas(64) std::array<real, kPanel> most;
+    most.fill(-std::numeric_limits<real>::infinity());
+    for (std::size_t block = 0; block < blocks_; ++block)
+      map_span(
+          kPanel, most.data(), [](const Simd& a, const Simd& b) { return xsimd::max(a, b); },
+          most.data(), of_block(maxima_, panel, block));
+    std::array<double, kPanel> total{};
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      real* shift = of_block(maxima_, panel, block);
+      const real* sums = of_block(sums_, panel, block);
+      map_span(
+          kPanel, shift, [](const Simd& x, const Simd& m) { return xsimd::exp(x - m); }, shift,
+          most.data());
+      for (std::size_t lane = 0; lane < kPanel; ++lane)
+        total[lane] += static_cast<double>(sums[lane]) * shift[lane];
+    }
+    alignas(64) std::array<real, kPanel> inverse;
+    for (std::size_t lane = 0; lane < kPanel; ++lane) {
+      const std::size_t row = panel * kPanel + lane;
+      const bool counted = row < rows_ && counts(row);
+      inverse[lane] = counted ? static_cast<real>(1 / total[lane]) : real{0};
+      if (counted) loss += std::log(total[lane]) + most[lane] - target_logits_[row];
+    }
+    for (std::size_t block = 0; block < blocks_; ++block)
+      map_span(
+          kPanel, of_block(maxima_, panel, block),
+          [](const Simd& x, const Simd& factor) { return x * factor; },
+          of_block(maxima_, panel, block), inverse.data());
+  }
+  return loss;
+}
+
+double RowBlock::losses(std::size_t first, std::size_t rows) {
+  first_ = first;
+  rows_ = rows;
+  panels_ = panel_count(rows);
+  x_ = head_.x + first * head_.width;
+  targets_ = head_.targets + first;
+  x_columns_ = transposed_to_panels(x_, head_.width, rows);
+  for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
+    multiply(first_class, count);
+    exponentiate(block, first_class, count);
+  });
+  return sum_up_losses();
+}
+
+// Exponentials become scale · (softmax − one-hot of the target), 0 in rows that do not count,
+// whatever they hold.
+void RowBlock::differentiate(std::size_t block, std::size_t first, std::size_t count, real scale) {
+  for (std::size_t panel = 0; panel < panels_; ++panel) {
+    real* begin = logits(panel, first);
+    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+      const Simd factor = Simd::load_aligned(of_block(maxima_, panel, block) + lane) * Simd(scale);
+      for (std::size_t i = 0; i < count; ++i) {
+        real* at = begin + i * kPanel + lane;
+        const Simd gradient = Simd::load_aligned(at) * factor;
+        xsimd::select(factor == Simd(real{0}), Simd(real{0}), gradient).store_aligned(at);
+      }
+    }
+  }
+  for_each_target(first, count, [&](std::size_t row, std::size_t target) {
+    logits(row / kPanel, target)[row % kPanel] -= scale;
+  });
+}
+
+void RowBlock::add_bias_gradient(std::size_t first, std::size_t count, real* gradient) {
+  for (std::size_t i = first; i < first + count; ++i) {
+    Simd sum(real{0});
+    for (std::size_t panel = 0; panel < panels_; ++panel)
+      for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
+        sum += Simd::load_aligned(logits(panel, i) + lane);
+    gradient[i] = xsimd::hadd(sum) + (first_ > 0 ? gradient[i] : real{0});
+  }
+}
+
+void RowBlock::add_weight_gradient(std::size_t first, std::size_t count, const Tensor& x,
+                                   real* gradient) {
+  const std::size_t width = head_.width;
+  LeftFactor upstream{.data = logits(0, first), .row = kPanel};
+  upstream.segments = panels_;
+  upstream.segment = head_.classes * kPanel;
+  for (std::size_t column = 0; column < width; column += kPanel)
+    multiply_panel(upstream, count, x.data() + column * panels_ * kPanel,
+                   {.data = gradient + first * width + column,
+                    .stride = width,
+                    .columns = std::min(kPanel, width - column),
+                    .add = first_ > 0});
+}
+
+void RowBlock::store_x_gradient(real* gradient) {
+  const std::size_t width = head_.width;
+  Tensor columns = zeros({panels_, width, kPanel});  // the gradient's transpose, in panels of rows
+  const std::size_t work = head_.classes * panels_;
+  parallel_for(width, row_grain(work), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t first = 0; first < head_.classes; first += kLongBlock)
+      for (std::size_t panel = 0; panel < panels_; ++panel)
+        multiply_panel({.data = head_.weight + first * width + begin,
+                        .row = 1,
+                        .step = width,
+                        .length = std::min(kLongBlock, head_.classes - first)},
+                       end - begin, logits(panel, first),
+                       {.data = columns.data() + (panel * width + begin) * kPanel, .add = true});
+  });
+  for (std::size_t row = 0; row < rows_; ++row)
+    for (std::size_t column = 0; column < width; ++column)
+      gradient[(first_ + row) * width + column] =
+          columns[(row / kPanel * width + column) * kPanel + row % kPanel];
+}
+
+void RowBlock::backward(const HeadGradients& gradients) {
+  Tensor x;
+  if (gradients.weight != nullptr) {
+    Tensor padded = zeros({panels_ * kPanel, head_.width});  // as many rows as the panels have
+    std::copy_n(x_, rows_ * head_.width, padded.data());
+    x = to_panels(padded.data(), panels_ * kPanel, head_.width);
+  }
+  for_each_class_block([&](std::size_t block, std::size_t first, std::size_t count) {
+    differentiate(block, first, count, gradients.scale);
+    if (gradients.bias != nullptr) add_bias_gradient(first, count, gradients.bias);
+    if (gradients.weight != nullptr) add_weight_gradient(first, count, x, gradients.weight);
+  });
+  if (gradients.x != nullptr) store_x_gradient(gradients.x);
+}
+
+}  // namespace
+
+double head_loss(const HeadLoss& head, const HeadGradients& gradients) {
+  const std::size_t panel_bytes = head.classes * kPanel * sizeof(real);
+  const std::size_t panels = std::max<std::size_t>(1, kLogitBytes / panel_bytes);
+  const std::size_t most = std::min({head.rows, panels * kPanel, kMostRows});
+  const bool wants =
+      gradients.x != nullptr || gradients.weight != nullptr || gradients.bias != nullptr;
+  RowBlock block(head, most);
+  double loss = 0;
+  for (std::size_t first = 0; first < head.rows; first += most) {
+    loss += block.losses(first, std::min(most, head.rows - first));
+    if (wants) block.backward(gradients);
+  }
+  return loss;
+}
+
+}  // namespace rowgrad::kernels

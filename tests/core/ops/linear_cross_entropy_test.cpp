@@ -1,0 +1,202 @@
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/gradients.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::expect_gradients;
+using testing::expect_near;
+using testing::gradients_of;
+using testing::ids;
+using testing::irregular;
+using testing::kEpsilon;
+
+using Inputs = std::span<const Variable>;
+
+struct Case {
+  Shape x;  // [..., width]
+  std::size_t classes;
+  CrossEntropyOptions options = {};
+};
+
+// Around the sizes at which the kernel begins a new vector, panel, tile, block of classes or rows.
+const std::vector<Case> kCases{
+    {{3}, 2},
+    {{1, 1}, 1},
+    {{2, 3, 5}, 7, {.reduction = LossReduction::kSum}},
+    {{4, 4}, 5, {.ignored_target = 3}},
+    {{5, 7}, 11, {.reduction = LossReduction::kSum, .ignored_target = 0}},
+    {{17, 16}, 95},
+    {{16, 17}, 96},
+    {{15, 31}, 97, {.ignored_target = -1}},
+    {{33, 40}, 193},
+    {{64, 9}, 500, {.reduction = LossReduction::kSum}},
+    {{256, 3}, 200},
+    {{257, 12}, 130},
+    {{3, 200, 8}, 100, {.ignored_target = 50}},
+};
+
+Ids targets_of(const Case& item) {
+  Ids targets = Ids::from_shape({item.x.begin(), item.x.end() - 1});
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    targets.data()[i] = static_cast<std::int32_t>((i * 7 + item.classes - 1) % item.classes);
+  return targets;
+}
+
+std::vector<Tensor> inputs_of(const Case& item, bool bias) {
+  const std::size_t width = item.x.back();
+  std::vector<Tensor> inputs{irregular(item.x, 1), irregular({item.classes, width}, 2)};
+  if (bias) inputs.push_back(irregular({item.classes}, 3));
+  return inputs;
+}
+
+Variable fused(Inputs in, const Case& item) {
+  const auto bias = in.size() > 2 ? std::optional(in[2]) : std::nullopt;
+  return linear_cross_entropy(in[0], in[1], bias, targets_of(item), item.options);
+}
+
+Variable plain(Inputs in, const Case& item) {
+  const auto bias = in.size() > 2 ? std::optional(in[2]) : std::nullopt;
+  return cross_entropy(linear(in[0], in[1], bias), targets_of(item), item.options);
+}
+
+TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
+  for (const Case& item : kCases)
+    for (const bool bias : {false, true}) {
+      const std::string what = concat(bracketed(item.x), " ", item.classes, " bias ", bias);
+      const std::vector<Tensor> inputs = inputs_of(item, bias);
+      const auto loss_of = [&](const auto& op) {
+        Tape tape(Tape::inference);
+        std::vector<Variable> variables;
+        for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
+        return op(variables, item).item();
+      };
+      // All numbers lie in (−1, 1), so a logit is a sum of width + 1 products below 1, which loses
+      // at most half an epsilon each time; two ways of adding differ by twice that. Exponentials
+      // lose 6 epsilon, their sum half of one a class.
+      const auto width = static_cast<double>(item.x.back());
+      const auto classes = static_cast<double>(item.classes);
+      const auto rows = static_cast<double>(targets_of(item).size());
+      const double of_logit = (width + 1) * (width + 1) * kEpsilon;
+      const double a_row = 2 * of_logit + 2 * (6 + classes / 2) * kEpsilon;
+      const double losses = item.options.reduction == LossReduction::kSum ? rows : 1;
+      const double expected = loss_of(plain);
+      EXPECT_NEAR(loss_of(fused), expected, losses * a_row + expected * kEpsilon) << what;
+
+      // A logit's gradient is at most the weight of a loss, and a gradient adds those of all rows
+      // (of weight and bias) or of all classes (of x), where they sum up to 2 at most.
+      const auto of_plain = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
+      const auto of_fused = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+      const double of_gradient = losses * 2 * (a_row + (rows + classes) * kEpsilon);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        expect_near(of_fused[i].dense(), of_plain[i].dense(), of_gradient, what);
+    }
+}
+
+TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
+  const std::vector<Case> cases{{{2, 3, 5}, 7},
+                                {{5, 4}, 9, {.reduction = LossReduction::kSum}},
+                                {{9, 3}, 20, {.ignored_target = 4}}};
+  for (const Case& item : cases)
+    for (const bool bias : {false, true}) {
+      const std::string what = concat(bracketed(item.x), " bias ", bias);
+      expect_gradients([&](Inputs in) { return fused(in, item); }, inputs_of(item, bias), what);
+      // A gradient of the loss other than 1 must pass through.
+      expect_gradients([&](Inputs in) { return fused(in, item) * real{-0.75}; },
+                       inputs_of(item, bias), what);
+    }
+}
+
+TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
+  const Case item{{300, 64}, 1132};
+  const std::vector<Tensor> inputs = inputs_of(item, true);
+  const auto run = [&](int threads) {
+    const testing::Threads scope(threads);
+    return gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+  };
+  const auto expected = run(1);
+  for (const int threads : {2, 3}) {
+    const auto got = run(threads);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      EXPECT_EQ(got[i].dense(), expected[i].dense()) << threads << " threads, input " << i;
+  }
+}
+
+TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
+  const real never = -std::numeric_limits<real>::infinity();
+  const Case item{{3, 2}, 300};
+  for (const real offset : {real{0}, real{10000}, real{-10000}}) {
+    std::vector<Tensor> inputs = inputs_of(item, true);
+    for (std::size_t i = 0; i < item.classes; ++i) {
+      real& bias = inputs[2].data()[i];
+      const bool is_target = i == 299 || i == 6 || i == 13;
+      bias = i < 192 && !is_target ? never : bias + offset;  // a whole block of them, too
+    }
+    const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+    const auto expected = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
+    const double bound = std::abs(offset) * kEpsilon + 400 * kEpsilon;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      expect_near(gradients[i].dense(), expected[i].dense(), bound, concat("offset ", offset));
+      for (const real number : gradients[i].dense()) ASSERT_TRUE(std::isfinite(number));
+    }
+  }
+}
+
+TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
+  const Case item{{2, 3}, 4, {.ignored_target = 2}};  // the targets are 3 and 2
+  std::vector<Tensor> inputs = inputs_of(item, false);
+  for (std::size_t k = 3; k < 6; ++k) inputs[0].data()[k] = std::numeric_limits<real>::max();
+  const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+  for (std::size_t k = 3; k < 6; ++k) EXPECT_EQ(gradients[0].dense().data()[k], 0);
+  for (const real number : gradients[1].dense()) EXPECT_TRUE(std::isfinite(number));
+}
+
+TEST(LinearCrossEntropy, SumsNoTargetsToZero) {
+  const Case none{{0, 3}, 4, {.reduction = LossReduction::kSum}};
+  const auto gradients =
+      gradients_of([&](Inputs in) { return fused(in, none); }, inputs_of(none, true));
+  EXPECT_EQ(gradients[0].dense(), zeros({0, 3}));
+  EXPECT_EQ(gradients[1].dense(), zeros({4, 3}));
+  EXPECT_EQ(gradients[2].dense(), zeros({4}));
+}
+
+TEST(LinearCrossEntropy, RefusesWhatTheTwoOpsRefuse) {
+  Tape tape;
+  const auto apply = [&](const Shape& x, const Shape& weight, std::optional<Shape> bias,
+                         const Ids& targets) {
+    return error_of<std::invalid_argument>([&] {
+      std::optional<Variable> bias_variable;
+      if (bias) bias_variable = tape.input(zeros(*bias));
+      linear_cross_entropy(tape.input(zeros(x)), tape.input(zeros(weight)), bias_variable, targets);
+    });
+  };
+  const Ids two = ids({2}, {0, 1});
+  EXPECT_EQ(apply({2, 3}, {4}, {}, two),
+            "linear_cross_entropy: weight has shape [4], expected [outputs, inputs]");
+  EXPECT_EQ(apply({2, 3}, {4, 5}, {}, two),
+            "linear_cross_entropy: x has shape [2, 3], expected [..., 5] for a weight of [4, 5]");
+  EXPECT_EQ(apply({2, 3}, {4, 3}, Shape{5}, two),
+            "linear_cross_entropy: bias has shape [5], expected [4]");
+  EXPECT_EQ(apply({3, 3}, {4, 3}, {}, two),
+            "linear_cross_entropy: logits have shape [3, 4], expected [2] of the targets and one "
+            "more axis");
+  EXPECT_EQ(apply({2, 3}, {4, 3}, {}, ids({2}, {0, 4})),
+            "linear_cross_entropy: target 4 at [1] is outside the 4 classes");
+  EXPECT_EQ(apply({0, 3}, {4, 3}, {}, ids({0}, {})),
+            "linear_cross_entropy: none of 0 targets counts, so there is no mean");
+}
+
+}  // namespace
+}  // namespace rowgrad
