@@ -31,15 +31,27 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
   register_parameter("weight", weight_);
 }
 
-Variable Embedding::forward(Tape& tape, const Ids& ids) {
+Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
   if (options_.max_norm) {
     check_ids("Embedding", ids, weight_.shape()[0]);
     limit_row_norms("Embedding", tape, weight_, ids, *options_.max_norm, options_.norm_type);
   }
-  const Variable rows = embedding(tape.parameter(weight_), ids,
-                                  {.padding = options_.padding,
-                                   .scale_grad_by_freq = options_.scale_grad_by_freq,
-                                   .dense_gradient = options_.dense_gradient});
+  return tape.parameter(weight_);
+}
+
+EmbeddingLookup Embedding::lookup() const {
+  return {.padding = options_.padding,
+          .scale_grad_by_freq = options_.scale_grad_by_freq,
+          .dense_gradient = options_.dense_gradient};
+}
+
+Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
+  if (options_.scale_by_sqrt_width) return forward(tape, ids) + added;
+  return embedding_add(begin_lookup(tape, ids), ids, added, lookup());
+}
+
+Variable Embedding::forward(Tape& tape, const Ids& ids) {
+  const Variable rows = embedding(begin_lookup(tape, ids), ids, lookup());
   if (!options_.scale_by_sqrt_width) return rows;
   return rows * std::sqrt(static_cast<real>(weight_.shape()[1]));
 }

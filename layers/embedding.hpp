@@ -39,6 +39,9 @@ class Embedding : public Layer {
   /// have to after the table was read as a whole on this tape, by a tied head, say.
   Variable forward(Tape& tape, const Ids& ids);
 
+  /// forward(tape, ids) + added, in one pass over memory: see embedding_add.
+  Variable forward(Tape& tape, const Ids& ids, const Variable& added);
+
   /// One id → [width].
   Variable forward(Tape& tape, std::int32_t id);
 
@@ -46,6 +49,10 @@ class Embedding : public Layer {
   const Parameter& weight() const { return weight_; }
 
  private:
+  // Does what a lookup begins with; returns the table.
+  Variable begin_lookup(Tape& tape, const Ids& ids);
+  EmbeddingLookup lookup() const;
+
   EmbeddingOptions options_;
   Parameter weight_;
 };

@@ -72,9 +72,9 @@ Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
                  "NextTokenModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
                  options_.context);
-  Variable x = token.forward(tape, ids);
-  if (position) x = position->forward(x);
-  if (sinusoidal) x = sinusoidal->forward(x);
+  Variable x = position     ? position->forward(tape, token, ids)
+               : sinusoidal ? sinusoidal->forward(tape, token, ids)
+                            : token.forward(tape, ids);
   x = look_back.forward(x);
   if (hidden) x = hidden->forward(x);
   return x;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -21,17 +22,25 @@ class PositionalEmbedding : public Layer {
   /// Throws std::invalid_argument for x longer than the context or of another width.
   Variable forward(const Variable& x);
 
+  /// forward(token.forward(tape, ids)) in one pass over memory: ids [..., length].
+  Variable forward(Tape& tape, Embedding& token, const Ids& ids);
+
   Parameter& weight() { return weight_; }
   const Parameter& weight() const { return weight_; }
 
  private:
+  Variable rows(Tape& tape, std::size_t length);
+
   PositionalEmbeddingOptions options_;
   Parameter weight_;
 };
 
-/// What both kinds of positions check: x is [..., length, width] and no longer than `limit`.
-/// Returns the length. Throws std::invalid_argument that names `layer` and both numbers.
-std::size_t checked_length(const char* layer, const Variable& x, std::size_t limit,
+/// What both kinds of positions check: x has a shape [..., length, width] and is no longer than
+/// `limit`. Returns the length. Throws std::invalid_argument that names `layer` and both numbers.
+std::size_t checked_length(const char* layer, const Shape& shape, std::size_t limit,
                            const char* limit_name, std::size_t width);
+
+/// The shape of what an embedding makes of ids.
+Shape embedded_shape(const Embedding& token, const Ids& ids);
 
 }  // namespace rowgrad

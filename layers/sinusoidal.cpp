@@ -58,13 +58,21 @@ Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const Sinusoid
   register_layer("dropout", dropout_);
 }
 
-Variable Sinusoidal::forward(const Variable& x) {
+Variable Sinusoidal::rows(Tape& tape, const Shape& shape_of_x) {
   const std::size_t width = table_.shape()[1];
   const std::size_t length =
-      checked_length("Sinusoidal", x, table_.shape()[0], "max_length", width);
+      checked_length("Sinusoidal", shape_of_x, table_.shape()[0], "max_length", width);
   Tensor rows = empty({length, width});
   std::copy_n(table_.data(), rows.size(), rows.data());
-  return dropout_.forward(x + x.tape().constant(std::move(rows)));
+  return tape.constant(std::move(rows));
+}
+
+Variable Sinusoidal::forward(const Variable& x) {
+  return dropout_.forward(x + rows(x.tape(), x.shape()));
+}
+
+Variable Sinusoidal::forward(Tape& tape, Embedding& token, const Ids& ids) {
+  return dropout_.forward(token.forward(tape, ids, rows(tape, embedded_shape(token, ids))));
 }
 
 }  // namespace rowgrad

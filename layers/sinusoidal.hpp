@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <rowgrad/layers/dropout.hpp>
+#include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -42,9 +43,14 @@ class Sinusoidal : public Layer {
   /// Throws std::invalid_argument for x longer than max_length or of another width.
   Variable forward(const Variable& x);
 
+  /// forward(token.forward(tape, ids)) in one pass over memory: ids [..., length].
+  Variable forward(Tape& tape, Embedding& token, const Ids& ids);
+
   const Tensor& table() const { return table_; }
 
  private:
+  Variable rows(Tape& tape, const Shape& shape_of_x);
+
   Tensor table_;
   Dropout dropout_;
 };

@@ -109,10 +109,15 @@ template <class Rule>
 void ParameterUpdates<Rule>::step_rows(const Rule& rule, const RowGradient& gradient) {
   real* numbers = parameter_->numbers().data();
   const std::size_t width = gradient.width();
+  const auto row_at = [&](std::size_t i) {
+    return static_cast<std::size_t>(gradient.numbers()[i]);
+  };
   kernels::parallel_for(
       gradient.size(), kernels::row_grain(width), [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
-          const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
+          if (i + kernels::kRowsAhead < end)
+            kernels::prefetch_row(numbers + row_at(i + kernels::kRowsAhead) * width, width);
+          const std::size_t row = row_at(i);
           Arrays::change_span(width, arrays_.at(numbers, row * width), gradient.row(i).data(),
                               [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
         }

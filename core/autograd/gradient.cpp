@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include <rowgrad/core/autograd/gradient.hpp>
@@ -73,34 +74,58 @@ Tensor RowGradient::to_dense() const {
   return dense;
 }
 
+const char* Gradient::kind() const {
+  static constexpr std::array<const char*, 4> kKinds{"none", "dense", "rows", "uniform"};
+  return kKinds.at(kind_.index());
+}
+
 const Tensor& Gradient::dense() const {
-  check_state(is_dense(), "Gradient::dense: the gradient is ", is_rows() ? "rows" : "none");
+  check_state(is_dense(), "Gradient::dense: the gradient is ", kind());
   return std::get<Tensor>(kind_);
 }
 
 const RowGradient& Gradient::rows() const {
-  check_state(is_rows(), "Gradient::rows: the gradient is ", is_dense() ? "dense" : "none");
+  check_state(is_rows(), "Gradient::rows: the gradient is ", kind());
   return std::get<RowGradient>(kind_);
+}
+
+const UniformGradient& Gradient::uniform() const {
+  check_state(is_uniform(), "Gradient::uniform: the gradient is ", kind());
+  return std::get<UniformGradient>(kind_);
 }
 
 const Shape& Gradient::shape() const {
   check_state(!is_none(), "Gradient::shape: there is no gradient");
-  return is_dense() ? std::get<Tensor>(kind_).shape() : std::get<RowGradient>(kind_).table_shape();
+  if (is_rows()) return std::get<RowGradient>(kind_).table_shape();
+  return is_dense() ? std::get<Tensor>(kind_).shape() : std::get<UniformGradient>(kind_).shape;
+}
+
+void Gradient::write_out() {
+  if (is_uniform()) kind_ = full(Shape(uniform().shape), uniform().value);
 }
 
 Tensor Gradient::take_dense() && {
   if (is_rows()) return rows().to_dense();
+  write_out();
   check_state(is_dense(), "Gradient::take_dense: there is no gradient");
   return std::move(std::get<Tensor>(kind_));
 }
 
 std::span<real> Gradient::numbers() {
-  if (is_none()) return {};
+  if (is_none() || is_uniform()) return {};
   Tensor& values = is_dense() ? std::get<Tensor>(kind_) : std::get<RowGradient>(kind_).values_;
   return {values.data(), values.size()};
 }
 
 std::span<const real> Gradient::numbers() const { return const_cast<Gradient*>(this)->numbers(); }
+
+void Gradient::scale(real factor) {
+  if (factor == 1) return;
+  if (is_uniform()) std::get<UniformGradient>(kind_).value *= factor;
+  const std::span<real> all = numbers();
+  kernels::map_into(
+      all.size(), all.data(), [factor](const Simd& x) { return x * Simd(factor); }, all.data());
+}
 
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
@@ -110,6 +135,8 @@ void Gradient::add(Gradient other) {
   }
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
+  write_out();
+  other.write_out();
   if (is_rows() && other.is_rows()) {
     kind_ = sum(rows(), other.rows());
     return;

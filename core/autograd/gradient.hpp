@@ -1,6 +1,7 @@
 #pragma once
 
-// What backward leaves for a value: nothing, a dense tensor, or a few rows of a table.
+// What backward leaves for a value: nothing, a dense tensor, or a few rows of a table. On the way
+// there it may also be one number that stands for a whole tensor.
 
 #include <cstddef>
 #include <cstdint>
@@ -66,38 +67,56 @@ class RowGradient {
   Tensor values_;
 };
 
-/// None, dense or rows. A plain value: a copy is independent.
+/// The same number at every place: what the sum of all numbers passes back. Found only on the way
+/// through a tape; the gradient of a leaf is written out.
+struct UniformGradient {
+  Shape shape;
+  real value;
+};
+
+/// None, dense, rows or uniform. A plain value: a copy is independent.
 class Gradient {
  public:
   Gradient() = default;
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: a Tensor is a gradient
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: and so are rows
+  Gradient(UniformGradient uniform) : kind_(std::move(uniform)) {}  // NOLINT
 
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
   bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
+  bool is_uniform() const { return std::holds_alternative<UniformGradient>(kind_); }
 
-  /// The dense or the row gradient. Throws std::logic_error if this is another kind.
+  /// The gradient as what it is. Throws std::logic_error if this is another kind.
   const Tensor& dense() const;
   const RowGradient& rows() const;
+  const UniformGradient& uniform() const;
 
   /// The shape of what this is the gradient of. Throws std::logic_error if there is none.
   const Shape& shape() const;
+
+  /// Makes a uniform gradient dense.
+  void write_out();
 
   /// The gradient as a tensor, moved out of here if it is dense. Throws if there is none.
   Tensor take_dense() &&;
 
   /// The numbers it holds, of the whole or of its rows, to be changed in place; empty if there are
-  /// none.
+  /// none, and for a uniform gradient.
   std::span<real> numbers();
   std::span<const real> numbers() const;
+
+  /// Multiplies all of it.
+  void scale(real factor);
 
   /// Adds another gradient of the same shape; rows added to rows stay rows. Throws
   /// std::invalid_argument if the shapes differ, and then changes nothing.
   void add(Gradient other);
 
  private:
-  std::variant<std::monostate, Tensor, RowGradient> kind_;
+  const char* kind() const;
+
+  std::variant<std::monostate, Tensor, RowGradient, UniformGradient> kind_;
 };
 
 }  // namespace rowgrad

@@ -2,7 +2,6 @@
 #include <functional>
 
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 namespace {
@@ -37,11 +36,13 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
   return result;
 }
 
-void Parameter::gather_rows(std::span<const std::int32_t> ids, real* out) const {
+void Parameter::gather_rows(std::span<const std::int32_t> ids, real* out,
+                            const kernels::AddedRows& added) const {
   if (whole_) {
-    kernels::gather_rows(value_.data(), shape_[1], ids, out);
+    kernels::gather_rows(value_.data(), shape_[1], ids, out, added);
   } else {
     keeper_->read_rows(ids, out);
+    if (added.rows != nullptr) kernels::add_rows(out, shape_[1], ids.size(), added);
   }
 }
 
@@ -103,6 +104,7 @@ void Parameter::add_gradient(Gradient gradient) {
   check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape_));
+  gradient.write_out();
   gradient_.add(std::move(gradient));
 }
 

@@ -9,6 +9,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/lazy_rows.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 
@@ -86,8 +87,9 @@ class Parameter {
   /// For the keeper: it has changed rows. Throws std::logic_error if it is not the keeper.
   void note_change(const LazyRows& keeper);
 
-  /// Copies rows to out; the caller has checked the ids.
-  void gather_rows(std::span<const std::int32_t> ids, real* out) const;
+  /// Copies rows to out, others added on the way; the caller has checked the ids.
+  void gather_rows(std::span<const std::int32_t> ids, real* out,
+                   const kernels::AddedRows& added = {}) const;
 
  private:
   void read_whole() const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
@@ -62,7 +63,9 @@ const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
-Tensor Variable::rows(const Ids& ids) const { return tape().nodes_[index_].rows(ids); }
+Tensor Variable::rows(const Ids& ids, const Tensor* added) const {
+  return tape().nodes_[index_].rows(ids, added);
+}
 
 real Variable::item() const {
   const Tensor& number = value();
@@ -75,10 +78,33 @@ bool Variable::needs_gradient() const { return tape().nodes_[index_].needs_gradi
 
 // --- Backward ---------------------------------------------------------------------------------
 
-Backward::Backward(Tape& tape, std::size_t node, Tensor gradient)
+Backward::Backward(Tape& tape, std::size_t node, Gradient gradient)
     : tape_(tape), node_(node), gradient_(std::move(gradient)) {
   for (const std::uint32_t input : tape_.nodes_[node_].inputs)
     awaited_.push_back(tape_.nodes_[input].needs_gradient);
+}
+
+const Tensor& Backward::gradient() const {
+  if (!gradient_.is_dense()) gradient_ = std::move(gradient_).take_dense();
+  return gradient_.dense();
+}
+
+std::optional<real> Backward::uniform_gradient() const {
+  if (!gradient_.is_uniform()) return std::nullopt;
+  return gradient_.uniform().value;
+}
+
+Gradient Backward::gradient_summed_to(const Shape& shape) const {
+  if (!gradient_.is_uniform()) return kernels::sum_to(gradient(), shape);
+  const UniformGradient& uniform = gradient_.uniform();
+  const std::size_t times =
+      element_count(uniform.shape) / std::max<std::size_t>(1, element_count(shape));
+  return UniformGradient{shape, uniform.value * static_cast<real>(times)};
+}
+
+Gradient Backward::take_gradient_summed_to(const Shape& shape) {
+  if (gradient_.is_uniform()) return gradient_summed_to(shape);
+  return kernels::sum_to(take_gradient(), shape);
 }
 
 const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
@@ -120,16 +146,18 @@ const Tensor& Tape::Node::value() {
   return parameter->value();
 }
 
-Tensor Tape::Node::rows(const Ids& ids) const {
+Tensor Tape::Node::rows(const Ids& ids, const Tensor* added) const {
   const std::span<const std::int32_t> all(ids.data(), ids.size());
   const std::size_t width = shape().back();
   Shape result_shape(ids.shape().begin(), ids.shape().end());
   result_shape.push_back(width);
   Tensor result = empty(result_shape);
+  kernels::AddedRows plus;
+  if (added != nullptr) plus = {added->data(), std::max<std::size_t>(1, added->size() / width)};
   if (parameter != nullptr) {
-    parameter->gather_rows(all, result.data());
+    parameter->gather_rows(all, result.data(), plus);
   } else {
-    kernels::gather_rows(owned.data(), width, all, result.data());
+    kernels::gather_rows(owned.data(), width, all, result.data(), plus);
   }
   return result;
 }
@@ -192,7 +220,7 @@ void Tape::check_parameters_unchanged(std::size_t end) const {
 
 void Tape::run_rule(std::size_t index) {
   Node& node = nodes_[index];
-  Backward backward(*this, index, std::exchange(node.gradient, Gradient()).take_dense());
+  Backward backward(*this, index, std::exchange(node.gradient, Gradient()));
   node.rule(backward);
   const auto missed = std::find(backward.awaited_.begin(), backward.awaited_.end(), true);
   check_state(missed == backward.awaited_.end(), node.op,
@@ -218,9 +246,12 @@ void Tape::backward(const Variable& loss) {
 
   // Only now, when no rule can fail any more, do parameters change and can gradients be read.
   has_gradients_ = true;
-  for (std::size_t i = 0; i <= last; ++i)
-    if (nodes_[i].parameter != nullptr)
-      nodes_[i].parameter->add_gradient(std::exchange(nodes_[i].gradient, Gradient()));
+  for (std::size_t i = 0; i <= last; ++i) {
+    Node& node = nodes_[i];
+    node.gradient.write_out();
+    if (node.parameter != nullptr)
+      node.parameter->add_gradient(std::exchange(node.gradient, Gradient()));
+  }
 }
 
 const Gradient& Tape::gradient(const Variable& input) const {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +25,20 @@ namespace rowgrad {
 class Backward {
  public:
   /// The gradient of the node's value, dense, of the value's shape.
-  const Tensor& gradient() const { return gradient_; }
+  const Tensor& gradient() const;
 
-  /// The same, for a rule that reuses the memory. At most once, and gradient() is empty afterwards.
-  Tensor take_gradient() { return std::move(gradient_); }
+  /// The same, for a rule that reuses the memory. At most once, and gradient() must not be called
+  /// afterwards.
+  Tensor take_gradient() { return std::move(gradient_).take_dense(); }
+
+  /// The number that stands at every place of the gradient, if it is known to be one and the same:
+  /// for rules that then need no tensor of it.
+  std::optional<real> uniform_gradient() const;
+
+  /// The gradient of an input of that shape which was repeated along axes, as NumPy broadcasts it,
+  /// to the value's: summed over those axes. A uniform one stays uniform. `take` as above.
+  Gradient gradient_summed_to(const Shape& shape) const;
+  Gradient take_gradient_summed_to(const Shape& shape);
 
   /// The node's value, and that of its inputs.
   const Tensor& output() const;
@@ -47,11 +58,11 @@ class Backward {
 
  private:
   friend Tape;
-  Backward(Tape& tape, std::size_t node, Tensor gradient);
+  Backward(Tape& tape, std::size_t node, Gradient gradient);
 
   Tape& tape_;
   std::size_t node_;
-  Tensor gradient_;
+  mutable Gradient gradient_;  // written out when it is asked for
   std::vector<bool> awaited_;
 };
 
@@ -121,7 +132,7 @@ class Tape {
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value();
-    Tensor rows(const Ids& ids) const;
+    Tensor rows(const Ids& ids, const Tensor* added = nullptr) const;
   };
 
   Variable append(Node node);

@@ -21,8 +21,9 @@ class Variable {
 
   /// Some rows of a table [rows, width]: ids of any shape → their shape + [width]. What it costs
   /// does not depend on the table's size, for a parameter that is owed updates neither. The caller
-  /// has checked the ids.
-  Tensor rows(const Ids& ids) const;
+  /// has checked the ids. With `added`, whose shape ends that of the result, that is added to them,
+  /// repeated over the leading axes.
+  Tensor rows(const Ids& ids, const Tensor* added = nullptr) const;
 
   /// The number of a value that has just one. Throws std::invalid_argument for any other.
   real item() const;

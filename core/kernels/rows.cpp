@@ -10,6 +10,8 @@ namespace {
 using Entry = std::uint64_t;
 using Entries = std::vector<Entry, PoolAllocator<Entry>>;
 
+constexpr auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
+
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
 // Least significant digit first, eleven bits a pass, as many passes as the largest id needs.
@@ -51,14 +53,28 @@ bool strictly_rising(std::span<const std::int32_t> ids) {
 
 }  // namespace
 
-void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids,
-                 real* out) {
+void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
+                 const AddedRows& added) {
   const std::size_t grain = row_grain(width);
   parallel_for(ids.size(), grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       if (i + kRowsAhead < end)
         prefetch_row(table + static_cast<std::size_t>(ids[i + kRowsAhead]) * width, width);
-      std::copy_n(table + static_cast<std::size_t>(ids[i]) * width, width, out + i * width);
+      const real* row = table + static_cast<std::size_t>(ids[i]) * width;
+      if (added.rows == nullptr) {
+        std::copy_n(row, width, out + i * width);
+      } else {
+        map_span(width, out + i * width, kAdd, row, added.rows + i % added.count * width);
+      }
+    }
+  });
+}
+
+void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added) {
+  parallel_for(count, row_grain(width), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      real* to = rows + i * width;
+      map_span(width, to, kAdd, to, added.rows + i % added.count * width);
     }
   });
 }
@@ -90,11 +106,21 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
   return sum_groups(
       RowGroups(ids, left_out), width, mean,
       [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
-      [=](real* to, std::size_t place) {
-        map_span(
-            width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
-            rows + place * width);
-      });
+      [=](real* to, std::size_t place) { map_span(width, to, kAdd, to, rows + place * width); });
+}
+
+MergedRows merge_uniform_rows(std::span<const std::int32_t> ids, real value, std::size_t width,
+                              std::optional<std::int32_t> left_out, bool mean) {
+  RowGroups groups(ids, left_out);
+  MergedRows merged{std::move(groups.numbers), {}};
+  merged.values = empty({merged.numbers.size(), width});
+  parallel_for(merged.numbers.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const std::size_t times = mean ? 1 : groups.starts[row + 1] - groups.starts[row];
+      std::fill_n(merged.values.data() + row * width, width, value * static_cast<real>(times));
+    }
+  });
+  return merged;
 }
 
 }  // namespace rowgrad::kernels

@@ -23,9 +23,19 @@ inline void prefetch_row(const real* row, std::size_t width) {
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
 }
 
-/// out[i] = table[ids[i]], rows of `width` numbers. Every id must be a row of the table.
-void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids,
-                 real* out);
+/// Rows that are added to others: row i of those gets row i % count of these.
+struct AddedRows {
+  const real* rows = nullptr;  // nothing is added
+  std::size_t count = 1;
+};
+
+/// out[i] = table[ids[i]] + added[i % added.count], rows of `width` numbers. Every id must be a row
+/// of the table.
+void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
+                 const AddedRows& added = {});
+
+/// rows[i] += added[i % added.count] for `count` rows.
+void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added);
 
 /// Distinct row numbers in rising order, and the sum of what was given for each: [rows, width].
 struct MergedRows {
@@ -80,5 +90,9 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set&
 /// dropped. With `mean`, each sum is divided by how often its id occurs.
 MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
+
+/// The same for rows that hold `value` at every place.
+MergedRows merge_uniform_rows(std::span<const std::int32_t> ids, real value, std::size_t width,
+                              std::optional<std::int32_t> left_out, bool mean);
 
 }  // namespace rowgrad::kernels

@@ -19,12 +19,11 @@ Variable add_signed(std::string_view op, const Variable& a, const Variable& b, c
                     real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
     if (node.needs(1)) {
-      Tensor gradient = sum_to(node.gradient(), node.input_shape(1));
-      if (sign < 0)
-        gradient = kernels::map_in_place([](const Simd& g) { return -g; }, std::move(gradient));
+      Gradient gradient = node.gradient_summed_to(node.input_shape(1));
+      gradient.scale(sign);
       node.give(1, std::move(gradient));
     }
-    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input_shape(0)));
+    if (node.needs(0)) node.give(0, node.take_gradient_summed_to(node.input_shape(0)));
   });
 }
 

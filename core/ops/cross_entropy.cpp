@@ -2,7 +2,6 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/head_loss.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
@@ -33,12 +32,6 @@ double checked_weight(const char* caller, const Shape& logits, const Ids& target
   check_argument(counted > 0, caller, ": none of ", targets.size(),
                  " targets counts, so there is no mean");
   return 1.0 / static_cast<double>(counted);
-}
-
-Tensor scaled(Tensor x, real factor) {
-  if (factor == 1) return x;
-  return kernels::map_in_place([factor](const kernels::Simd& v) { return v * factor; },
-                               std::move(x));
 }
 
 }  // namespace
@@ -106,8 +99,12 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   return record(kName, inputs, scalar(static_cast<real>(total * scale)),
                 [gradients = std::move(gradients)](Backward& node) mutable {
                   const real upstream = *node.gradient().data();
-                  for (std::size_t i = 0; i < gradients.size(); ++i)
-                    if (node.needs(i)) node.give(i, scaled(std::move(gradients[i]), upstream));
+                  for (std::size_t i = 0; i < gradients.size(); ++i) {
+                    if (!node.needs(i)) continue;
+                    Gradient gradient(std::move(gradients[i]));
+                    gradient.scale(upstream);
+                    node.give(i, std::move(gradient));
+                  }
                 });
 }
 

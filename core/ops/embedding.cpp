@@ -9,6 +9,31 @@ namespace {
 
 std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.size()}; }
 
+// What a lookup of `ids` passes back to its table.
+Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32_t> padding,
+                        const EmbeddingLookup& options) {
+  const Shape& table = node.input_shape(0);
+  const auto uniform = node.uniform_gradient();
+  kernels::MergedRows merged =
+      uniform ? kernels::merge_uniform_rows(as_span(ids), *uniform, table[1], padding,
+                                            options.scale_grad_by_freq)
+              : kernels::merge_rows(as_span(ids), node.take_gradient(), padding,
+                                    options.scale_grad_by_freq);
+  RowGradient rows(table, std::move(merged.numbers), std::move(merged.values));
+  if (options.dense_gradient) return rows.to_dense();
+  return rows;
+}
+
+// The row of the padding id.
+std::optional<std::int32_t> check_lookup(const char* caller, const Variable& table, const Ids& ids,
+                                         const EmbeddingLookup& options) {
+  check_argument(table.shape().size() == 2, caller, ": the table has shape ",
+                 bracketed(table.shape()), ", expected [rows, width]");
+  const auto padding = padding_row(caller, options.padding, table.shape()[0]);
+  check_ids(caller, ids, table.shape()[0]);
+  return padding;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> padding_row(const char* caller,
@@ -34,21 +59,28 @@ void check_ids(const char* caller, const Ids& ids, std::size_t rows) {
 }
 
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
-  check_argument(table.shape().size() == 2, "embedding: the table has shape ",
-                 bracketed(table.shape()), ", expected [rows, width]");
-  const auto padding = padding_row("embedding", options.padding, table.shape()[0]);
-  check_ids("embedding", ids, table.shape()[0]);
-
+  const auto padding = check_lookup("embedding", table, ids, options);
   return record("embedding", {table}, table.rows(ids), [ids, padding, options](Backward& node) {
-    kernels::MergedRows merged = kernels::merge_rows(as_span(ids), node.take_gradient(), padding,
-                                                     options.scale_grad_by_freq);
-    RowGradient rows(node.input_shape(0), std::move(merged.numbers), std::move(merged.values));
-    if (options.dense_gradient) {
-      node.give(0, rows.to_dense());
-    } else {
-      node.give(0, std::move(rows));
-    }
+    node.give(0, table_gradient(node, ids, padding, options));
   });
+}
+
+Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
+                       const EmbeddingLookup& options) {
+  const auto padding = check_lookup("embedding_add", table, ids, options);
+  Shape shape(ids.shape().begin(), ids.shape().end());
+  shape.push_back(table.shape()[1]);
+  const Shape& end = added.shape();
+  check_argument(!end.empty() && end.size() <= shape.size() &&
+                     std::equal(end.rbegin(), end.rend(), shape.rbegin()),
+                 "embedding_add: what is added has shape ", bracketed(end),
+                 ", expected the last axes of ", bracketed(shape));
+
+  return record("embedding_add", {table, added}, table.rows(ids, &added.value()),
+                [ids, padding, options](Backward& node) {
+                  if (node.needs(1)) node.give(1, node.gradient_summed_to(node.input_shape(1)));
+                  if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));
+                });
 }
 
 }  // namespace rowgrad

@@ -23,6 +23,12 @@ struct EmbeddingLookup {
 /// or a padding id outside it.
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
+/// embedding(table, ids, options) + added, in one pass over memory: the shape of `added` ends that
+/// of the result (positions [length, width] for ids [..., length]). Throws like embedding, and
+/// std::invalid_argument for another shape of `added`.
+Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
+                       const EmbeddingLookup& options = {});
+
 /// What every lookup checks. Both throw std::invalid_argument naming `caller`, the id and how many
 /// rows there are: padding_row, which gives the row that a padding id stands for (a negative one
 /// counts from the end), for padding outside the rows; check_ids for the first id outside them.

@@ -11,6 +11,7 @@
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
@@ -239,6 +240,47 @@ TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
             "PositionalEmbedding: x has shape [2, 4, 2], expected [..., length, 3]");
   EXPECT_THROW(position.forward(tape.constant(zeros({3}))), std::invalid_argument);
   EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
+}
+
+// Looked up and added in one pass or in two, while an optimizer owes the rows updates.
+TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
+  const auto run = [](bool one_pass, const EmbeddingOptions& options) {
+    Random random(3);
+    Embedding token(7, 4, random, options);
+    PositionalEmbedding learned(3, 4, random);
+    Sinusoidal fixed(3, 4);
+    SGD sgd({&token.weight(), &learned.weight()}, {.learning_rate = 0.5, .momentum = 0.9});
+    for (const Ids& step :
+         {ids({2, 3}, {0, 1, 2, 2, 2, 6}), ids({1, 2}, {3, 3}), ids({2, 2}, {0, 2, 6, 5})}) {
+      sgd.zero_grad();
+      Tape tape;
+      const Variable x = one_pass
+                             ? learned.forward(tape, token, step) * fixed.forward(tape, token, step)
+                             : learned.forward(token.forward(tape, step)) *
+                                   fixed.forward(token.forward(tape, step));
+      tape.backward(sum(x * x));
+      sgd.step();
+    }
+    return std::pair(token.weight().value(), learned.weight().value());
+  };
+  for (const EmbeddingOptions& options :
+       {EmbeddingOptions{}, EmbeddingOptions{.scale_by_sqrt_width = true},
+        EmbeddingOptions{.padding = 2}, EmbeddingOptions{.max_norm = 0.5}})
+    EXPECT_EQ(run(true, options), run(false, options));
+}
+
+TEST(Positions, RefuseIdsThatAreLongerThanTheyAre) {
+  Random random(3);
+  Embedding token(7, 4, random);
+  PositionalEmbedding learned(3, 4, random);
+  Sinusoidal fixed(3, 5);
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              learned.forward(tape, token, ids({4}, {0, 0, 0, 0}));
+            }),
+            "PositionalEmbedding: x has length 4, more than the context of 3");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { fixed.forward(tape, token, ids({1}, {0})); }),
+            "Sinusoidal: x has shape [1, 4], expected [..., length, 5]");
 }
 
 }  // namespace

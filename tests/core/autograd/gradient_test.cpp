@@ -105,8 +105,37 @@ TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
             "Gradient::dense: the gradient is rows");
 }
 
+TEST(Gradient, MayBeOneNumberThatStandsForAllUntilItIsWrittenOut) {
+  Gradient uniform = UniformGradient{{2, 3}, 5};
+  EXPECT_TRUE(uniform.is_uniform() && !uniform.is_none() && !uniform.is_dense());
+  EXPECT_EQ(uniform.shape(), Shape({2, 3}));
+  EXPECT_TRUE(uniform.numbers().empty());
+  EXPECT_EQ(error_of<std::logic_error>([&] { uniform.dense(); }),
+            "Gradient::dense: the gradient is uniform");
+  EXPECT_EQ(error_of<std::logic_error>([&] { Gradient(zeros({2})).uniform(); }),
+            "Gradient::uniform: the gradient is dense");
+  uniform.scale(-2);
+  EXPECT_EQ(uniform.uniform().value, -10);
+  uniform.write_out();
+  EXPECT_EQ(uniform.dense(), full({2, 3}, -10));
+  EXPECT_EQ(Gradient(UniformGradient{{}, 7}).take_dense(), scalar(7));
+}
+
+TEST(Gradient, IsScaledWhateverItsKind) {
+  Gradient none;
+  none.scale(3);
+  EXPECT_TRUE(none.is_none());
+  Gradient dense = tensor({3}, {1, -2, 3});
+  dense.scale(-2);
+  EXPECT_EQ(dense.dense(), tensor({3}, {-2, 4, -6}));
+  Gradient rows = rows_of({1}, {7, 8});
+  rows.scale(2);
+  EXPECT_EQ(rows.rows().values(), tensor({1, 2}, {14, 16}));
+}
+
 TEST(Gradient, AddsEveryKindToEveryKind) {
   const Gradient none;
+  const Gradient two = UniformGradient{{5, 2}, 2};
   const Gradient dense = tensor({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   const Gradient few = rows_of({1, 3}, {10, 20, 30, 40});
   const Gradient others = rows_of({0, 3, 4}, {100, 200, 300, 400, 500, 600});
@@ -131,6 +160,11 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
            {others, few, true, {100, 200, 10, 20, 0, 0, 330, 440, 500, 600}},
            {few, few, true, {0, 0, 20, 40, 0, 0, 60, 80, 0, 0}},
            {few, rows_of({}, {}), true, few_dense},
+           {two, two, false, {4, 4, 4, 4, 4, 4, 4, 4, 4, 4}},
+           {dense, two, false, {3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+           {two, few, false, {2, 2, 12, 22, 2, 2, 32, 42, 2, 2}},
+           {few, two, false, {2, 2, 12, 22, 2, 2, 32, 42, 2, 2}},
+           {none, two, false, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
            {rows_of({}, {}), few, true, few_dense},
        }) {
     Gradient sum = item.left;

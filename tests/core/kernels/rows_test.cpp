@@ -64,6 +64,20 @@ TEST(GatherRows, CopiesTheRowsInTheOrderOfTheIds) {
   EXPECT_EQ(rows, tensor({4, 3}, {13, 14, 15, 1, 2, 3, 1, 2, 3, 7, 8, 9}));
 }
 
+TEST(GatherRows, AddsOtherRowsInTurn) {
+  const Tensor table = counting({5, 3});
+  const Tensor added = tensor({2, 3}, {100, 200, 300, 1000, 2000, 3000});
+  const Numbers ids{4, 0, 0, 2};
+  const Tensor expected =
+      tensor({4, 3}, {113, 214, 315, 1001, 2002, 3003, 101, 202, 303, 1007, 2008, 3009});
+  Tensor rows = empty({4, 3});
+  gather_rows(table.data(), 3, ids, rows.data(), {added.data(), 2});
+  EXPECT_EQ(rows, expected);
+  gather_rows(table.data(), 3, ids, rows.data());
+  add_rows(rows.data(), 3, 4, {added.data(), 2});
+  EXPECT_EQ(rows, expected);
+}
+
 TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
   const Tensor table = counting({5, 3});
   Tensor nothing = empty({0, 3});
@@ -100,6 +114,18 @@ TEST(MergeRows, AddsTheRowsOfAnIdTogether) {
     EXPECT_EQ(merged.numbers, item.numbers);
     EXPECT_EQ(merged.values, tensor({item.numbers.size(), 2}, item.values));
   }
+}
+
+TEST(MergeRows, NeedsNoRowsThatAreAllOneNumber) {
+  const Numbers ids{7, 1, 7, 0, 7, 1};
+  for (const bool mean : {false, true})
+    for (const auto left_out : {std::optional<std::int32_t>(), std::optional<std::int32_t>(1)}) {
+      const MergedRows merged = merge_uniform_rows(ids, real{-1.5}, 3, left_out, mean);
+      const MergedRows expected = merge_rows(ids, full({6, 3}, real{-1.5}), left_out, mean);
+      EXPECT_EQ(merged.numbers, expected.numbers);
+      EXPECT_EQ(merged.values, expected.values);
+    }
+  EXPECT_EQ(merge_uniform_rows({}, 1, 3, {}, false).values, zeros({0, 3}));
 }
 
 TEST(MergeRows, TakesTheShapeThatALookupHas) {

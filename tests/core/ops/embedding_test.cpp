@@ -238,5 +238,80 @@ TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
               concat("embedding: padding id ", padding, " is outside the table's 5 rows"));
 }
 
+TEST(EmbeddingAdd, IsALookupAndASumInOne) {
+  struct Case {
+    std::vector<std::size_t> shape;
+    std::vector<std::int32_t> numbers;
+    Shape added;
+    EmbeddingLookup options;
+  };
+  for (const Case& item : std::vector<Case>{
+           {{4}, {1, 0, 1, 4}, {3}, {}},
+           {{4}, {1, 0, 1, 4}, {4, 3}, {}},
+           {{2, 3}, {1, 0, 1, 4, 4, 4}, {3, 3}, {}},
+           {{2, 3}, {1, 0, 1, 4, 4, 4}, {2, 3, 3}, {.padding = 4}},
+           {{2, 2, 2}, {0, 0, 0, 0, 3, 2, 1, 0}, {2, 3}, {.scale_grad_by_freq = true}},
+           {{3}, {2, 2, 1}, {3, 3}, {.dense_gradient = true}},
+           {{}, {2}, {3}, {}},
+           {{0, 2}, {}, {2, 3}, {}},
+       }) {
+    const Ids looked_up = ids(item.shape, item.numbers);
+    const std::vector<Tensor> inputs{irregular({5, 3}, 1), irregular(item.added, 2)};
+    const auto fused = [&](Inputs in) {
+      return embedding_add(in[0], looked_up, in[1], item.options);
+    };
+    const auto plain = [&](Inputs in) { return embedding(in[0], looked_up, item.options) + in[1]; };
+    Tape tape;
+    const std::vector<Variable> variables{tape.input(inputs[0]), tape.input(inputs[1])};
+    EXPECT_EQ(fused(variables).value(), plain(variables).value());
+    const auto got = testing::gradients_of(fused, inputs);
+    const auto expected = testing::gradients_of(plain, inputs);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(got[i].is_rows(), expected[i].is_rows());
+      EXPECT_EQ(Gradient(got[i]).take_dense(), Gradient(expected[i]).take_dense());
+    }
+    if (!item.options.padding && !item.options.scale_grad_by_freq && looked_up.size() > 0)
+      expect_gradients(fused, inputs);
+  }
+}
+
+// The gradient of a sum is never written out on its way to the tables; with powers of two, adding
+// up and multiplying are the same.
+TEST(EmbeddingAdd, GetsTheSameGradientsFromAnUpstreamThatIsWrittenOut) {
+  const Ids looked_up = ids({2, 3}, {1, 0, 1, 4, 4, 4});
+  const std::vector<Tensor> inputs{irregular({5, 3}, 1), irregular({3, 3}, 2)};
+  const auto gradients = [&](bool written_out) {
+    Tape tape;
+    const std::vector<Variable> in{tape.input(inputs[0]), tape.input(inputs[1])};
+    Variable x = embedding_add(in[0], looked_up, in[1]);
+    if (written_out) x = x * tape.constant(full(x.shape(), 1));
+    tape.backward(sum(x) * real{0.25});
+    return std::vector{Gradient(tape.gradient(in[0])), Gradient(tape.gradient(in[1]))};
+  };
+  const auto uniform = gradients(false);
+  const auto dense = gradients(true);
+  EXPECT_EQ(uniform[0].rows().numbers(), dense[0].rows().numbers());
+  EXPECT_EQ(uniform[0].rows().values(), dense[0].rows().values());
+  EXPECT_EQ(uniform[1].dense(), dense[1].dense());
+}
+
+TEST(EmbeddingAdd, RefusesWhatDoesNotFit) {
+  Tape tape;
+  const Variable table = tape.input(zeros({5, 3}));
+  const auto apply = [&](const Ids& looked_up, const Shape& added) {
+    return error_of<std::invalid_argument>(
+        [&] { embedding_add(table, looked_up, tape.input(zeros(added))); });
+  };
+  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 5, 0}), {3}),
+            "embedding_add: id 5 at [1, 0] is outside the table's 5 rows");
+  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 2, 0}), {4}),
+            "embedding_add: what is added has shape [4], expected the last axes of [2, 2, 3]");
+  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 2, 0}), {2, 1, 3}),
+            "embedding_add: what is added has shape [2, 1, 3], expected the last axes of [2, 2, "
+            "3]");
+  EXPECT_EQ(apply(ids({2}, {0, 1}), {}),
+            "embedding_add: what is added has shape [], expected the last axes of [2, 3]");
+}
+
 }  // namespace
 }  // namespace rowgrad

@@ -1,0 +1,131 @@
+// A steady training step asks the operating system for no memory. Counted where nothing can escape:
+// after some steps, the kernel is told to answer every system call for memory with a signal.
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr int kAsked = 3;    // exit status: a step made a system call for memory
+constexpr int kRefused = 4;  // the kernel knows no such filter
+
+extern "C" void exit_as_asked(int) { _exit(kAsked); }
+
+// From here on, in every thread, a system call for memory ends the process.
+void forbid_memory_calls() {
+  std::signal(SIGSYS, exit_as_asked);
+  constexpr std::array kCalls{__NR_brk, __NR_mmap, __NR_munmap, __NR_mremap, __NR_madvise};
+  std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const int call : kCalls) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
+    _exit(kRefused);
+}
+
+// Makes some steps, then more with such calls forbidden, and ends the process.
+void make_steps(const std::function<void(int)>& step) {
+  constexpr int kUntilSteady = 40;  // the 16 batches come round more than twice
+  constexpr int kSteady = 32;
+  for (int i = 0; i < kUntilSteady; ++i) step(i);
+  forbid_memory_calls();
+  for (int i = 0; i < kSteady; ++i) step(kUntilSteady + i);
+  _exit(0);
+}
+
+bool asked_for_nothing(int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == kRefused) std::cout << "not counted: the kernel takes no filter of system calls\n";
+  return code == 0 || code == kRefused;
+}
+
+std::vector<Ids> random_batches(const std::vector<std::size_t>& shape, std::size_t vocabulary) {
+  Random random(1);
+  std::vector<Ids> batches(16, Ids::from_shape(shape));
+  for (Ids& batch : batches)
+    for (std::int32_t& id : batch.storage())
+      id = static_cast<std::int32_t>(random.bits() % vocabulary);
+  return batches;
+}
+
+void train_embeddings(std::size_t vocabulary, std::size_t batch, std::size_t context,
+                      const SgdOptions& options) {
+  Random random(1);
+  Embedding token(full({vocabulary, 64}, 1));
+  PositionalEmbedding position(context, 64, random);
+  SGD sgd({&token.weight(), &position.weight()}, options);
+  const auto batches = random_batches({batch, context}, vocabulary);
+  make_steps([&](int i) {
+    sgd.zero_grad();
+    Tape tape;
+    tape.backward(sum(position.forward(tape, token, batches[static_cast<std::size_t>(i) % 16])));
+    sgd.step();
+  });
+}
+
+void train_model(const SgdOptions& options) {
+  NextTokenModel model({.vocabulary = 1132, .context = 16, .width = 64, .hidden = {64}}, Random(1));
+  SGD sgd(model.parameters(), options);
+  const auto batches = random_batches({16, 16}, 1132);
+  make_steps([&](int i) {
+    sgd.zero_grad();
+    Tape tape;
+    const auto at = static_cast<std::size_t>(i);
+    tape.backward(model.loss(tape, batches[at % 16], batches[(at + 1) % 16]));
+    clip_gradient_norm(model.parameters(), 1);
+    sgd.step();
+  });
+}
+
+class SteadyStep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "AddressSanitizer takes memory for itself";
+#endif
+    // Steps run in a program begun anew, for threads do not survive a fork.
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  }
+};
+
+TEST_F(SteadyStep, AsksForNoMemoryForEmbeddings) {
+  EXPECT_EXIT(train_embeddings(5000, 8, 4, {}), asked_for_nothing, "");
+  EXPECT_EXIT(train_embeddings(5000, 8, 4, {.momentum = 0.9}), asked_for_nothing, "");
+  EXPECT_EXIT(train_embeddings(50257, 64, 64, {}), asked_for_nothing, "");
+}
+
+TEST_F(SteadyStep, AsksForNoMemoryForAModel) {
+  EXPECT_EXIT(train_model({}), asked_for_nothing, "");
+  EXPECT_EXIT(train_model({.momentum = 0.9}), asked_for_nothing, "");
+}
+
+TEST_F(SteadyStep, IsToldFromOneThatAsks) {
+  const auto grow = [](int i) { empty({static_cast<std::size_t>(i + 1) << 20}); };
+  EXPECT_EXIT(make_steps(grow), ::testing::ExitedWithCode(kAsked), "");
+}
+
+}  // namespace
+}  // namespace rowgrad
