@@ -7,70 +7,69 @@
 namespace rowgrad::kernels {
 namespace {
 
-// `Rows` rows of the result. `Segmented` tells at compile time which of a left factor's two forms
-// it has: a loop of known length has no end to be mispredicted.
+// result = sums, or result + sums, for one row of a panel.
+void put(const Simd& left, const Simd& right, const PanelResult& result, real* to) {
+  if (result.columns == kPanel) {
+    (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
+    (result.add ? right + Simd::load_unaligned(to + kLanes) : right).store_unaligned(to + kLanes);
+    return;
+  }
+  alignas(64) std::array<real, kPanel> whole;
+  left.store_aligned(whole.data());
+  right.store_aligned(whole.data() + kLanes);
+  for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
+}
+
+// `tiles` tiles of `Rows` rows each. `Segmented` tells at compile time which of a left factor's two
+// forms it has: a loop of known length has no end to be mispredicted.
 template <std::size_t Rows, bool Segmented>
-void multiply_tile(const LeftFactor& a, const real* panel, const PanelResult& result,
-                   Ahead& ahead) {
-  std::array<Simd, Rows> left;
-  std::array<Simd, Rows> right;
-  left.fill(Simd(real{0}));
-  right.fill(Simd(real{0}));
+void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, PanelResult result,
+                    Ahead& ahead) {
   const real* next = ahead.data;
-  const auto accumulate = [&](const real* factors) {
-    __builtin_prefetch(next, 0, 2);
-    next += ahead.step;
-    const Simd first = Simd::load_aligned(panel);
-    const Simd second = Simd::load_aligned(panel + kLanes);
-    panel += kPanel;
+  for (std::size_t tile = 0; tile < tiles; ++tile) {
+    std::array<Simd, Rows> left;
+    std::array<Simd, Rows> right;
+    left.fill(Simd(real{0}));
+    right.fill(Simd(real{0}));
+    const real* right_factor = panel;
+    const auto accumulate = [&](const real* factors) {
+      __builtin_prefetch(next, 0, 2);
+      next += ahead.step;
+      const Simd first = Simd::load_aligned(right_factor);
+      const Simd second = Simd::load_aligned(right_factor + kLanes);
+      right_factor += kPanel;
 #pragma GCC unroll 12
-    for (std::size_t i = 0; i < Rows; ++i) {
-      const Simd factor(factors[i * a.row]);
-      left[i] = xsimd::fma(factor, first, left[i]);
-      right[i] = xsimd::fma(factor, second, right[i]);
-    }
-  };
-  const real* factors = a.data;
-  if constexpr (Segmented) {
-    for (std::size_t segment = 0; segment < a.segments; ++segment, factors += a.segment) {
+      for (std::size_t i = 0; i < Rows; ++i) {
+        const Simd factor(factors[i * a.row]);
+        left[i] = xsimd::fma(factor, first, left[i]);
+        right[i] = xsimd::fma(factor, second, right[i]);
+      }
+    };
+    const real* factors = a.data;
+    if constexpr (Segmented) {
+      for (std::size_t segment = 0; segment < a.segments; ++segment, factors += a.segment) {
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k < kPanel; ++k) accumulate(factors + k);
+        for (std::size_t k = 0; k < kPanel; ++k) accumulate(factors + k);
+      }
+    } else {
+      for (std::size_t k = 0; k < a.length; ++k, factors += a.step) accumulate(factors);
     }
-  } else {
-    for (std::size_t k = 0; k < a.length; ++k, factors += a.step) accumulate(factors);
+    for (std::size_t i = 0; i < Rows; ++i)
+      put(left[i], right[i], result, result.data + i * result.stride);
+    a.data += Rows * a.row;
+    result.data += Rows * result.stride;
   }
   ahead.data = next;
-  for (std::size_t i = 0; i < Rows; ++i) {
-    real* to = result.data + i * result.stride;
-    if (result.add) {
-      left[i] += Simd::load_unaligned(to);
-      right[i] += Simd::load_unaligned(to + kLanes);
-    }
-    left[i].store_unaligned(to);
-    right[i].store_unaligned(to + kLanes);
-  }
 }
 
-using TileFunction = void (*)(const LeftFactor&, const real*, const PanelResult&, Ahead&);
+using TilesFunction = void (*)(LeftFactor, std::size_t, const real*, PanelResult, Ahead&);
 
 template <bool Segmented, std::size_t... Rows>
-constexpr auto tile_functions(std::index_sequence<Rows...>) {
-  return std::array<TileFunction, sizeof...(Rows)>{multiply_tile<Rows + 1, Segmented>...};
+constexpr auto tiles_functions(std::index_sequence<Rows...>) {
+  return std::array<TilesFunction, sizeof...(Rows)>{multiply_tiles<Rows + 1, Segmented>...};
 }
-constexpr std::array kTiles{tile_functions<false>(std::make_index_sequence<kTileRows>()),
-                            tile_functions<true>(std::make_index_sequence<kTileRows>())};
-
-// A tile whose panel has columns past the result's last one.
-void multiply_cut_tile(TileFunction multiply, const LeftFactor& a, std::size_t rows,
-                       const real* panel, const PanelResult& result, Ahead& ahead) {
-  alignas(64) std::array<real, kTileRows * kPanel> whole;
-  multiply(a, panel, {whole.data()}, ahead);
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < result.columns; ++j) {
-      real& to = result.data[i * result.stride + j];
-      to = whole[i * kPanel + j] + (result.add ? to : real{0});
-    }
-}
+constexpr std::array kTiles{tiles_functions<false>(std::make_index_sequence<kTileRows>()),
+                            tiles_functions<true>(std::make_index_sequence<kTileRows>())};
 
 }  // namespace
 
@@ -97,23 +96,21 @@ Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t co
 
 void multiply_panel(const LeftFactor& a, std::size_t rows, const real* panel,
                     const PanelResult& result, Ahead ahead) {
+  if (rows == 0) return;
   if (ahead.data == nullptr) ahead.data = panel;  // is there anyway
   // Tiles of nearly one size, rather than full ones and a small rest that would be slow.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
-  for (std::size_t tile = 0; tile < tiles; ++tile) {
-    const std::size_t begin = rows * tile / tiles;
-    const std::size_t count = rows * (tile + 1) / tiles - begin;
-    LeftFactor part = a;
-    part.data += begin * a.row;
-    PanelResult to = result;
-    to.data += begin * result.stride;
-    const TileFunction multiply = kTiles[a.segments > 1 ? 1 : 0][count - 1];
-    if (result.columns == kPanel) {
-      multiply(part, panel, to, ahead);
-    } else {
-      multiply_cut_tile(multiply, part, count, panel, to, ahead);
-    }
+  const std::size_t small = rows / tiles;
+  const std::size_t larger = rows % tiles;  // so many tiles have a row more
+  const auto& multiply = kTiles[a.segments > 1 ? 1 : 0];
+  LeftFactor part = a;
+  PanelResult to = result;
+  if (larger > 0) {
+    multiply[small](part, larger, panel, to, ahead);
+    part.data += larger * (small + 1) * a.row;
+    to.data += larger * (small + 1) * result.stride;
   }
+  multiply[small - 1](part, tiles - larger, panel, to, ahead);
 }
 
 }  // namespace rowgrad::kernels
