@@ -1,0 +1,94 @@
+// Measures training steps, each workload in a process of its own. torch_workloads.py does the same
+// for PyTorch, and compare.sh runs the two in turn.
+//
+//   W1   token embedding + learned positions, sum, backward, SGD: what sparse row gradients cost
+//   W1b  the same with larger batches and tables of up to four million rows
+//   W2   the toy next-token model: W1's embedding, a linear head, cross-entropy, SGD
+
+#include <iostream>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "tests/bench/bench_options.hpp"
+#include "tests/bench/floor.hpp"
+#include "tests/bench/own_process.hpp"
+#include "tests/bench/report.hpp"
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
+
+namespace rowgrad::bench {
+namespace {
+
+// The rate of memory for each number of threads, each measured once.
+class MemoryRates {
+ public:
+  explicit MemoryRates(const Pace& pace) : pace_(pace) {}
+
+  double operator()(int threads) {
+    const auto known = rates_.find(threads);
+    if (known != rates_.end()) return known->second;
+    const auto measured = in_own_process([&] {
+      blas::set_threads(threads);
+      return nlohmann::json{{"bytes_per_second", measured_memory_rate(pace_)}};
+    });
+    return rates_[threads] = measured.at("bytes_per_second").get<double>();
+  }
+
+ private:
+  Pace pace_;
+  std::map<int, double> rates_;
+};
+
+nlohmann::json measured(const Workload& workload, const Options& options, MemoryRates& rates) {
+  nlohmann::json result = workload;
+  result.update(in_own_process([&] { return measure(workload, options.pace); }));
+  if (options.floor) {
+    const double rate = rates(workload.threads);
+    result["floor"] = in_own_process([&] { return measure_floor(workload, rate, options.pace); });
+    result["floor"].erase("peak_bytes");
+  }
+  return result;
+}
+
+// No OpenMP and no OpenBLAS here: see in_own_process.
+void run(const Options& options) {
+  const std::vector<Workload> workloads = checked_workloads(options);
+  MemoryRates rates(options.pace);
+  std::vector<nlohmann::json> results;
+  for (const Workload& workload : workloads) {
+    print_workload(std::cout, workload);
+    if (!options.list) {
+      std::cout.flush();
+      try {
+        results.push_back(measured(workload, options, rates));
+      } catch (const std::exception& error) {
+        std::cout << '\n';
+        throw std::runtime_error(workload.name + ": " + error.what());
+      }
+      print_result(std::cout, results.back());
+    }
+    std::cout << std::endl;
+  }
+  if (!results.empty())
+    std::cout << "Computed with " << results.back().at("blas").get<std::string>() << '\n';
+  if (!options.json.empty()) write_file(options.json, run_json(results).dump(2) + "\n");
+}
+
+}  // namespace
+}  // namespace rowgrad::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures training steps: medians, tokens a second and peak memory.");
+  try {
+    rowgrad::bench::Options options = rowgrad::bench::default_options();
+    rowgrad::bench::add_options(app, options);
+    CLI11_PARSE(app, argc, argv);
+    rowgrad::bench::run(options);
+    rowgrad::check_standard_output();
+  } catch (const std::exception& error) {
+    std::cerr << "bench_workloads: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,35 @@
+#pragma once
+
+// The least that a workload's step can take on this machine: its matrix products at the rate of
+// OpenBLAS on their very shapes, and the bytes that it must move at the rate of memory.
+
+#include <functional>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/bench/measure.hpp"
+#include "tests/bench/workload.hpp"
+
+namespace rowgrad::bench {
+
+/// Bytes that a step reads and writes, whoever computes it: each number once for every use, with
+/// each value and each merged row gradient written once. Numbers that can stay in the cache between
+/// two uses (logits, which can be had a block at a time; a row that is looked up twice) count once
+/// or not at all, and what matrix products read and write is part of their time. Where all of it
+/// fits in the cache, as in the smallest workloads, a step may beat its floor.
+double bytes_to_move(const Workload& workload);
+
+/// 2 · rows · inner · columns for each of the head's three products; 0 without a head.
+double product_operations(const Workload& workload);
+
+/// Bytes a second, read and written, of y += a · x over arrays far larger than any cache. For as
+/// many threads as blas::set_threads was given, as is the next.
+double measured_memory_rate(const Pace& pace);
+
+/// Seconds for the head's products: logits = X · Wᵀ, dX = dlogits · W, dW = dlogitsᵀ · X.
+double measured_product_seconds(const Workload& workload, const Pace& pace);
+
+/// Its floor, measured in this process, with what it is made of.
+nlohmann::json measure_floor(const Workload& workload, double memory_rate, const Pace& pace);
+
+}  // namespace rowgrad::bench

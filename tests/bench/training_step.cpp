@@ -1,0 +1,106 @@
+#include "tests/bench/training_step.hpp"
+
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad::bench {
+namespace {
+
+constexpr std::size_t kBatches = 16;
+
+std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<Ids> batches;
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    Ids ids = Ids::from_shape({workload.batch, workload.context});
+    for (std::int32_t& id : ids.storage())
+      id = static_cast<std::int32_t>(random.bits() % workload.vocabulary);
+    batches.push_back(std::move(ids));
+  }
+  return batches;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                          const std::vector<Parameter*>& parameters) {
+  if (name == "sgd") return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = 0.1});
+  if (name == "momentum")
+    return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = 0.1, .momentum = 0.9});
+  if (name == "momentum-decay")
+    return std::make_unique<SGD>(
+        parameters, SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
+  check_argument(name == "adamw", "workloads.json: optimizer ", name,
+                 ", expected sgd, momentum, momentum-decay or adamw");
+  return std::make_unique<AdamW>(parameters, AdamWOptions());
+}
+
+// What sparse row gradients cost: nothing else is computed.
+class EmbedStep : public TrainingStep {
+ public:
+  explicit EmbedStep(const Workload& workload)
+      : TrainingStep(workload),
+        token_(full({workload.vocabulary, workload.width}, 1)),  // drawing 4 M rows takes long
+        position_(workload.context, workload.width, random_) {
+    optimize({&token_.weight(), &position_.weight()});
+  }
+
+ private:
+  Variable loss(Tape& tape, const Ids& inputs, const Ids&) override {
+    return sum(position_.forward(token_.forward(tape, inputs)));
+  }
+
+  Random random_{1};
+  Embedding token_;
+  PositionalEmbedding position_;
+};
+
+// The toy next-token model: the same, a linear head and cross-entropy.
+class ToyStep : public TrainingStep {
+ public:
+  explicit ToyStep(const Workload& workload)
+      : TrainingStep(workload),
+        model_({.vocabulary = workload.vocabulary,
+                .context = workload.context,
+                .width = workload.width},
+               Random(123)) {
+    optimize(model_.parameters());
+  }
+
+ private:
+  Variable loss(Tape& tape, const Ids& inputs, const Ids& targets) override {
+    return cross_entropy(model_.forward(tape, inputs), targets);
+  }
+
+  NextTokenModel model_;
+};
+
+}  // namespace
+
+TrainingStep::TrainingStep(const Workload& workload)
+    : optimizer_name_(workload.optimizer),
+      inputs_(random_batches(workload, 1)),
+      targets_(random_batches(workload, 2)) {}
+
+void TrainingStep::optimize(const std::vector<Parameter*>& parameters) {
+  optimizer_ = make_optimizer(optimizer_name_, parameters);
+}
+
+void TrainingStep::run() {
+  const std::size_t batch = next_++ % kBatches;
+  optimizer_->zero_grad();
+  Tape tape;
+  tape.backward(loss(tape, inputs_[batch], targets_[batch]));
+  optimizer_->step();
+}
+
+std::unique_ptr<TrainingStep> make_training_step(const Workload& workload) {
+  if (workload.model == "embed") return std::make_unique<EmbedStep>(workload);
+  check_argument(workload.model == "toy", "workloads.json: model ", workload.model,
+                 ", expected embed or toy");
+  return std::make_unique<ToyStep>(workload);
+}
+
+}  // namespace rowgrad::bench

@@ -1,0 +1,44 @@
+#pragma once
+
+// What is measured. The list is workloads.json, which torch_workloads.py reads too, so that the two
+// cannot come to differ.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace rowgrad::bench {
+
+/// A training step of a model on batches of random ids, [batch, context] each.
+struct Workload {
+  std::string name;
+  std::string model;      // embed: token + position tables, sum; toy: with head and cross-entropy
+  std::string optimizer;  // sgd, momentum, momentum-decay or adamw
+  std::size_t vocabulary = 0;
+  std::size_t width = 0;
+  std::size_t batch = 0;
+  std::size_t context = 0;
+  int threads = 0;  // not in the list: the program's
+
+  std::size_t tokens() const { return batch * context; }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer, vocabulary, width,
+                                                batch, context, threads)
+
+inline const std::vector<std::string> kSweeps{"vocabulary", "tokens", "width", "threads"};
+
+/// The workloads, or the points of a sweep if `sweep` names one, to run with so many threads. The
+/// sweep over threads has 1, 2, 4 … up to that many, and their number in its names.
+std::vector<Workload> listed_workloads(const std::string& sweep, int threads);
+
+/// Those with one of the names, in the order of the list; all of them for no names. `W1b` stands
+/// for all of W1b-1k, W1b-50k … Throws std::invalid_argument for a name that fits none.
+std::vector<Workload> selected(const std::vector<Workload>& listed,
+                               const std::vector<std::string>& names);
+
+/// How many different ids a batch has on average: V (1 − (1 − 1/V)ⁿ) for n ids out of V.
+double distinct_ids(const Workload& workload);
+
+}  // namespace rowgrad::bench
