@@ -1,5 +1,6 @@
 #include "tests/bench/bench_options.hpp"
 
+#include <algorithm>
 #include <omp.h>
 #include <thread>
 
@@ -8,10 +9,16 @@
 #include <rowgrad/examples/support/output_files.hpp>
 
 namespace rowgrad::bench {
+namespace {
+
+int usable_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+}  // namespace
 
 Options default_options() {
   Options options;
-  options.threads = omp_get_max_threads();  // asks only: no thread is started
+  // Asks only: no thread is started.
+  options.threads = std::min(omp_get_max_threads(), usable_cores());
   return options;
 }
 
@@ -44,9 +51,8 @@ void add_options(CLI::App& app, Options& options) {
 
 std::vector<Workload> checked_workloads(const Options& options) {
   check_outputs({options.json}, {});
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  check_argument(options.threads <= cores, "--threads ", options.threads, ": expected at most ",
-                 cores, ", the cores that this process may use");
+  check_argument(options.threads <= usable_cores(), "--threads ", options.threads,
+                 ": expected at most ", usable_cores(), ", the cores that this process may use");
   return selected(listed_workloads(options.sweep, options.threads), options.workloads);
 }
 

@@ -1,99 +1,108 @@
 #!/usr/bin/python3
-"""The workloads of workloads.cpp in PyTorch (Debian: python3-torch): the median time of a step."""
+"""Measures the training steps of bench_workloads in PyTorch (Debian: python3-torch)."""
 
+import argparse
+import json
 import os
-import statistics
-import time
+import pathlib
+import sys
 
-import torch
-from torch.nn import functional
-
-BATCHES = 16
+from bench_arguments import add_options, chosen_workloads, write_file
+from workload_list import tokens
 
 
-def median_step(step, seconds=2.0, steps=None):
-    for i in range(3):
-        step(i)
-    times = []
-    while len(times) < steps if steps else sum(times) < seconds:
-        start = time.perf_counter()
-        step(len(times))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def in_own_process(work):
+    """What work() returns, with the most memory its process had: see own_process.hpp.
+
+    PyTorch is loaded only there, so that each workload begins with the same.
+    """
+    read_end, write_end = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read_end)
+            with os.fdopen(write_end, "w") as pipe:
+                json.dump(work(), pipe)
+            status = 0
+        except Exception as error:  # the parent reports that there is no result
+            print(f"torch_workloads: {error}", file=sys.stderr)
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    with os.fdopen(read_end) as pipe:
+        message = pipe.read()
+    _, status, usage = os.wait4(child, 0)
+    if os.WIFSIGNALED(status):
+        raise RuntimeError(f"its process was ended by signal {os.WTERMSIG(status)}; "
+                           "is there enough memory?")
+    if status != 0:
+        raise RuntimeError("its process failed")
+    return json.loads(message) | {"peak_bytes": usage.ru_maxrss * 1024}
 
 
-def batches(vocabulary, batch, context):
-    return [torch.randint(0, vocabulary, (batch, context)) for _ in range(BATCHES)]
+def measure(workload, options):
+    import torch_steps
+    return torch_steps.measure(workload, options)
 
 
-def plain(parameters):
-    return torch.optim.SGD(parameters, lr=0.1)
+def describe_blas(threads):
+    import torch_steps
+    return torch_steps.describe_blas(threads)
 
 
-def embed(vocabulary, width, batch, context, optimizer=plain, sparse=True, steps=None):
-    token = torch.nn.Embedding(vocabulary, width, sparse=sparse)
-    position = torch.nn.Embedding(context, width, sparse=sparse)
-    sgd = optimizer([token.weight, position.weight])
-    inputs = batches(vocabulary, batch, context)
-    places = torch.arange(context)
-
-    def step(i):
-        sgd.zero_grad(set_to_none=True)
-        (token(inputs[i % BATCHES]) + position(places)).sum().backward()
-        sgd.step()
-
-    return median_step(step, steps=steps)
+def line(workload):
+    threads = "1 thread " if workload["threads"] == 1 else f"{workload['threads']} threads"
+    return (f"{workload['name']:20}{workload['model']:6}{workload['optimizer']:15} "
+            f"V {workload['vocabulary']:<8}d {workload['width']:<5}B {workload['batch']:<4}"
+            f"T {workload['context']:<4}{threads}")
 
 
-def momentum(vocabulary, width, batch, context):
-    # The buffer of sparse momentum grows with every step, and the time of a step with it.
-    return embed(vocabulary, width, batch, context, steps=50,
-                 optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+def parsed_options():
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    add_options(parser)
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="file to write all figures to")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--list", action="store_true", help="show the workloads, measure nothing")
+    only.add_argument("--blas", action="store_true",
+                      help="show which BLAS PyTorch computes with, measure nothing")
+    options = parser.parse_args()
+    if options.json and (options.list or options.blas):
+        parser.error("--json: nothing is measured with --list or --blas")
+    if options.json and not options.json.absolute().parent.is_dir():
+        parser.error(f"--json {options.json}: there is no folder {options.json.absolute().parent}")
+    if options.json and options.json.is_dir():
+        parser.error(f"--json {options.json}: is a folder")
+    return options, chosen_workloads(parser, options)
 
 
-def momentum_decay(vocabulary, width, batch, context):
-    # Refused for sparse gradients.
-    return embed(vocabulary, width, batch, context, sparse=False,
-                 optimizer=lambda parameters: torch.optim.SGD(
-                     parameters, lr=0.1, momentum=0.9, weight_decay=0.01))
-
-
-def adamw(vocabulary, width, batch, context):
-    # Refused for sparse gradients.
-    return embed(vocabulary, width, batch, context, optimizer=torch.optim.AdamW, sparse=False)
-
-
-def toy(vocabulary, width, batch, context):
-    token = torch.nn.Embedding(vocabulary, width, sparse=True)
-    position = torch.nn.Embedding(context, width, sparse=True)
-    head = torch.nn.Linear(width, vocabulary)
-    sgd = torch.optim.SGD([token.weight, position.weight, *head.parameters()], lr=0.1)
-    inputs = batches(vocabulary, batch, context)
-    targets = batches(vocabulary, batch, context)
-    places = torch.arange(context)
-
-    def step(i):
-        sgd.zero_grad(set_to_none=True)
-        logits = head(token(inputs[i % BATCHES]) + position(places))
-        functional.cross_entropy(logits.flatten(0, 1), targets[i % BATCHES].flatten()).backward()
-        sgd.step()
-
-    return median_step(step)
+def main():
+    options, workloads = parsed_options()
+    if options.blas:
+        print(in_own_process(lambda: {"blas": describe_blas(options.threads)})["blas"])
+        return
+    results = []
+    for workload in workloads:
+        print(line(workload), end="" if not options.list else "\n", flush=True)
+        if options.list:
+            continue
+        try:
+            result = workload | in_own_process(lambda: measure(workload, options))
+        except RuntimeError as error:
+            sys.exit(f"\ntorch_workloads: {workload['name']}: {error}")
+        result["tokens_per_second"] = tokens(workload) / result["median_us"] * 1e6
+        results.append(result)
+        note = f"  {result['note']}" if "note" in result else ""
+        print(f"{result['median_us']:12.1f} µs{result['tokens_per_second']:12.0f} tokens/s"
+              f"{result['peak_bytes'] / 2**20:8.0f} MiB{note}", flush=True)
+    if results:
+        print(f"Computed with {results[-1]['blas']}")
+    if options.json:
+        write_file(options.json, json.dumps({"program": "pytorch", "results": results}, indent=2)
+                   + "\n")
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(os.cpu_count())
-    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
-    for name, workload, sizes in [
-        ("W1", embed, (50257, 256, 8, 4)),
-        ("W1_momentum", momentum, (50257, 256, 8, 4)),
-        ("W1_momentum_decay", momentum_decay, (50257, 256, 8, 4)),
-        ("W1_adamw", adamw, (50257, 256, 8, 4)),
-        ("W1b", embed, (1000, 256, 64, 256)),
-        ("W1b", embed, (50257, 256, 64, 256)),
-        ("W1b", embed, (1000000, 256, 64, 256)),
-        ("W2", toy, (1132, 256, 8, 4)),
-        ("W2", toy, (50257, 256, 8, 4)),
-    ]:
-        label = name + "/" + "/".join(map(str, sizes))
-        print(f"{label:36s} {workload(*sizes) * 1e6:10.1f} us", flush=True)
+    main()

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""Runs bench_workloads and torch_workloads.py in turn and puts their medians side by side."""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import plot
+from bench_arguments import add_options, chosen_workloads, whole_number, write_file
+from comparison_table import table
+from workload_list import tokens
+
+TORCH = str(pathlib.Path(__file__).with_name("torch_workloads.py"))
+BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "LD_LIBRARY_PATH")
+
+
+def output_of(command, environment):
+    return subprocess.run(command, env=environment, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def result_of(command, environment):
+    """The one result in the JSON file that the command writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "result.json")
+        output_of([*command, "--json", str(path)], environment)
+        return json.loads(path.read_text())["results"][0]
+
+
+def openblas_folder(program):
+    """Where the program's OpenBLAS lies: its libblas.so.3 can be PyTorch's too."""
+    for line in output_of(["ldd", program], os.environ).splitlines():
+        if "openblas" in line and "=>" in line:
+            return str(pathlib.Path(line.split()[2]).parent)
+    return None
+
+
+def torch_setups(program):
+    """The environments of PyTorch as installed and at its best.
+
+    As installed, nothing chooses its BLAS. At its best, it has rowgrad's OpenBLAS, built on OpenMP
+    as PyTorch is, and where OpenBLAS does not know the CPU, the kernel that rowgrad chose. All
+    else, GOMP_SPINCOUNT for one, is as in the caller's environment for all three.
+    """
+    plain = {name: value for name, value in os.environ.items() if name not in BLAS_VARIABLES}
+    best = dict(plain)
+    folder = openblas_folder(program)
+    if folder:
+        best["LD_LIBRARY_PATH"] = folder
+    probe = result_of([program, "--workload", "W1", "--repeats", "1"], os.environ)
+    if probe["kernel_reselected"]:
+        best["OPENBLAS_CORETYPE"] = probe["kernel"]
+    elif "OPENBLAS_CORETYPE" in os.environ:
+        best["OPENBLAS_CORETYPE"] = os.environ["OPENBLAS_CORETYPE"]
+    return {"torch_installed": plain, "torch_best": best}
+
+
+def median_of(results):
+    """The medians over rounds, with what does not change from round to round."""
+    merged = dict(results[0])
+    for key in ("median_us", "peak_bytes"):
+        merged[key] = statistics.median(result[key] for result in results)
+    merged["tokens_per_second"] = tokens(merged) / merged["median_us"] * 1e6
+    if "floor" in merged:
+        merged["floor"] = {key: statistics.median(result["floor"][key] for result in results)
+                           for key in merged["floor"]}
+    merged["medians_us"] = [result["median_us"] for result in results]
+    return merged
+
+
+def compared(workload, setups, options):
+    """One workload with every setup: in turn, so that a busy minute meets them all."""
+    arguments = ["--workload", workload["name"], "--warm-up", str(options.warm_up)]
+    arguments += ["--repeats", str(options.repeats)] if options.repeats else [
+        "--seconds", str(options.seconds)]
+    arguments += ["--sweep", options.sweep] if options.sweep else []
+    arguments += ["--threads", str(options.threads)]
+    rounds = {name: [] for name in setups}
+    for _ in range(options.rounds):
+        for name, (command, environment) in setups.items():
+            rounds[name].append(result_of([*command, *arguments], environment))
+    results = {name: median_of(results) for name, results in rounds.items()}
+    results.setdefault("torch_best", results["torch_installed"])
+    return {"workload": workload, **results}
+
+
+def cpu_name():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown CPU"
+
+
+def parsed_options():
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    add_options(parser)
+    parser.add_argument("--rounds", type=whole_number(1), default=3, metavar="N",
+                        help="times that each program measures each workload")
+    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
+                        help="for the table, the figures as JSON and the plot")
+    parser.add_argument("--program", required=True, metavar="FILE", help="bench_workloads")
+    options = parser.parse_args()
+    workloads = chosen_workloads(parser, options)
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--output {options.output}: {error.strerror}")
+    return options, workloads
+
+
+def main():
+    options, workloads = parsed_options()
+    torch = torch_setups(options.program)
+    blas = {name: output_of([TORCH, "--blas", "--threads", str(options.threads)], env).strip()
+            for name, env in torch.items()}
+    setups = {"rowgrad": ([options.program, "--floor"], os.environ),
+              **{name: ([TORCH], environment) for name, environment in torch.items()}}
+    if blas["torch_best"] == blas["torch_installed"]:
+        del setups["torch_best"]  # it would be measured twice
+
+    rows = []
+    for count, workload in enumerate(workloads, 1):
+        print(f"{count}/{len(workloads)}  {workload['name']}", file=sys.stderr)
+        rows.append(compared(workload, setups, options))
+    comparison = {"cpu": cpu_name(), "rounds": options.rounds, "sweep": options.sweep,
+                  "torch_blas": blas, "rows": rows}
+
+    stem = f"growth-{options.sweep}" if options.sweep else "comparison"
+    text = table(comparison)
+    print(text)
+    write_file(options.output / f"{stem}.txt", text + "\n")
+    write_file(options.output / f"{stem}.json", json.dumps(comparison, indent=2) + "\n")
+    plot.draw(comparison, options.output / f"{stem}.png")
+    print(f"\nAlso in {options.output}: {stem}.txt, {stem}.json, {stem}.png")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"compare: {' '.join(error.cmd)} failed")

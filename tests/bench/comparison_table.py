@@ -1,0 +1,51 @@
+"""A comparison that compare.py made, as a table to print."""
+
+HEADINGS = [("", "workload"), ("", "floor"), ("", "rowgrad"), ("PyTorch", "as installed"),
+            ("PyTorch", "best"), ("best /", "rowgrad"), ("rowgrad /", "floor"),
+            ("peak MiB", "rowgrad"), ("peak MiB", "PyTorch")]
+
+
+def time_text(microseconds):
+    for limit, unit, scale in ((1e3, "µs", 1), (1e6, "ms", 1e3), (float("inf"), "s", 1e6)):
+        if microseconds < limit:
+            number = microseconds / scale
+            return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f} {unit}"
+
+
+def cells(row):
+    ours, best = row["rowgrad"], row["torch_best"]
+    floor = ours["floor"]["floor_us"]
+    mark = "*" if "note" in best else ""
+    return [row["workload"]["name"] + mark, time_text(floor), time_text(ours["median_us"]),
+            time_text(row["torch_installed"]["median_us"]), time_text(best["median_us"]),
+            f"{best['median_us'] / ours['median_us']:.2f}", f"{ours['median_us'] / floor:.2f}",
+            f"{ours['peak_bytes'] / 2**20:.0f}", f"{best['peak_bytes'] / 2**20:.0f}"]
+
+
+def aligned(lines):
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return ["  ".join(cell.rjust(width) if column else cell.ljust(width)
+                      for column, (cell, width) in enumerate(zip(line, widths))).rstrip()
+            for line in lines]
+
+
+def footnotes(comparison):
+    rows = comparison["rows"]
+    floor = rows[-1]["rowgrad"]["floor"]
+    yield (f"Medians of {comparison['rounds']} rounds of medians; {comparison['cpu']}; memory "
+           f"{floor['bytes_per_second'] / 1e9:.1f} GB/s")
+    yield f"rowgrad               {rows[-1]['rowgrad']['blas']}"
+    yield f"PyTorch as installed  {comparison['torch_blas']['torch_installed']}"
+    same = comparison["torch_blas"]["torch_best"] == comparison["torch_blas"]["torch_installed"]
+    yield ("PyTorch best          "
+           + ("as installed, measured once" if same else comparison["torch_blas"]["torch_best"]))
+    yield "PyTorch's memory counts the library itself, as rowgrad's does."
+    for row in rows:
+        if "note" in row["torch_best"]:
+            yield f"* {row['workload']['name']}: PyTorch: {row['torch_best']['note']}"
+
+
+def table(comparison):
+    above, below = ([heading[i] for heading in HEADINGS] for i in (0, 1))
+    lines = aligned([above, below, *(cells(row) for row in comparison["rows"])])
+    return "\n".join([*lines, "", *footnotes(comparison)])

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# How the cost of a step grows with the vocabulary, the tokens of a step, the width and the threads:
+# compare.sh, with its options, for each of the four sweeps.
+set -euo pipefail
+
+for sweep in vocabulary tokens width threads; do
+  "$(dirname "${BASH_SOURCE[0]}")/compare.sh" "$@" --sweep "$sweep"
+  echo
+done

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""Draws what compare.py measured: plot.py comparison.json comparison.png"""
+
+import json
+import pathlib
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")  # draws into files, without a screen
+from matplotlib import pyplot  # noqa: E402
+
+from workload_list import tokens  # noqa: E402
+
+SERIES = {
+    "floor": ("floor", "0.6"),
+    "rowgrad": ("rowgrad", "tab:blue"),
+    "torch_installed": ("PyTorch as installed", "tab:red"),
+    "torch_best": ("PyTorch best", "tab:orange"),
+}
+ABSCISSAS = {
+    "vocabulary": "rows in the table",
+    "tokens": "tokens a step",
+    "width": "numbers in a row",
+    "threads": "threads",
+}
+
+
+def microseconds(row, series):
+    if series == "floor":
+        return row["rowgrad"]["floor"]["floor_us"]
+    return row[series]["median_us"]
+
+
+def place(row, sweep):
+    return tokens(row["workload"]) if sweep == "tokens" else row["workload"][sweep]
+
+
+def shown_series(comparison):
+    blas = comparison["torch_blas"]
+    same = blas["torch_installed"] == blas["torch_best"]
+    return {key: (label if not same else label.replace(" best", ""), colour)
+            for key, (label, colour) in SERIES.items() if not (same and key == "torch_installed")}
+
+
+def draw_bars(comparison):
+    rows, series = comparison["rows"], shown_series(comparison)
+    figure, axes = pyplot.subplots(figsize=(11, 5))
+    width = 0.8 / len(series)
+    for i, (key, (label, colour)) in enumerate(series.items()):
+        places = [j + (i - (len(series) - 1) / 2) * width for j in range(len(rows))]
+        axes.bar(places, [microseconds(row, key) for row in rows], width, label=label,
+                 color=colour)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(rows)), [row["workload"]["name"] for row in rows], rotation=30,
+                    ha="right")
+    return figure, [axes]
+
+
+def draw_lines(comparison):
+    """A panel a model: the sweep over threads has two, the others one."""
+    sweep = comparison["sweep"]
+    models = list(dict.fromkeys(row["workload"]["model"] for row in comparison["rows"]))
+    figure, panels = pyplot.subplots(1, len(models), figsize=(1 + 6 * len(models), 5),
+                                     squeeze=False)
+    for axes, model in zip(panels[0], models):
+        rows = [row for row in comparison["rows"] if row["workload"]["model"] == model]
+        places = [place(row, sweep) for row in rows]
+        for key, (label, colour) in shown_series(comparison).items():
+            axes.plot(places, [microseconds(row, key) for row in rows], "o-", label=label,
+                      color=colour)
+        axes.set_xscale("log", base=2 if sweep == "threads" else 10)
+        axes.set_yscale("log")
+        axes.set_xticks(places, [f"{number:,}" for number in places], rotation=30)
+        axes.minorticks_off()
+        axes.set_xlabel(ABSCISSAS[sweep])
+        axes.set_title(f"{model}: {fixed_sizes(rows[0]['workload'], sweep)}", fontsize=10)
+    return figure, list(panels[0])
+
+
+def fixed_sizes(workload, sweep):
+    sizes = {"vocabulary": f"V {workload['vocabulary']:,}", "width": f"d {workload['width']}",
+             "tokens": f"{tokens(workload):,} tokens", "threads": f"{workload['threads']} threads"}
+    return ", ".join(text for size, text in sizes.items() if size != sweep)
+
+
+def draw(comparison, path):
+    figure, panels = draw_lines(comparison) if comparison["sweep"] else draw_bars(comparison)
+    panels[0].set_ylabel("µs a step")
+    panels[0].legend()
+    for axes in panels:
+        axes.grid(axis="y", alpha=0.4)
+    figure.suptitle(f"A training step: median time. {comparison['cpu']}", fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"got {len(sys.argv) - 1} arguments, expected {__doc__.split(': ')[1]}")
+    draw(json.loads(pathlib.Path(sys.argv[1]).read_text()), sys.argv[2])

@@ -1,0 +1,117 @@
+"""The training steps of workloads.json in PyTorch, and what PyTorch computes with."""
+
+import ctypes
+import os
+import statistics
+import time
+
+import torch
+from torch.nn import functional
+
+BATCHES = 16  # as in training_step.cpp
+GROWING_STEPS = 50
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "momentum-decay": lambda parameters: torch.optim.SGD(
+        parameters, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adamw": torch.optim.AdamW,
+}
+REFUSE_SPARSE = {"momentum-decay", "adamw"}
+
+
+def random_batches(workload, seed):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (workload["batch"], workload["context"])
+    return [torch.randint(0, workload["vocabulary"], shape, generator=generator)
+            for _ in range(BATCHES)]
+
+
+class Embed(torch.nn.Module):
+    """Token embedding + learned positions; the loss is their sum."""
+
+    def __init__(self, workload):
+        super().__init__()
+        vocabulary, width = workload["vocabulary"], workload["width"]
+        sparse = workload["optimizer"] not in REFUSE_SPARSE
+        # From ones: drawing four million rows takes long.
+        self.token = torch.nn.Embedding.from_pretrained(
+            torch.ones(vocabulary, width), freeze=False, sparse=sparse)
+        self.position = torch.nn.Embedding(workload["context"], width, sparse=sparse)
+        self.places = torch.arange(workload["context"])
+
+    def embedded(self, inputs):
+        return self.token(inputs) + self.position(self.places)
+
+    def loss(self, inputs, _):
+        return self.embedded(inputs).sum()
+
+
+class Toy(Embed):
+    """The same with a linear head and cross-entropy: the toy next-token model."""
+
+    def __init__(self, workload):
+        super().__init__(workload)
+        torch.nn.init.normal_(self.token.weight)
+        self.head = torch.nn.Linear(workload["width"], workload["vocabulary"])
+
+    def loss(self, inputs, targets):
+        logits = self.head(self.embedded(inputs))
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def time_steps(step, options, steps):
+    """Seconds of each step that counts: `steps` of them, or as the options say."""
+    for _ in range(options.warm_up):
+        step()
+    times = []
+    while (len(times) < steps if steps else len(times) < 3 or sum(times) < options.seconds):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def describe_blas(threads):
+    """The libraries of linear algebra that this process has loaded, and OpenBLAS's kernel."""
+    torch.set_num_threads(threads)
+    with open("/proc/self/maps") as maps:
+        paths = {os.path.realpath(entry.split()[-1]) for entry in maps
+                 if any(name in entry for name in ("libopenblas", "libblas", "libblis", "libmkl"))}
+    openblas = [path for path in paths if "openblas" in os.path.basename(path)]
+    if not openblas:
+        return "no OpenBLAS: " + (", ".join(sorted(paths)) or "a BLAS built in")
+    library = ctypes.CDLL(openblas[0])
+    library.openblas_get_corename.restype = ctypes.c_char_p
+    kernel = library.openblas_get_corename().decode()
+    threading = ["sequential", "pthread", "openmp"][library.openblas_get_parallel()]
+    counted = "1 thread" if threads == 1 else f"{threads} threads"
+    return f"OpenBLAS kernel {kernel}, {counted} ({threading}), {openblas[0]}"
+
+
+def measure(workload, options):
+    torch.manual_seed(123)
+    torch.set_num_threads(workload["threads"])
+    model = {"embed": Embed, "toy": Toy}[workload["model"]](workload)
+    optimizer = OPTIMIZERS[workload["optimizer"]](model.parameters())
+    inputs, targets = random_batches(workload, 1), random_batches(workload, 2)
+    done = 0
+
+    def step():
+        nonlocal done
+        batch, done = done % BATCHES, done + 1
+        optimizer.zero_grad(set_to_none=True)
+        model.loss(inputs[batch], targets[batch]).backward()
+        optimizer.step()
+
+    steps, note = options.repeats, None
+    if workload["optimizer"] == "momentum":
+        steps = steps or GROWING_STEPS
+        note = f"median of the first {steps} steps: the buffer of sparse momentum grows"
+    elif workload["optimizer"] in REFUSE_SPARSE:
+        note = "dense gradients: the optimizer refuses sparse ones"
+    times = time_steps(step, options, steps)
+    result = {"median_us": statistics.median(times) * 1e6, "steps": len(times),
+              "blas": describe_blas(workload["threads"])}
+    return result | ({"note": note} if note else {})

@@ -1,0 +1,39 @@
+"""The list of workloads that rowgrad and PyTorch are measured on: workloads.json."""
+
+import json
+import os
+import pathlib
+
+SWEEPS = ["vocabulary", "tokens", "width", "threads"]
+
+
+def usable_cores():
+    return len(os.sched_getaffinity(0))
+
+
+def listed_workloads(sweep, threads):
+    """The workloads or the points of a sweep; names and threads are those of workload.cpp."""
+    everything = json.loads(pathlib.Path(__file__).with_name("workloads.json").read_text())
+    workloads = everything["sweeps"][sweep] if sweep else everything["workloads"]
+    if sweep != "threads":
+        return [workload | {"threads": threads} for workload in workloads]
+    counts = sorted({threads} | {1 << i for i in range(threads.bit_length()) if 1 << i < threads})
+    return [workload | {"name": f"{workload['name']}-threads-{count}", "threads": count}
+            for workload in workloads for count in counts]
+
+
+def selected(listed, names):
+    """Those with one of the names, or that begin so (W1b), in the order of the list."""
+    known = {workload["name"] for workload in listed}
+    wanted = set()
+    for name in names:
+        found = {name} if name in known else {one for one in known if one.startswith(name + "-")}
+        if not found:
+            raise ValueError(f"--workload {name}: expected one of "
+                             + ", ".join(workload["name"] for workload in listed))
+        wanted |= found
+    return [workload for workload in listed if not names or workload["name"] in wanted]
+
+
+def tokens(workload):
+    return workload["batch"] * workload["context"]
