@@ -47,7 +47,7 @@ nlohmann::json measured(const Workload& workload, const Options& options, Memory
   if (options.floor) {
     const double rate = rates(workload.threads);
     result["floor"] = in_own_process([&] { return measure_floor(workload, rate, options.pace); });
-    result["floor"].erase("peak_bytes");
+    for (const char* key : {"start_bytes", "peak_bytes"}) result["floor"].erase(key);
   }
   return result;
 }

@@ -39,7 +39,9 @@ def footnotes(comparison):
     same = comparison["torch_blas"]["torch_best"] == comparison["torch_blas"]["torch_installed"]
     yield ("PyTorch best          "
            + ("as installed, measured once" if same else comparison["torch_blas"]["torch_best"]))
-    yield "PyTorch's memory counts the library itself, as rowgrad's does."
+    ours, theirs = (rows[-1][key]["start_bytes"] / 2**20 for key in ("rowgrad", "torch_best"))
+    yield (f"Of the memory, rowgrad's {ours:.0f} MiB and PyTorch's {theirs:.0f} MiB are there before a "
+           "workload begins.")
     for row in rows:
         if "note" in row["torch_best"]:
             yield f"* {row['workload']['name']}: PyTorch: {row['torch_best']['note']}"

@@ -20,9 +20,15 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+std::size_t bytes(const rusage& usage) { return static_cast<std::size_t>(usage.ru_maxrss) * 1024; }
+
 nlohmann::json outcome(const std::function<nlohmann::json()>& work) {
   try {
-    return work();
+    rusage before{};
+    getrusage(RUSAGE_SELF, &before);
+    nlohmann::json result = work();
+    result["start_bytes"] = bytes(before);
+    return result;
   } catch (const std::bad_alloc&) {
     return {{"error", "there is not enough memory"}};
   } catch (const std::exception& error) {
@@ -78,7 +84,7 @@ nlohmann::json in_own_process(const std::function<nlohmann::json()>& work) {
   check_runtime(WEXITSTATUS(status) == 0, "its process failed");
   auto result = nlohmann::json::parse(message);
   if (result.contains("error")) throw std::runtime_error(result["error"].get<std::string>());
-  result["peak_bytes"] = static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+  result["peak_bytes"] = bytes(usage);
   return result;
 }
 

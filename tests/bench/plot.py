@@ -8,7 +8,7 @@ import sys
 import matplotlib
 
 matplotlib.use("Agg")  # draws into files, without a screen
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 
 from workload_list import tokens  # noqa: E402
 
@@ -43,6 +43,23 @@ def shown_series(comparison):
             for key, (label, colour) in SERIES.items() if not (same and key == "torch_installed")}
 
 
+def tick_text(microseconds_there, _):
+    for limit, unit, scale in ((1e3, "µs", 1), (1e6, "ms", 1e3), (float("inf"), "s", 1e6)):
+        if microseconds_there < limit:
+            return f"{microseconds_there / scale:g} {unit}"
+
+
+def scale_times(axes):
+    """A logarithmic axis that names enough times even where it spans less than a factor of ten."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    steps = (1, 2, 5) if high < 1000 * low else (1,)
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=20))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(tick_text))
+    axes.minorticks_off()
+    axes.grid(axis="y", alpha=0.4)
+
+
 def draw_bars(comparison):
     rows, series = comparison["rows"], shown_series(comparison)
     figure, axes = pyplot.subplots(figsize=(11, 5))
@@ -51,7 +68,7 @@ def draw_bars(comparison):
         places = [j + (i - (len(series) - 1) / 2) * width for j in range(len(rows))]
         axes.bar(places, [microseconds(row, key) for row in rows], width, label=label,
                  color=colour)
-    axes.set_yscale("log")
+    scale_times(axes)
     axes.set_xticks(range(len(rows)), [row["workload"]["name"] for row in rows], rotation=30,
                     ha="right")
     return figure, [axes]
@@ -70,9 +87,8 @@ def draw_lines(comparison):
             axes.plot(places, [microseconds(row, key) for row in rows], "o-", label=label,
                       color=colour)
         axes.set_xscale("log", base=2 if sweep == "threads" else 10)
-        axes.set_yscale("log")
         axes.set_xticks(places, [f"{number:,}" for number in places], rotation=30)
-        axes.minorticks_off()
+        scale_times(axes)
         axes.set_xlabel(ABSCISSAS[sweep])
         axes.set_title(f"{model}: {fixed_sizes(rows[0]['workload'], sweep)}", fontsize=10)
     return figure, list(panels[0])
@@ -86,12 +102,9 @@ def fixed_sizes(workload, sweep):
 
 def draw(comparison, path):
     figure, panels = draw_lines(comparison) if comparison["sweep"] else draw_bars(comparison)
-    panels[0].set_ylabel("µs a step")
-    panels[0].legend()
-    for axes in panels:
-        axes.grid(axis="y", alpha=0.4)
-    figure.suptitle(f"A training step: median time. {comparison['cpu']}", fontsize=10)
-    figure.tight_layout()
+    figure.suptitle(f"Median time of a training step, {comparison['cpu']}", fontsize=10)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncol=len(SERIES))
+    figure.tight_layout(rect=(0, 0.06, 1, 1))  # leaves room for the legend
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import statistics
 import time
 
@@ -91,6 +92,7 @@ def describe_blas(threads):
 
 
 def measure(workload, options):
+    start_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     torch.manual_seed(123)
     torch.set_num_threads(workload["threads"])
     model = {"embed": Embed, "toy": Toy}[workload["model"]](workload)
@@ -113,5 +115,5 @@ def measure(workload, options):
         note = "dense gradients: the optimizer refuses sparse ones"
     times = time_steps(step, options, steps)
     result = {"median_us": statistics.median(times) * 1e6, "steps": len(times),
-              "blas": describe_blas(workload["threads"])}
+              "blas": describe_blas(workload["threads"]), "start_bytes": start_bytes}
     return result | ({"note": note} if note else {})

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Whether bench_workloads, whose path is the argument, measures, writes its figures, and refuses what
+# it should. Takes a second or two; says nothing about speed.
+set -euo pipefail
+
+program=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+  echo "check.sh: $1" >&2
+  exit 1
+}
+
+# refuses MESSAGE OPTION...: the program must end with an error that says so.
+refuses() {
+  local message=$1
+  shift
+  if "$program" "$@" >"$scratch/output" 2>&1; then fail "$* was taken"; fi
+  grep -qF -- "$message" "$scratch/output" || fail "$*: said $(<"$scratch/output")"
+}
+
+"$program" --workload W1 --workload W2-1k --repeats 1 --warm-up 0 --threads 1 --floor \
+  --json "$scratch/figures.json"
+for key in name vocabulary threads median_us tokens_per_second start_bytes peak_bytes blas \
+  floor_us bytes_per_second; do
+  (($(grep -c "\"$key\":" "$scratch/figures.json") == 2)) || fail "figures.json lacks $key"
+done
+[[ $("$program" --list --workload W1b | wc -l) == 4 ]] || fail "W1b is not four workloads"
+"$program" --sweep threads --threads 1 --list | grep -q '^toy-threads-1 ' || fail "no sweep"
+
+refuses "--workload W9: expected one of W1, " --workload W9
+refuses "--workload W1: expected one of tokens-32, " --workload W1 --sweep tokens
+refuses "--threads 4096: expected at most " --threads 4096
+refuses "--repeats: got 0, expected a whole number from 1 on" --repeats 0
+refuses "--seconds: got nan, expected a number from 0 to 3600" --seconds nan
+refuses "--repeats excludes --seconds" --repeats 1 --seconds 1
+refuses "there is no folder" --json "$scratch/none/figures.json"
+refuses "--json excludes --list" --list --json "$scratch/figures.json"
+echo "bench_workloads measures, writes and refuses as it should"
