@@ -113,6 +113,18 @@ def parsed_options():
     return options, workloads
 
 
+def report(rows, blas, options):
+    comparison = {"cpu": cpu_name(), "rounds": options.rounds, "sweep": options.sweep,
+                  "torch_blas": blas, "rows": rows}
+    stem = f"growth-{options.sweep}" if options.sweep else "comparison"
+    text = table(comparison)
+    print(text)
+    write_file(options.output / f"{stem}.txt", text + "\n")
+    write_file(options.output / f"{stem}.json", json.dumps(comparison, indent=2) + "\n")
+    plot.draw(comparison, options.output / f"{stem}.png")
+    print(f"\nAlso in {options.output}: {stem}.txt, {stem}.json, {stem}.png")
+
+
 def main():
     options, workloads = parsed_options()
     torch = torch_setups(options.program)
@@ -123,20 +135,17 @@ def main():
     if blas["torch_best"] == blas["torch_installed"]:
         del setups["torch_best"]  # it would be measured twice
 
-    rows = []
+    rows, failed = [], []
     for count, workload in enumerate(workloads, 1):
         print(f"{count}/{len(workloads)}  {workload['name']}", file=sys.stderr)
-        rows.append(compared(workload, setups, options))
-    comparison = {"cpu": cpu_name(), "rounds": options.rounds, "sweep": options.sweep,
-                  "torch_blas": blas, "rows": rows}
-
-    stem = f"growth-{options.sweep}" if options.sweep else "comparison"
-    text = table(comparison)
-    print(text)
-    write_file(options.output / f"{stem}.txt", text + "\n")
-    write_file(options.output / f"{stem}.json", json.dumps(comparison, indent=2) + "\n")
-    plot.draw(comparison, options.output / f"{stem}.png")
-    print(f"\nAlso in {options.output}: {stem}.txt, {stem}.json, {stem}.png")
+        try:
+            rows.append(compared(workload, setups, options))
+        except subprocess.CalledProcessError:  # it has said why; what else was measured is kept
+            failed.append(workload["name"])
+    if rows:
+        report(rows, blas, options)
+    if failed:
+        sys.exit(f"compare: not measured, see above: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

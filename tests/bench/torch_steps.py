@@ -110,7 +110,7 @@ def measure(workload, options):
     steps, note = options.repeats, None
     if workload["optimizer"] == "momentum":
         steps = steps or GROWING_STEPS
-        note = f"median of the first {steps} steps: the buffer of sparse momentum grows"
+        note = f"median of {steps} steps, as the buffer of sparse momentum grows with each"
     elif workload["optimizer"] in REFUSE_SPARSE:
         note = "dense gradients: the optimizer refuses sparse ones"
     times = time_steps(step, options, steps)
