@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether bench_workloads, whose path is the argument, measures, writes its figures, and refuses what
-# it should. Takes a second or two; says nothing about speed.
+# Whether bench_workloads, whose path is the argument, measures, writes its figures, and refuses
+# what it should. Takes a second or two; says nothing about speed.
 set -euo pipefail
 
 program=$1

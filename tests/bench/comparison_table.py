@@ -32,7 +32,8 @@ def aligned(lines):
 def footnotes(comparison):
     rows = comparison["rows"]
     floor = rows[-1]["rowgrad"]["floor"]
-    yield (f"Medians of {comparison['rounds']} rounds of medians; {comparison['cpu']}; memory "
+    rounds = "1 round" if comparison["rounds"] == 1 else f"{comparison['rounds']} rounds"
+    yield (f"Medians of steps, and of {rounds}; {comparison['cpu']}; memory "
            f"{floor['bytes_per_second'] / 1e9:.1f} GB/s")
     yield f"rowgrad               {rows[-1]['rowgrad']['blas']}"
     yield f"PyTorch as installed  {comparison['torch_blas']['torch_installed']}"
@@ -40,8 +41,8 @@ def footnotes(comparison):
     yield ("PyTorch best          "
            + ("as installed, measured once" if same else comparison["torch_blas"]["torch_best"]))
     ours, theirs = (rows[-1][key]["start_bytes"] / 2**20 for key in ("rowgrad", "torch_best"))
-    yield (f"Of the memory, rowgrad's {ours:.0f} MiB and PyTorch's {theirs:.0f} MiB are there before a "
-           "workload begins.")
+    yield (f"Of the memory, {ours:.0f} MiB of rowgrad's and {theirs:.0f} MiB of PyTorch's are there "
+           "before a workload begins.")
     for row in rows:
         if "note" in row["torch_best"]:
             yield f"* {row['workload']['name']}: PyTorch: {row['torch_best']['note']}"
