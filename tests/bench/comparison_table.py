@@ -41,8 +41,8 @@ def footnotes(comparison):
     yield ("PyTorch best          "
            + ("as installed, measured once" if same else comparison["torch_blas"]["torch_best"]))
     ours, theirs = (rows[-1][key]["start_bytes"] / 2**20 for key in ("rowgrad", "torch_best"))
-    yield (f"Of the memory, {ours:.0f} MiB of rowgrad's and {theirs:.0f} MiB of PyTorch's are there "
-           "before a workload begins.")
+    yield (f"Of the memory, {ours:.0f} MiB of rowgrad's and {theirs:.0f} MiB of PyTorch's are "
+           "there before a workload begins.")
     for row in rows:
         if "note" in row["torch_best"]:
             yield f"* {row['workload']['name']}: PyTorch: {row['torch_best']['note']}"
