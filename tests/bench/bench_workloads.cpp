@@ -21,41 +21,39 @@
 namespace rowgrad::bench {
 namespace {
 
-// The rate of memory for each number of threads, each measured once.
-class MemoryRates {
+// What the machine can do with each number of threads, each measured once.
+class Rates {
  public:
-  explicit MemoryRates(const Pace& pace) : pace_(pace) {}
+  explicit Rates(const Pace& pace) : pace_(pace) {}
 
-  double operator()(int threads) {
+  const MachineRates& operator()(int threads) {
     const auto known = rates_.find(threads);
     if (known != rates_.end()) return known->second;
     const auto measured = in_own_process([&] {
       blas::set_threads(threads);
-      return nlohmann::json{{"bytes_per_second", measured_memory_rate(pace_)}};
+      const MachineRates rates = measure_rates(pace_);
+      return nlohmann::json{{"bytes", rates.bytes_per_second},
+                            {"operations", rates.operations_per_second}};
     });
-    return rates_[threads] = measured.at("bytes_per_second").get<double>();
+    return rates_[threads] = {measured.at("bytes"), measured.at("operations")};
   }
 
  private:
   Pace pace_;
-  std::map<int, double> rates_;
+  std::map<int, MachineRates> rates_;
 };
 
-nlohmann::json measured(const Workload& workload, const Options& options, MemoryRates& rates) {
+nlohmann::json measured(const Workload& workload, const Options& options, Rates& rates) {
   nlohmann::json result = workload;
   result.update(in_own_process([&] { return measure(workload, options.pace); }));
-  if (options.floor) {
-    const double rate = rates(workload.threads);
-    result["floor"] = in_own_process([&] { return measure_floor(workload, rate, options.pace); });
-    for (const char* key : {"start_bytes", "peak_bytes"}) result["floor"].erase(key);
-  }
+  if (options.floor) result["floor"] = floor_of(workload, rates(workload.threads));
   return result;
 }
 
 // No OpenMP and no OpenBLAS here: see in_own_process.
 void run(const Options& options) {
   const std::vector<Workload> workloads = checked_workloads(options);
-  MemoryRates rates(options.pace);
+  Rates rates(options.pace);
   std::vector<nlohmann::json> results;
   for (const Workload& workload : workloads) {
     print_workload(std::cout, workload);

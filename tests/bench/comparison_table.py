@@ -34,7 +34,8 @@ def footnotes(comparison):
     floor = rows[-1]["rowgrad"]["floor"]
     rounds = "1 round" if comparison["rounds"] == 1 else f"{comparison['rounds']} rounds"
     yield (f"Medians of steps, and of {rounds}; {comparison['cpu']}; memory "
-           f"{floor['bytes_per_second'] / 1e9:.1f} GB/s")
+           f"{floor['bytes_per_second'] / 1e9:.1f} GB/s, products "
+           f"{floor['operations_per_second'] / 1e9:.0f} GFLOP/s")
     yield f"rowgrad               {rows[-1]['rowgrad']['blas']}"
     yield f"PyTorch as installed  {comparison['torch_blas']['torch_installed']}"
     same = comparison["torch_blas"]["torch_best"] == comparison["torch_blas"]["torch_installed"]

@@ -52,6 +52,8 @@ double product_operations(const Workload& workload) {
          static_cast<double>(workload.vocabulary);
 }
 
+namespace {
+
 double measured_memory_rate(const Pace& pace) {
   constexpr std::size_t kCount = std::size_t{64} << 20;
   constexpr double kAccesses = 3;  // x read, y read and written
@@ -65,40 +67,36 @@ double measured_memory_rate(const Pace& pace) {
   return kAccesses * kCount * sizeof(real) / timing.median_seconds;
 }
 
-double measured_product_seconds(const Workload& workload, const Pace& pace) {
-  if (workload.model != "toy") return 0;
-  const std::size_t rows = workload.tokens();
-  const std::size_t inner = workload.width;
-  const std::size_t columns = workload.vocabulary;
-  const Tensor x = full({rows, inner}, 1);
-  const Tensor weight = full({columns, inner}, 1);
-  Tensor logits = full({rows, columns}, 1);  // and their gradient: the numbers do not matter
-  Tensor x_gradient = full({rows, inner}, 1);
-  Tensor weight_gradient = full({columns, inner}, 1);
-  const blas::ConstMatrix of_x{x.data(), rows, inner};
-  const blas::ConstMatrix of_weight{weight.data(), columns, inner};
-  const blas::ConstMatrix upstream{logits.data(), rows, columns};
-  return time_runs(
-             [&] {
-               blas::gemm(of_x, transposed(of_weight), {logits.data(), rows, columns});
-               blas::gemm(upstream, of_weight, {x_gradient.data(), rows, inner});
-               blas::gemm(transposed(upstream), of_x, {weight_gradient.data(), columns, inner});
-             },
-             pace)
-      .median_seconds;
+double measured_product_rate(const Pace& pace) {
+  constexpr std::size_t kSide = 2048;
+  const Tensor a = full({kSide, kSide}, 1);
+  Tensor product = full({kSide, kSide}, 1);
+  const blas::ConstMatrix factor{a.data(), kSide, kSide};
+  const Timing timing = time_runs(
+      [&] {
+        blas::gemm(factor, factor, {product.data(), kSide, kSide});
+      },
+      pace);
+  return 2.0 * kSide * kSide * kSide / timing.median_seconds;
 }
 
-nlohmann::json measure_floor(const Workload& workload, double memory_rate, const Pace& pace) {
-  blas::set_threads(workload.threads);
-  const double products = measured_product_seconds(workload, pace);
+}  // namespace
+
+MachineRates measure_rates(const Pace& pace) {
+  return {.bytes_per_second = measured_memory_rate(pace),
+          .operations_per_second = measured_product_rate(pace)};
+}
+
+nlohmann::json floor_of(const Workload& workload, const MachineRates& rates) {
   const double bytes = bytes_to_move(workload);
   const double operations = product_operations(workload);
-  return {{"floor_us", (products + bytes / memory_rate) * 1e6},
+  const double products = operations / rates.operations_per_second;
+  return {{"floor_us", (products + bytes / rates.bytes_per_second) * 1e6},
           {"products_us", products * 1e6},
           {"product_operations", operations},
-          {"operations_per_second", products > 0 ? operations / products : 0},
+          {"operations_per_second", rates.operations_per_second},
           {"bytes", bytes},
-          {"bytes_per_second", memory_rate}};
+          {"bytes_per_second", rates.bytes_per_second}};
 }
 
 }  // namespace rowgrad::bench

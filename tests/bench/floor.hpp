@@ -1,9 +1,7 @@
 #pragma once
 
-// The least that a workload's step can take on this machine: its matrix products at the rate of
-// OpenBLAS on their very shapes, and the bytes that it must move at the rate of memory.
-
-#include <functional>
+// The least that a workload's step can take on this machine: its matrix products at the rate of a
+// large one, and the bytes that it must move at the rate of memory.
 
 #include <nlohmann/json.hpp>
 
@@ -22,14 +20,16 @@ double bytes_to_move(const Workload& workload);
 /// 2 · rows · inner · columns for each of the head's three products; 0 without a head.
 double product_operations(const Workload& workload);
 
-/// Bytes a second, read and written, of y += a · x over arrays far larger than any cache. For as
-/// many threads as blas::set_threads was given, as is the next.
-double measured_memory_rate(const Pace& pace);
+/// What the machine can do, with as many threads as blas::set_threads was given: bytes a second,
+/// read and written, of y += a · x over arrays far larger than any cache; operations a second of
+/// OpenBLAS in a large square product, which is more than it reaches on a head's shapes.
+struct MachineRates {
+  double bytes_per_second;
+  double operations_per_second;
+};
+MachineRates measure_rates(const Pace& pace);
 
-/// Seconds for the head's products: logits = X · Wᵀ, dX = dlogits · W, dW = dlogitsᵀ · X.
-double measured_product_seconds(const Workload& workload, const Pace& pace);
-
-/// Its floor, measured in this process, with what it is made of.
-nlohmann::json measure_floor(const Workload& workload, double memory_rate, const Pace& pace);
+/// The workload's floor on such a machine, with what it is made of.
+nlohmann::json floor_of(const Workload& workload, const MachineRates& rates);
 
 }  // namespace rowgrad::bench

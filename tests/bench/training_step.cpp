@@ -1,7 +1,5 @@
 #include "tests/bench/training_step.hpp"
 
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
@@ -49,7 +47,7 @@ class EmbedStep : public TrainingStep {
 
  private:
   Variable loss(Tape& tape, const Ids& inputs, const Ids&) override {
-    return sum(position_.forward(token_.forward(tape, inputs)));
+    return sum(position_.forward(tape, token_, inputs));
   }
 
   Random random_{1};
@@ -71,7 +69,7 @@ class ToyStep : public TrainingStep {
 
  private:
   Variable loss(Tape& tape, const Ids& inputs, const Ids& targets) override {
-    return cross_entropy(model_.forward(tape, inputs), targets);
+    return model_.loss(tape, inputs, targets);
   }
 
   NextTokenModel model_;
