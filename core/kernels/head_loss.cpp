@@ -10,9 +10,10 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
-constexpr std::size_t kLongBlock = 192;  // classes summed up before a tile goes back to memory
 constexpr std::size_t kMostRows = 256;   // rows whose x stays in the L2 cache
+constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
+constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward takes at once
+constexpr std::size_t kMostChunks = 32;  // chunks of classes that backward shares out to threads
 
 // The rows of x that are worked on together. Rows lie side by side in panels, a vector's lanes, and
 // classes one below another: maxima and sums over the classes need no shuffling of lanes.
@@ -55,10 +56,19 @@ class RowBlock {
   void multiply(std::size_t first, std::size_t count);
   void exponentiate(std::size_t block, std::size_t first, std::size_t count);
   double sum_up_losses();
-  void differentiate(std::size_t block, std::size_t first, std::size_t count, real scale);
-  void add_bias_gradient(std::size_t first, std::size_t count, real* gradient);
-  void add_weight_gradient(std::size_t first, std::size_t count, const Tensor& x, real* gradient);
-  void store_x_gradient(real* gradient);
+
+  // What backward works on: some classes, and the gradient of their logits, [panel,
+  // kBackwardBlock, kPanel].
+  struct Classes {
+    std::size_t first;
+    std::size_t count;
+    real* gradient;
+  };
+  void differentiate(const Classes& classes, real scale);
+  void add_bias_gradient(const Classes& classes, real* gradient) const;
+  void add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const;
+  void add_x_gradient(const Classes& classes, real* columns, bool add) const;
+  void store_x_gradient(Tensor parts, real* gradient) const;
 
   HeadLoss head_;
   std::size_t blocks_;
@@ -68,7 +78,7 @@ class RowBlock {
   const real* x_ = nullptr;
   const std::int32_t* targets_ = nullptr;
   Tensor x_columns_;  // xᵀ in panels of rows
-  Tensor logits_;     // [panel, class, kPanel]; then exponentials, then gradients
+  Tensor logits_;     // [panel, class, kPanel]; then exponentials
   Tensor maxima_;     // [panel, block, kPanel]; then what makes a softmax of exponentials
   Tensor sums_;       // [panel, block, kPanel]: Σ of exponentials
   std::vector<real> target_logits_;
@@ -195,82 +205,113 @@ double RowBlock::losses(std::size_t first, std::size_t rows) {
   return sum_up_losses();
 }
 
-// Exponentials become scale · (softmax − one-hot of the target), 0 in rows that do not count,
-// whatever they hold.
-void RowBlock::differentiate(std::size_t block, std::size_t first, std::size_t count, real scale) {
-  for (std::size_t panel = 0; panel < panels_; ++panel) {
-    real* begin = logits(panel, first);
-    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-      const Simd factor = Simd::load_aligned(of_block(maxima_, panel, block) + lane) * Simd(scale);
-      for (std::size_t i = 0; i < count; ++i) {
-        real* at = begin + i * kPanel + lane;
-        const Simd gradient = Simd::load_aligned(at) * factor;
-        xsimd::select(factor == Simd(real{0}), Simd(real{0}), gradient).store_aligned(at);
+// The gradient of the logits: scale · (softmax − one-hot of the target), 0 in rows that do not
+// count, whatever they hold.
+void RowBlock::differentiate(const Classes& classes, real scale) {
+  const auto gradient = [&](std::size_t panel, std::size_t of_class) {
+    return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
+  };
+  const std::size_t end = classes.first + classes.count;
+  for (std::size_t panel = 0; panel < panels_; ++panel)
+    for (std::size_t first = classes.first; first < end; first += kClassBlock) {
+      const real* factors = of_block(maxima_, panel, first / kClassBlock);
+      const real* from = logits(panel, first);
+      real* to = gradient(panel, first);
+      const std::size_t count = std::min(kClassBlock, end - first);
+      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+        const Simd factor = Simd::load_aligned(factors + lane) * Simd(scale);
+        for (std::size_t at = lane; at < count * kPanel; at += kPanel) {
+          const Simd product = Simd::load_aligned(from + at) * factor;
+          xsimd::select(factor == Simd(real{0}), Simd(real{0}), product).store_aligned(to + at);
+        }
       }
     }
-  }
-  for_each_target(first, count, [&](std::size_t row, std::size_t target) {
-    logits(row / kPanel, target)[row % kPanel] -= scale;
+  for_each_target(classes.first, classes.count, [&](std::size_t row, std::size_t target) {
+    gradient(row / kPanel, target)[row % kPanel] -= scale;
   });
 }
 
-void RowBlock::add_bias_gradient(std::size_t first, std::size_t count, real* gradient) {
-  for (std::size_t i = first; i < first + count; ++i) {
+void RowBlock::add_bias_gradient(const Classes& classes, real* gradient) const {
+  for (std::size_t i = 0; i < classes.count; ++i) {
     Simd sum(real{0});
     for (std::size_t panel = 0; panel < panels_; ++panel)
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
-        sum += Simd::load_aligned(logits(panel, i) + lane);
-    gradient[i] = xsimd::hadd(sum) + (first_ > 0 ? gradient[i] : real{0});
+        sum += Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
+    real& to = gradient[classes.first + i];
+    to = xsimd::hadd(sum) + (first_ > 0 ? to : real{0});
   }
 }
 
-void RowBlock::add_weight_gradient(std::size_t first, std::size_t count, const Tensor& x,
-                                   real* gradient) {
+void RowBlock::add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const {
   const std::size_t width = head_.width;
-  LeftFactor upstream{.data = logits(0, first), .row = kPanel};
-  upstream.segments = panels_;
-  upstream.segment = head_.classes * kPanel;
+  const LeftFactor upstream{.data = classes.gradient,
+                            .row = kPanel,
+                            .segments = panels_,
+                            .segment = kBackwardBlock * kPanel};
   for (std::size_t column = 0; column < width; column += kPanel)
-    multiply_panel(upstream, count, x.data() + column * panels_ * kPanel,
-                   {.data = gradient + first * width + column,
+    multiply_panel(upstream, classes.count, x.data() + column * panels_ * kPanel,
+                   {.data = gradient + classes.first * width + column,
                     .stride = width,
                     .columns = std::min(kPanel, width - column),
                     .add = first_ > 0});
 }
 
-void RowBlock::store_x_gradient(real* gradient) {
+// The gradient's transpose, in panels of rows.
+void RowBlock::add_x_gradient(const Classes& classes, real* columns, bool add) const {
   const std::size_t width = head_.width;
-  Tensor columns = zeros({panels_, width, kPanel});  // the gradient's transpose, in panels of rows
-  const std::size_t work = head_.classes * panels_;
-  parallel_for(width, row_grain(work), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t first = 0; first < head_.classes; first += kLongBlock)
-      for (std::size_t panel = 0; panel < panels_; ++panel)
-        multiply_panel({.data = head_.weight + first * width + begin,
-                        .row = 1,
-                        .step = width,
-                        .length = std::min(kLongBlock, head_.classes - first)},
-                       end - begin, logits(panel, first),
-                       {.data = columns.data() + (panel * width + begin) * kPanel, .add = true});
-  });
+  for (std::size_t panel = 0; panel < panels_; ++panel)
+    multiply_panel({.data = head_.weight + classes.first * width,
+                    .row = 1,
+                    .step = width,
+                    .length = classes.count},
+                   width, classes.gradient + panel * kBackwardBlock * kPanel,
+                   {.data = columns + panel * width * kPanel, .add = add});
+}
+
+void RowBlock::store_x_gradient(Tensor parts, real* gradient) const {
+  const std::size_t width = head_.width;
+  const std::size_t size = panels_ * width * kPanel;
+  for (std::size_t part = 1; part < parts.shape()[0]; ++part)
+    map_into(
+        size, parts.data(), [](const Simd& a, const Simd& b) { return a + b; }, parts.data(),
+        parts.data() + part * size);
   for (std::size_t row = 0; row < rows_; ++row)
     for (std::size_t column = 0; column < width; ++column)
       gradient[(first_ + row) * width + column] =
-          columns[(row / kPanel * width + column) * kPanel + row % kPanel];
+          parts.data()[(row / kPanel * width + column) * kPanel + row % kPanel];
 }
 
 void RowBlock::backward(const HeadGradients& gradients) {
+  const std::size_t width = head_.width;
   Tensor x;
   if (gradients.weight != nullptr) {
-    Tensor padded = zeros({panels_ * kPanel, head_.width});  // as many rows as the panels have
-    std::copy_n(x_, rows_ * head_.width, padded.data());
-    x = to_panels(padded.data(), panels_ * kPanel, head_.width);
+    Tensor filled = zeros({panels_ * kPanel, width});  // as many rows as the panels have
+    std::copy_n(x_, rows_ * width, filled.data());
+    x = to_panels(filled.data(), panels_ * kPanel, width);
   }
-  for_each_class_block([&](std::size_t block, std::size_t first, std::size_t count) {
-    differentiate(block, first, count, gradients.scale);
-    if (gradients.bias != nullptr) add_bias_gradient(first, count, gradients.bias);
-    if (gradients.weight != nullptr) add_weight_gradient(first, count, x, gradients.weight);
+  // The gradient of x is a sum over all classes. Each chunk of them has a sum of its own, so that
+  // the bits do not depend on which thread has which chunks.
+  const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
+  const std::size_t chunks = std::min(blocks, kMostChunks);
+  Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
+  Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
+  const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
+  parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t chunk = begin; chunk < end; ++chunk) {
+      const std::size_t first = blocks * chunk / chunks;
+      for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
+        const Classes classes{block * kBackwardBlock,
+                              std::min(kBackwardBlock, head_.classes - block * kBackwardBlock),
+                              of_logits.data() + chunk * panels_ * kBackwardBlock * kPanel};
+        differentiate(classes, gradients.scale);
+        if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
+        if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
+        if (gradients.x != nullptr)
+          add_x_gradient(classes, parts.data() + chunk * panels_ * width * kPanel, block > first);
+      }
+    }
   });
-  if (gradients.x != nullptr) store_x_gradient(gradients.x);
+  if (gradients.x != nullptr) store_x_gradient(std::move(parts), gradients.x);
 }
 
 }  // namespace
