@@ -38,9 +38,13 @@ Timing time_runs(const std::function<void()>& run, const Pace& pace) {
 nlohmann::json measure(const Workload& workload, const Pace& pace) {
   blas::set_threads(workload.threads);
   const auto step = make_training_step(workload);
-  const Timing timing = time_runs([&] { step->run(); }, pace);
+  StepParts parts;
+  const Timing timing = time_runs([&] { step->run(parts); }, pace);
   const blas::Info info = blas::info();
   return {{"median_us", timing.median_seconds * 1e6},
+          {"forward_us", median(std::move(parts.forward)) * 1e6},
+          {"backward_us", median(std::move(parts.backward)) * 1e6},
+          {"update_us", median(std::move(parts.update)) * 1e6},
           {"steps", timing.runs},
           {"tokens_per_second", static_cast<double>(workload.tokens()) / timing.median_seconds},
           {"blas", blas::describe()},

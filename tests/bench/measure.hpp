@@ -23,7 +23,8 @@ struct Timing {
 
 Timing time_runs(const std::function<void()>& run, const Pace& pace);
 
-/// The workload's steps, in this process: median_us, steps, tokens_per_second, and what it ran on.
+/// The workload's steps, in this process: median_us, that of each part of a step, steps,
+/// tokens_per_second, and what it ran on.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench

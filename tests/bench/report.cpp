@@ -3,6 +3,8 @@
 #include <iomanip>
 #include <ostream>
 
+#include <rowgrad/core/tensor/check.hpp>
+
 namespace rowgrad::bench {
 
 void print_workload(std::ostream& out, const Workload& workload) {
@@ -19,6 +21,12 @@ void print_result(std::ostream& out, const nlohmann::json& result) {
   out << std::fixed << std::setprecision(1) << std::setw(12) << number("median_us") << " µs"
       << std::setprecision(0) << std::setw(12) << number("tokens_per_second") << " tokens/s"
       << std::setw(8) << number("peak_bytes") / kMebibyte << " MiB";
+  const char* separator = "   ";
+  for (const char* part : {"forward", "backward", "update"}) {
+    out << separator << part << ' '
+        << 100 * number(concat(part, "_us").c_str()) / number("median_us") << " %";
+    separator = ", ";
+  }
   if (result.contains("floor"))
     out << "  floor " << std::setprecision(1) << result.at("floor").at("floor_us").get<double>()
         << " µs";

@@ -1,5 +1,7 @@
 #include "tests/bench/training_step.hpp"
 
+#include <chrono>
+
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
@@ -86,12 +88,21 @@ void TrainingStep::optimize(const std::vector<Parameter*>& parameters) {
   optimizer_ = make_optimizer(optimizer_name_, parameters);
 }
 
-void TrainingStep::run() {
+void TrainingStep::run(StepParts& parts) {
+  using Clock = std::chrono::steady_clock;
   const std::size_t batch = next_++ % kBatches;
+  const auto start = Clock::now();
   optimizer_->zero_grad();
   Tape tape;
-  tape.backward(loss(tape, inputs_[batch], targets_[batch]));
+  const Variable result = loss(tape, inputs_[batch], targets_[batch]);
+  const auto forward = Clock::now();
+  tape.backward(result);
+  const auto backward = Clock::now();
   optimizer_->step();
+  const auto end = Clock::now();
+  parts.forward.push_back(std::chrono::duration<double>(forward - start).count());
+  parts.backward.push_back(std::chrono::duration<double>(backward - forward).count());
+  parts.update.push_back(std::chrono::duration<double>(end - backward).count());
 }
 
 std::unique_ptr<TrainingStep> make_training_step(const Workload& workload) {

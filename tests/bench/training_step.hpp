@@ -10,6 +10,13 @@
 
 namespace rowgrad::bench {
 
+/// Seconds that the parts of steps took, one entry a step.
+struct StepParts {
+  std::vector<double> forward = {};  // zero_grad, too
+  std::vector<double> backward = {};
+  std::vector<double> update = {};  // the optimizer's step
+};
+
 /// A model with its optimizer, and batches that come round: sixteen different ones, so that no step
 /// finds the last one's rows in the cache.
 class TrainingStep {
@@ -17,7 +24,7 @@ class TrainingStep {
   virtual ~TrainingStep() = default;
 
   /// zero_grad, forward, backward and step, on the next batch.
-  void run();
+  void run(StepParts& parts);
 
  protected:
   explicit TrainingStep(const Workload& workload);
