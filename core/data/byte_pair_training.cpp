@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <utility>
 
 #include <rowgrad/core/data/byte_pair_training.hpp>
 #include <rowgrad/core/data/gpt2_split.hpp>
@@ -12,22 +12,6 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
 std::int32_t left_of(std::uint64_t pair) { return static_cast<std::int32_t>(pair >> 32); }
 std::int32_t right_of(std::uint64_t pair) { return static_cast<std::int32_t>(pair & 0xFFFFFFFF); }
 
-// Replaces the pair wherever it stands, from left to right.
-bool replace(std::vector<std::int32_t>& ids, std::uint64_t pair, std::int32_t merged) {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + 1 < ids.size() && pair_of(ids[i], ids[i + 1]) == pair) {
-      ids[kept++] = merged;
-      ++i;
-    } else {
-      ids[kept++] = ids[i];
-    }
-  }
-  const bool found = kept < ids.size();
-  ids.resize(kept);
-  return found;
-}
-
 }  // namespace
 
 void BytePairTrainer::add_text(std::string_view text) {
@@ -35,24 +19,13 @@ void BytePairTrainer::add_text(std::string_view text) {
     end = gpt2_piece_end(text, begin);
     const std::string_view piece = text.substr(begin, end - begin);
     const auto [number, fresh] = word_numbers_.emplace(piece, words_.size());
-    if (fresh) {
-      Word& word = words_.emplace_back();
-      for (const char byte : piece) word.ids.push_back(static_cast<std::uint8_t>(byte));
-    }
+    if (fresh) words_.push_back({piece});
     ++words_[number->second].count;
   }
 }
 
 std::vector<std::pair<std::int32_t, std::int32_t>> BytePairTrainer::train(std::int64_t count) {
-  for (std::size_t number = 0; number < words_.size(); ++number) {
-    const Word& word = words_[number];
-    count_pairs(word, +1);
-    for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
-      pairs_[pair_of(word.ids[i], word.ids[i + 1])].words.push_back(number);
-    }
-  }
-  for (const auto& entry : pairs_) add_candidate(entry.first);  // the queue sets the order
-
+  lay_out_words();
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
   while (static_cast<std::int64_t>(merges.size()) < count && !candidates_.empty()) {
     const auto [expected, complement] = candidates_.top();
@@ -60,7 +33,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> BytePairTrainer::train(std::i
     const Pair pair = ~complement;
     const std::int64_t now = pairs_.at(pair).count;
     if (now != expected) {  // other merges took some of its occurrences
-      if (now > 0) add_candidate(pair);
+      add_candidate(pair);
       continue;
     }
     merge(pair, static_cast<std::int32_t>(256 + merges.size()));
@@ -69,30 +42,60 @@ std::vector<std::pair<std::int32_t, std::int32_t>> BytePairTrainer::train(std::i
   return merges;
 }
 
-void BytePairTrainer::count_pairs(const Word& word, std::int64_t sign) {
-  for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
-    pairs_[pair_of(word.ids[i], word.ids[i + 1])].count += sign * word.count;
+void BytePairTrainer::lay_out_words() {
+  const Symbol boundary{kNone, 1, 0};
+  symbols_.assign(1, boundary);
+  for (const Word& word : words_) {
+    for (const char byte : word.text) {
+      symbols_.push_back({static_cast<std::uint8_t>(byte), 1, word.count});
+      join(symbols_.size() - 2, symbols_.size() - 1);
+    }
+    symbols_.push_back(boundary);
   }
+  for (const Pair pair : std::exchange(fresh_, {})) add_candidate(pair);
 }
 
+// Work in proportion to the places where the pair stands or stood: however long a word is, the rest
+// of it is left alone.
 void BytePairTrainer::merge(Pair pair, std::int32_t merged) {
-  const std::vector<std::size_t> numbers = std::move(pairs_.at(pair).words);
-  std::vector<Pair> fresh;
-  for (const std::size_t number : numbers) {
-    Word& word = words_[number];
-    count_pairs(word, -1);
-    const bool found = replace(word.ids, pair, merged);
-    count_pairs(word, +1);
-    if (!found) continue;
-    for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
-      if (word.ids[i] != merged && word.ids[i + 1] != merged) continue;
-      fresh.push_back(pair_of(word.ids[i], word.ids[i + 1]));
-      pairs_.at(fresh.back()).words.push_back(number);
-    }
+  const std::vector<std::size_t> places = std::move(pairs_.at(pair).places);
+  for (const std::size_t left : places) {
+    if (symbols_[left].id != left_of(pair)) continue;  // merged with another neighbour since
+    const std::size_t right = left + symbols_[left].bytes;
+    if (symbols_[right].id != right_of(pair)) continue;
+    const std::size_t previous = left - symbols_[left - 1].bytes;
+    const std::size_t next = right + symbols_[right].bytes;
+    part(previous, left);
+    part(left, right);
+    part(right, next);
+    symbols_[left].id = merged;
+    symbols_[right].id = kNone;
+    symbols_[left].bytes = symbols_[next - 1].bytes = next - left;
+    join(previous, left);
+    join(left, next);
   }
-  std::sort(fresh.begin(), fresh.end());
-  fresh.erase(std::unique(fresh.begin(), fresh.end()), fresh.end());
-  for (const Pair created : fresh) add_candidate(created);
+  for (const Pair created : std::exchange(fresh_, {})) add_candidate(created);
+}
+
+// Two tokens became neighbours.
+void BytePairTrainer::join(std::size_t left, std::size_t right) {
+  if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
+  const Pair pair = pair_of(symbols_[left].id, symbols_[right].id);
+  Occurrences& occurrences = pairs_[pair];
+  if (occurrences.places.empty()) fresh_.push_back(pair);
+  occurrences.count += symbols_[left].frequency;
+  occurrences.places.push_back(left);
+}
+
+// Two neighbours are about to be neighbours no more.
+void BytePairTrainer::part(std::size_t left, std::size_t right) {
+  if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
+  pairs_.at(pair_of(symbols_[left].id, symbols_[right].id)).count -= symbols_[left].frequency;
+}
+
+void BytePairTrainer::add_candidate(Pair pair) {
+  const std::int64_t count = pairs_.at(pair).count;
+  if (count > 0) candidates_.emplace(count, ~pair);
 }
 
 }  // namespace rowgrad

@@ -22,24 +22,35 @@ class BytePairTrainer {
  private:
   // A piece of the texts. Merges never cross pieces, so that equal ones are counted, not repeated.
   struct Word {
-    std::vector<std::int32_t> ids;
-    std::int64_t count;
+    std::string_view text;
+    std::int64_t count = 0;
   };
+  // A byte of a word. A token is found from its first byte, its neighbours from its length.
+  struct Symbol {
+    std::int32_t id;         // of the token that begins here; kNone inside one and between words
+    std::size_t bytes;       // of the token that begins or ends here
+    std::int64_t frequency;  // of the word
+  };
+  static constexpr std::int32_t kNone = -1;
   using Pair = std::uint64_t;  // the left id in the upper half, the right id in the lower
   struct Occurrences {
-    std::int64_t count = 0;
-    std::vector<std::size_t> words;  // those that have the pair, or had it before another merge
+    std::int64_t count = 0;           // in the texts
+    std::vector<std::size_t> places;  // the left tokens that had this neighbour once, rising
   };
   // Ordered by count, then by the complement of the pair, so that the lower ids come first.
   using Candidate = std::pair<std::int64_t, std::uint64_t>;
 
-  void count_pairs(const Word& word, std::int64_t sign);
+  void lay_out_words();
   void merge(Pair pair, std::int32_t merged);
-  void add_candidate(Pair pair) { candidates_.emplace(pairs_.at(pair).count, ~pair); }
+  void join(std::size_t left, std::size_t right);
+  void part(std::size_t left, std::size_t right);
+  void add_candidate(Pair pair);
 
   std::unordered_map<std::string_view, std::size_t> word_numbers_;
   std::vector<Word> words_;
+  std::vector<Symbol> symbols_;  // the bytes of each word once, a boundary around each
   std::unordered_map<Pair, Occurrences> pairs_;
+  std::vector<Pair> fresh_;  // the pairs that were joined for the first time and are no candidates
   std::priority_queue<Candidate> candidates_;
 };
 

@@ -89,6 +89,40 @@ TEST(BytePairTraining, FindsWhatTheDefinitionFinds) {
   }
 }
 
+TEST(BytePairTraining, FindsWhatTheDefinitionFindsInAnyText) {
+  std::mt19937 random(1);
+  std::string bytes;
+  for (int i = 0; i < 600; ++i) bytes += static_cast<char>(random());
+  const std::vector<std::string> texts = {
+      std::string(1000, 'a'),            // neighbours that are the same pair
+      "a b  c   d    e     f " + bytes,  // few pairs twice
+      "été ète мир 世界 мир 🙂🙂🙂🙂 été 世界世",  // characters of up to
+                                                                           // four bytes
+      "ababababa bababab aabbaabb abaabaaba ababa",
+  };
+  for (const std::string& text : texts)
+    EXPECT_EQ(train(text, 200), trained_by_definition(text, 200)) << text;
+}
+
+TEST(BytePairTraining, TakesOneLongWordInTimeInProportion) {
+  // Twice as long, one merge more: each merge halves the run.
+  const int doublings = 20;
+  Pairs expected{{'a', 'a'}};
+  for (int i = 1; i < doublings; ++i) expected.emplace_back(255 + i, 255 + i);
+  EXPECT_EQ(train(std::string(std::size_t{1} << doublings, 'a'), 1000), expected);
+
+  std::mt19937 random(1);
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "ACGT"[random() % 4];
+  EXPECT_EQ(train(text, 500).size(), 500U);
+}
+
+TEST(BytePairTraining, CountsTheWordsOfAllTextsTogether) {
+  BytePairTrainer trainer;
+  for (const std::string_view text : {"bc", "", "ad", "ad", "bcd"}) trainer.add_text(text);
+  EXPECT_EQ(trainer.train(10), (Pairs{{'a', 'd'}, {'b', 'c'}, {257, 'd'}}));
+}
+
 TEST(BytePairTraining, EncodesEveryTrainedTokenToItself) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
