@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <unordered_set>
 
@@ -19,6 +20,15 @@ bool is_one_of(std::string_view characters, std::string_view word) {
   return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
 }
 
+// ASCII characters that are always part of a word: most of a text, so that the rest may take time.
+constexpr auto kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (char byte = '!'; byte <= '~'; ++byte)
+    plain[static_cast<std::size_t>(byte)] =
+        std::string_view(",.:;?_!\"()'-").find(byte) == std::string_view::npos;
+  return plain;
+}();
+
 }  // namespace
 
 std::vector<std::string_view> split_words(std::string_view text) {
@@ -29,6 +39,10 @@ std::vector<std::string_view> split_words(std::string_view text) {
     if (end > word_begin) words.push_back(text.substr(word_begin, end - word_begin));
   };
   for (std::size_t offset = 0; offset < text.size();) {
+    if (kPlain[static_cast<std::uint8_t>(text[offset])]) {
+      ++offset;
+      continue;
+    }
     const Utf8Character character = decode_utf8(text, offset);
     const std::string_view letters = text.substr(offset, character.bytes);
     const bool dashes = text.substr(offset, 2) == "--";

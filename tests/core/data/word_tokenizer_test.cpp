@@ -31,6 +31,9 @@ TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
       {"snake_case (x;y:z)!", {"snake", "_", "case", "(", "x", ";", "y", ":", "z", ")", "!"}},
       {"\"a\"", {"\"", "a", "\""}},
       {"x[1]+2*3", {"x[1]+2*3"}},
+      {"~a#$%&*/<=>@\\^`{|}-0\x7F", {"~a#$%&*/<=>@\\^`{|}-0\x7F"}},
+      {"-a-", {"-a-"}},
+      {"é-é--世", {"é-é", "--", "世"}},
       {"a\u00A0b\u3000c\x1C"
        "d\u0085e",
        {"a", "b", "c", "d", "e"}},  // as str.isspace has it
