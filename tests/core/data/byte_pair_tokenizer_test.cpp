@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -78,6 +79,46 @@ TEST(BytePairTokenizer, GivesAnyBytesBack) {
                                           std::string(30, '\0') + "the"};
   for (const std::string& text : texts)
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << in_quotes(text);
+}
+
+// The ids of the vocabulary need not be in the order of the merges.
+TEST(BytePairTokenizer, EncodesWithIdsInAnyOrder) {
+  const auto ordered = BytePairTokenizer::train(made_up_text(1, 300), {.size = 400});
+  std::mt19937 random(7);
+  std::vector<std::int32_t> places(ordered.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::shuffle(places.begin(), places.end(), random);
+  std::vector<std::string> tokens(ordered.size());
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    tokens[static_cast<std::size_t>(places[id])] = ordered.vocabulary().tokens()[id];
+  const std::int32_t special = ordered.vocabulary().special_ids().front();
+  const Vocabulary vocabulary(tokens, {places[static_cast<std::size_t>(special)]});
+  MergeTable merges(vocabulary);
+  for (const auto& merge : ordered.merges())
+    merges.add(ordered.token(merge.left), ordered.token(merge.right), vocabulary);
+  const BytePairTokenizer shuffled(vocabulary, std::move(merges));
+
+  const std::string text = made_up_text(5, 2000);
+  std::vector<std::int32_t> expected = values(ordered.encode(text));
+  for (std::int32_t& id : expected) id = places[static_cast<std::size_t>(id)];
+  EXPECT_EQ(values(shuffled.encode(text)), expected);
+  EXPECT_EQ(shuffled.decode(shuffled.encode(text)), text);
+}
+
+TEST(BytePairTokenizer, GivesRandomBytesBack) {
+  const auto tokenizer = BytePairTokenizer::train(made_up_text(1, 300), {.size = 400});
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    std::string text;
+    for (int i = 0; i < 5000; ++i) text += static_cast<char>(random());
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << "seed " << seed;
+  }
+}
+
+TEST(BytePairTokenizer, TakesOneLongPieceInTimeInProportion) {
+  const auto tokenizer = BytePairTokenizer::train(std::string(64, 'a'), {.size = 300});
+  const std::string text(std::size_t{1} << 21, 'a');
+  EXPECT_EQ(tokenizer.encode(text).size(), text.size() / 64);
 }
 
 TEST(BytePairTokenizer, KeepsPiecesApartThatDifferOnlyInLength) {
