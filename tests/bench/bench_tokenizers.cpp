@@ -1,0 +1,120 @@
+// How fast tokenizers encode and decode, and how long byte pairs take to train: one thread, median
+// processor time. Arguments: files to measure beside the two texts here.
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/data/byte_pair_training.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr int kRuns = 9;
+constexpr std::size_t kTrainedIds = 1024;
+
+struct Text {
+  std::string name;
+  std::string contents;
+};
+
+Text repeated_story() {
+  const DataFile story = find_corpus();
+  Text text{story.title + " × 200", ""};
+  for (int i = 0; i < 200; ++i) text.contents += story.contents;
+  return text;
+}
+
+// Hardly a word occurs twice, so that nothing a tokenizer remembers of earlier words helps it.
+Text made_up_words() {
+  Random random(1);
+  Text text{"made-up words", ""};
+  while (text.contents.size() < 4'000'000) {
+    for (std::uint32_t letters = 4 + random.bits() % 8; letters > 0; --letters)
+      text.contents += "eeetttaaooiinnsshhrrddlucmfwgypbvk"[random.bits() % 34];
+    text.contents += random.bits() % 10 == 0 ? ", " : " ";
+  }
+  return text;
+}
+
+double median_seconds(int runs, const std::function<void()>& prepare,
+                      const std::function<void()>& measured) {
+  std::vector<double> seconds;
+  for (int run = 0; run < runs; ++run) {
+    prepare();
+    const std::clock_t begin = std::clock();
+    measured();
+    seconds.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
+  return seconds[static_cast<std::size_t>(runs) / 2];
+}
+
+void measure_tokenizer(const std::string& name, const Text& text) {
+  const std::string& contents = text.contents;
+  const double megabytes = static_cast<double>(contents.size()) / 1e6;
+  std::unique_ptr<Tokenizer> tokenizer;
+  const auto make = [&] { tokenizer = make_tokenizer(name, contents, kTrainedIds); };
+  try {
+    make();
+  } catch (const Unavailable& error) {
+    std::cout << "  " << name << ": " << error.what() << '\n';
+    return;
+  }
+  Ids ids;
+  const auto encode = [&] { ids = tokenizer->encode(contents); };
+  encode();  // so that memory is there
+  const double first = median_seconds(3, make, encode);
+  const double again = median_seconds(
+      kRuns, [] {}, encode);
+  std::string decoded;
+  const double decode = median_seconds(
+      kRuns, [] {}, [&] { decoded = tokenizer->decode(ids); });
+  std::printf("  %-6s %9zu %9zu %12.0f %8.0f %8.0f\n", name.c_str(), tokenizer->size(), ids.size(),
+              megabytes / first, megabytes / again,
+              static_cast<double>(decoded.size()) / 1e6 / decode);
+}
+
+void measure_training(std::int64_t merges, const Text& text) {
+  const double seconds = median_seconds(
+      3, [] {},
+      [&] {
+        BytePairTrainer trainer;
+        trainer.add_text(text.contents);
+        trainer.train(merges);
+      });
+  std::printf("  %ld merges trained in %.2f s\n", static_cast<long>(merges), seconds);
+}
+
+void measure(const Text& text) {
+  std::printf("%s, %.1f MB\n", text.name.c_str(), static_cast<double>(text.contents.size()) / 1e6);
+  std::printf("                                    encode MB/s     decode\n");
+  std::printf("  tokenizer  ids    tokens   first time    again     MB/s\n");
+  for (const std::string& name : kTokenizerNames) measure_tokenizer(name, text);
+  for (const std::int64_t merges : {1000, 5000}) measure_training(merges, text);
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  try {
+    rowgrad::measure(rowgrad::repeated_story());
+    rowgrad::measure(rowgrad::made_up_words());
+    for (int i = 1; i < argc; ++i) {
+      const rowgrad::DataFile file = rowgrad::find_corpus(argv[i]);
+      rowgrad::measure({file.source, file.contents});
+    }
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
