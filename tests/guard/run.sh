@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Counts the instructions of small fixed workloads, and fails if one needs over 5 % more than
+# instructions.txt says. Times depend on the machine and on what else it does; these counts do not.
+#   tests/guard/run.sh [--update]    --update writes instructions.txt anew
+# ROWGRAD_BUILD names another build folder; `-guard` is added to it.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+build=$build-guard
+numbers=$root/tests/guard/instructions.txt
+program=$build/tests/guard/guard_workloads
+allowed=5  # percent
+
+update=
+case ${1-} in
+  --update) update=yes ;;
+  ?*) echo "usage: tests/guard/run.sh [--update]" >&2 && exit 2 ;;
+esac
+
+if [[ $(uname -m) != x86_64 ]] || ! grep -qw avx2 /proc/cpuinfo; then
+  echo "Not counted: the numbers are those of an x86-64 processor with AVX2."
+  exit 0
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# count WORKLOAD: the instructions of its guard_counted(), into the file of its name.
+count() {
+  # valgrind 3.19 knows no AVX-512, and two threads share the work differently every time.
+  if ! OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=1 valgrind --tool=callgrind \
+    --toggle-collect=guard_counted --callgrind-out-file=/dev/null "$program" "$1" \
+    >"$scratch/$1.log" 2>&1; then
+    cat "$scratch/$1.log" >&2
+    return 1
+  fi
+  sed -nE 's/^==[0-9]+== Collected : ([0-9]+)$/\1/p' "$scratch/$1.log" >"$scratch/$1"
+}
+
+install_packages valgrind
+configure -DROWGRAD_ARCH=x86-64-v3 -DROWGRAD_GUARD=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=OFF
+compile guard_workloads
+
+version=$("$program" --version)
+mapfile -t workloads < <("$program")
+running=()
+for workload in "${workloads[@]}"; do
+  count "$workload" &
+  running+=($!)
+  if ((${#running[@]} == $(nproc))); then
+    wait "${running[0]}"
+    running=("${running[@]:1}")
+  fi
+done
+for process in "${running[@]}"; do wait "$process"; done
+
+if [[ $update ]]; then
+  {
+    echo "# Instructions of each workload of workloads.cpp. Written by tests/guard/run.sh --update"
+    echo "# with $version"
+    for workload in "${workloads[@]}"; do echo "$workload $(<"$scratch/$workload")"; done
+  } >"$numbers.new"
+  mv "$numbers.new" "$numbers"
+  cat "$numbers"
+  exit
+fi
+
+failed=
+fewer=
+printf '%-20s %14s %14s\n' workload instructions before
+for workload in "${workloads[@]}"; do
+  now=$(<"$scratch/$workload")
+  before=$(awk -v name="$workload" '$1 == name { print $2 }' "$numbers")
+  if [[ ! $before ]]; then
+    printf '%-20s %14d %14s\n' "$workload" "$now" "none: run --update"
+    failed=yes
+    continue
+  fi
+  percent=$(awk -v now="$now" -v before="$before" 'BEGIN { printf "%+.2f", 100 * (now / before - 1) }')
+  verdict=
+  if ((now * 100 > before * (100 + allowed))); then
+    verdict="  over $allowed % more"
+    failed=yes
+  elif ((now * 100 < before * (100 - allowed))); then
+    fewer=yes
+  fi
+  printf '%-20s %14d %14d %8s %%%s\n' "$workload" "$now" "$before" "$percent" "$verdict"
+done
+
+[[ ! $fewer ]] || echo "Over $allowed % fewer somewhere: tests/guard/run.sh --update would keep it so."
+[[ $failed ]] || exit 0
+if ! grep -qxF "# with $version" "$numbers"; then
+  echo "That is no failure here, as the numbers were written $(sed -n 's/^# with/with/p' "$numbers")"
+  echo "and this is $version."
+  exit 0
+fi
+exit 1

@@ -1,0 +1,171 @@
+// Small fixed workloads on one thread, for tests/guard/run.sh to count the instructions of.
+//
+//   guard_workloads            their names, a line each
+//   guard_workloads NAME       runs one
+//   guard_workloads --version  the compiler and libraries that instruction counts depend on
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <gnu/libc-version.h>
+#include <iostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cblas.h>
+#include <xsimd/xsimd.hpp>
+#include <xtensor/xtensor_config.hpp>
+
+#include <rowgrad/rowgrad.hpp>
+
+/// What run.sh counts: from here until the return.
+extern "C" [[gnu::noipa]] void guard_counted(const std::function<void()>& work) {
+  work();
+  asm volatile("");  // keeps the call above from becoming a jump, which would end the counting
+}
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kBatches = 16;
+
+std::vector<std::int32_t> random_ids(std::size_t count, std::size_t vocabulary, Random& random) {
+  std::vector<std::int32_t> ids(count);
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random.bits() % vocabulary);
+  return ids;
+}
+
+std::vector<Ids> random_batches(std::size_t vocabulary, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<Ids> batches;
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    const Shape shape{8, 4};
+    batches.push_back(Ids::from_shape(shape));
+    const auto ids = random_ids(batches.back().size(), vocabulary, random);
+    std::copy(ids.begin(), ids.end(), batches.back().begin());
+  }
+  return batches;
+}
+
+// Runs every batch once, so that memory and states are there, and then counts `count` steps.
+template <class Step>
+void counted_steps(std::size_t count, const Step& step) {
+  for (std::size_t i = 0; i < kBatches; ++i) step(i);
+  guard_counted([&] {
+    for (std::size_t i = 0; i < count; ++i) step(i % kBatches);
+  });
+}
+
+// W1 of tests/bench, with a smaller table: a step costs what its rows cost.
+template <class Made>
+void embed(const typename Made::Options& options) {
+  constexpr std::size_t kVocabulary = 5000;
+  constexpr std::size_t kWidth = 256;
+  Embedding token(full({kVocabulary, kWidth}, 1));
+  Random random(1);
+  PositionalEmbedding position(4, kWidth, random);
+  Made optimizer({&token.weight(), &position.weight()}, options);
+  const auto batches = random_batches(kVocabulary, 1);
+  counted_steps(200, [&](std::size_t i) {
+    optimizer.zero_grad();
+    Tape tape;
+    tape.backward(sum(position.forward(token.forward(tape, batches[i]))));
+    optimizer.step();
+  });
+}
+
+// W2 of tests/bench: the toy next-token model.
+void toy() {
+  constexpr std::size_t kVocabulary = 1132;
+  NextTokenModel model({.vocabulary = kVocabulary, .context = 4, .width = 256}, Random(123));
+  SGD sgd(model.parameters(), {.learning_rate = 0.1});
+  const auto inputs = random_batches(kVocabulary, 1);
+  const auto targets = random_batches(kVocabulary, 2);
+  counted_steps(20, [&](std::size_t i) {
+    sgd.zero_grad();
+    Tape tape;
+    tape.backward(cross_entropy(model.forward(tape, inputs[i]), targets[i]));
+    sgd.step();
+  });
+}
+
+// Ops on a few numbers: all they cost is being recorded and gone back through.
+void small_ops() {
+  Parameter start("start", full({4}, 1));
+  counted_steps(20, [&](std::size_t) {
+    start.zero_gradient();
+    Tape tape;
+    const Variable x = tape.parameter(start);
+    Variable y = x;
+    for (int i = 0; i < 250; ++i) y = tanh(y * x + 0.5F);
+    tape.backward(sum(y));
+  });
+}
+
+void merge_rows() {
+  Random random(1);
+  const auto ids = random_ids(16384, 5000, random);
+  const Tensor values = full({ids.size(), 16}, 1);
+  counted_steps(20, [&](std::size_t) { kernels::merge_rows(ids, values); });
+}
+
+void byte_pair_training() {
+  const std::string story = read_file(ROWGRAD_STORY);
+  guard_counted([&] { BytePairTokenizer::train(story, {.size = 1024}); });
+}
+
+void byte_pair_encoding() {
+  const std::string story = read_file(ROWGRAD_STORY);
+  const auto tokenizer = BytePairTokenizer::train(story, {.size = 1024});
+  guard_counted([&] {
+    for (int i = 0; i < 20; ++i) tokenizer.encode(story);
+  });
+}
+
+struct Workload {
+  std::string_view name;
+  void (*run)();
+};
+constexpr Workload kWorkloads[]{
+    {"embed_sgd", [] { embed<SGD>({.learning_rate = 0.1}); }},
+    {"embed_momentum", [] { embed<SGD>({.learning_rate = 0.1, .momentum = 0.9}); }},
+    {"embed_adamw", [] { embed<AdamW>({}); }},
+    {"toy", toy},
+    {"small_ops", small_ops},
+    {"merge_rows", merge_rows},
+    {"byte_pair_training", byte_pair_training},
+    {"byte_pair_encoding", byte_pair_encoding},
+};
+
+std::string version() {
+  const std::string blas = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE …"
+  return concat("g++ ", __VERSION__, ", glibc ", gnu_get_libc_version(), ", ",
+                blas.substr(0, blas.find(' ', blas.find(' ') + 1)), ", xtensor ",
+                XTENSOR_VERSION_MAJOR, '.', XTENSOR_VERSION_MINOR, '.', XTENSOR_VERSION_PATCH,
+                ", xsimd ", XSIMD_VERSION_MAJOR, '.', XSIMD_VERSION_MINOR, '.',
+                XSIMD_VERSION_PATCH);
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  const std::string_view asked = argc > 1 ? argv[1] : "";
+  if (asked == "--version") {
+    std::cout << rowgrad::version() << '\n';
+    return 0;
+  }
+  bool known = asked.empty();
+  for (const auto& [name, run] : rowgrad::kWorkloads) {
+    if (asked.empty()) std::cout << name << '\n';
+    if (name != asked) continue;
+    known = true;
+    run();
+  }
+  if (!known) std::cerr << "guard_workloads: there is no workload '" << asked << "'\n";
+  return known ? 0 : 1;
+}
