@@ -78,7 +78,7 @@ class RuleArrays {
     }
 
     std::array<std::array<Simd, kArrays>, kArrays> map_;
-    std::array<std::array<bool, kArrays>, kArrays> used_;  // zero times infinity is not wanted
+    std::array<std::array<bool, kArrays>, kArrays> used_ = {};  // zero times infinity is not wanted
   };
 
   /// One step of the rule.

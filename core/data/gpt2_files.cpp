@@ -131,8 +131,10 @@ BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& en
 BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
                                       const std::filesystem::path& encoder_json,
                                       const std::vector<std::string>& special_tokens) {
-  return gpt2_tokenizer({vocab_bpe.string(), read_file(vocab_bpe)},
-                        {encoder_json.string(), read_file(encoder_json)}, special_tokens);
+  // One after the other: as arguments, a compiler may read them in either order.
+  const NamedText merges{vocab_bpe.string(), read_file(vocab_bpe)};
+  const NamedText ids{encoder_json.string(), read_file(encoder_json)};
+  return gpt2_tokenizer(merges, ids, special_tokens);
 }
 
 }  // namespace rowgrad

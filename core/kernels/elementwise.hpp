@@ -13,6 +13,17 @@
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
+#if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
+// xsimd 8 divides floats on ARM by an approximate reciprocal, which is off in the last digits and
+// gives 0 times infinity for large divisors. The processor's own division is exact.
+template <>
+inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
+    const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,
+    xsimd::kernel::requires_arch<xsimd::neon>) noexcept {
+  return vdivq_f32(a, b);
+}
+#endif
+
 namespace rowgrad::kernels {
 
 using Simd = xsimd::batch<real>;

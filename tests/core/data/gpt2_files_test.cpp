@@ -144,9 +144,13 @@ TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
 }
 
 TEST_F(Gpt2Files, NameAMissingFile) {
-  const std::string message = error_of<std::runtime_error>(
-      [&] { load_gpt2_tokenizer(folder_ / "none.bpe", folder_ / "none.json"); });
-  EXPECT_NE(message.find("none.json"), std::string::npos) << message;
+  const auto message = [&](const std::string& vocab_bpe) {
+    return error_of<std::runtime_error>(
+        [&] { load_gpt2_tokenizer(folder_ / vocab_bpe, folder_ / "none.json"); });
+  };
+  EXPECT_NE(message("none.bpe").find("none.bpe"), std::string::npos) << message("none.bpe");
+  write_file(folder_ / "vocab.bpe", kMerges);
+  EXPECT_NE(message("vocab.bpe").find("none.json"), std::string::npos) << message("vocab.bpe");
 }
 
 }  // namespace
