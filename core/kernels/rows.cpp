@@ -106,7 +106,12 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
   return sum_groups(
       RowGroups(ids, left_out), width, mean,
       [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
-      [=](real* to, std::size_t place) { map_span(width, to, kAdd, to, rows + place * width); });
+      [=](real* to, std::size_t place) {
+        // A lambda of its own, so that it is inlined here.
+        map_span(
+            width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
+            rows + place * width);
+      });
 }
 
 MergedRows merge_uniform_rows(std::span<const std::int32_t> ids, real value, std::size_t width,

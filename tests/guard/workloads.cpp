@@ -73,7 +73,7 @@ void embed(const typename Made::Options& options) {
   counted_steps(200, [&](std::size_t i) {
     optimizer.zero_grad();
     Tape tape;
-    tape.backward(sum(position.forward(token.forward(tape, batches[i]))));
+    tape.backward(sum(position.forward(tape, token, batches[i])));
     optimizer.step();
   });
 }
@@ -88,7 +88,7 @@ void toy() {
   counted_steps(20, [&](std::size_t i) {
     sgd.zero_grad();
     Tape tape;
-    tape.backward(cross_entropy(model.forward(tape, inputs[i]), targets[i]));
+    tape.backward(model.loss(tape, inputs[i], targets[i]));
     sgd.step();
   });
 }
