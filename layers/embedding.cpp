@@ -46,7 +46,11 @@ EmbeddingLookup Embedding::lookup() const {
 }
 
 Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
-  if (options_.scale_by_sqrt_width) return forward(tape, ids) + added;
+  if (options_.scale_by_sqrt_width) {
+    const Variable rows = forward(tape, ids);
+    check_added("Embedding", rows.shape(), added.shape());
+    return rows + added;
+  }
   return embedding_add(begin_lookup(tape, ids), ids, added, lookup());
 }
 

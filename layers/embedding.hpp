@@ -39,7 +39,7 @@ class Embedding : public Layer {
   /// have to after the table was read as a whole on this tape, by a tied head, say.
   Variable forward(Tape& tape, const Ids& ids);
 
-  /// forward(tape, ids) + added, in one pass over memory: see embedding_add.
+  /// forward(tape, ids) + added, in one pass over memory unless it is scaled: see embedding_add.
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
   /// One id → [width].

@@ -153,7 +153,9 @@ Tensor Tape::Node::rows(const Ids& ids, const Tensor* added) const {
   result_shape.push_back(width);
   Tensor result = empty(result_shape);
   kernels::AddedRows plus;
-  if (added != nullptr) plus = {added->data(), std::max<std::size_t>(1, added->size() / width)};
+  if (added != nullptr)
+    plus = {added->data(),
+            std::max<std::size_t>(1, added->size() / std::max<std::size_t>(1, width))};
   if (parameter != nullptr) {
     parameter->gather_rows(all, result.data(), plus);
   } else {

@@ -32,7 +32,7 @@ class Backward {
   Tensor take_gradient() { return std::move(gradient_).take_dense(); }
 
   /// The number that stands at every place of the gradient, if it is known to be one and the same:
-  /// for rules that then need no tensor of it.
+  /// for rules that then need no tensor of it. To be asked before gradient(), which writes it out.
   std::optional<real> uniform_gradient() const;
 
   /// The gradient of an input of that shape which was repeated along axes, as NumPy broadcasts it,

@@ -185,7 +185,10 @@ double RowBlock::sum_up_losses() {
     for (std::size_t block = 0; block < blocks_; ++block)
       map_span(
           kPanel, of_block(maxima_, panel, block),
-          [](const Simd& x, const Simd& factor) { return x * factor; },
+          [](const Simd& x, const Simd& factor) {
+            const Simd zero(real{0});  // and not infinity times 0 in a row that does not count
+            return xsimd::select(factor == zero, zero, x * factor);
+          },
           of_block(maxima_, panel, block), inverse.data());
   }
   return loss;
@@ -317,6 +320,7 @@ void RowBlock::backward(const HeadGradients& gradients) {
 }  // namespace
 
 double head_loss(const HeadLoss& head, const HeadGradients& gradients) {
+  if (head.rows == 0 || head.classes == 0) return 0;
   const std::size_t panel_bytes = head.classes * kPanel * sizeof(real);
   const std::size_t panels = std::max<std::size_t>(1, kLogitBytes / panel_bytes);
   const std::size_t most = std::min({head.rows, panels * kPanel, kMostRows});

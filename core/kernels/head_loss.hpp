@@ -12,7 +12,8 @@
 
 namespace rowgrad::kernels {
 
-/// Logits that are held at once take no more memory than this, nor than those of one panel of rows.
+/// Logits that are held at once take no more memory than this, or than those of one panel of rows
+/// where that is more.
 constexpr std::size_t kLogitBytes = std::size_t{64} << 20;
 
 struct HeadLoss {
@@ -34,7 +35,8 @@ struct HeadGradients {
   real scale = 1;
 };
 
-/// Σ over the rows that count of log Σ exp(logits) − logit of the target; writes the gradients.
+/// Σ over the rows that count of log Σ exp(logits) − logit of the target; writes the gradients,
+/// unless there are no rows or no classes.
 double head_loss(const HeadLoss& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

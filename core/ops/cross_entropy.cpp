@@ -81,8 +81,8 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
       gradients.emplace_back();
       continue;
     }
-    // The kernel writes every number, unless there are no rows.
-    gradients.push_back(targets.size() > 0 ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
+    const bool written = element_count(logits) > 0;  // by the kernel, every number
+    gradients.push_back(written ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
     wanted[i] = gradients.back().data();
   }
   const double total = kernels::head_loss(

@@ -58,6 +58,13 @@ void check_ids(const char* caller, const Ids& ids, std::size_t rows) {
                  " is outside the table's ", rows, " rows");
 }
 
+void check_added(const char* caller, const Shape& rows, const Shape& added) {
+  check_argument(!added.empty() && added.size() <= rows.size() &&
+                     std::equal(added.rbegin(), added.rend(), rows.rbegin()),
+                 caller, ": what is added has shape ", bracketed(added),
+                 ", expected the last axes of ", bracketed(rows));
+}
+
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
   const auto padding = check_lookup("embedding", table, ids, options);
   return record("embedding", {table}, table.rows(ids), [ids, padding, options](Backward& node) {
@@ -70,12 +77,7 @@ Variable embedding_add(const Variable& table, const Ids& ids, const Variable& ad
   const auto padding = check_lookup("embedding_add", table, ids, options);
   Shape shape(ids.shape().begin(), ids.shape().end());
   shape.push_back(table.shape()[1]);
-  const Shape& end = added.shape();
-  check_argument(!end.empty() && end.size() <= shape.size() &&
-                     std::equal(end.rbegin(), end.rend(), shape.rbegin()),
-                 "embedding_add: what is added has shape ", bracketed(end),
-                 ", expected the last axes of ", bracketed(shape));
-
+  check_added("embedding_add", shape, added.shape());
   return record("embedding_add", {table, added}, table.rows(ids, &added.value()),
                 [ids, padding, options](Backward& node) {
                   if (node.needs(1)) node.give(1, node.gradient_summed_to(node.input_shape(1)));

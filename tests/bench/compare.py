@@ -63,8 +63,9 @@ def torch_setups(program):
 def median_of(results):
     """The medians over rounds, with what does not change from round to round."""
     merged = dict(results[0])
-    for key in ("median_us", "peak_bytes"):
-        merged[key] = statistics.median(result[key] for result in results)
+    for key in ("median_us", "forward_us", "backward_us", "update_us", "peak_bytes"):
+        if key in merged:
+            merged[key] = statistics.median(result[key] for result in results)
     merged["tokens_per_second"] = tokens(merged) / merged["median_us"] * 1e6
     if "floor" in merged:
         merged["floor"] = {key: statistics.median(result["floor"][key] for result in results)

@@ -248,7 +248,7 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
     Random random(3);
     Embedding token(7, 4, random, options);
     PositionalEmbedding learned(3, 4, random);
-    Sinusoidal fixed(3, 4);
+    Sinusoidal fixed(3, 4, {.dropout = 0.5, .seed = 7});
     SGD sgd({&token.weight(), &learned.weight()}, {.learning_rate = 0.5, .momentum = 0.9});
     for (const Ids& step :
          {ids({2, 3}, {0, 1, 2, 2, 2, 6}), ids({1, 2}, {3, 3}), ids({2, 2}, {0, 2, 6, 5})}) {
@@ -267,6 +267,21 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
        {EmbeddingOptions{}, EmbeddingOptions{.scale_by_sqrt_width = true},
         EmbeddingOptions{.padding = 2}, EmbeddingOptions{.max_norm = 0.5}})
     EXPECT_EQ(run(true, options), run(false, options));
+}
+
+TEST(Embedding, TakesTheSameShapesToAddWhetherItScalesOrNot) {
+  Random random(3);
+  for (const bool scaled : {false, true}) {
+    Embedding token(7, 4, random, {.scale_by_sqrt_width = scaled});
+    Tape tape;
+    const std::string message = error_of<std::invalid_argument>([&] {
+      token.forward(tape, ids({2, 2}, {0, 1, 2, 3}), tape.input(zeros({2, 1, 4})));
+    });
+    EXPECT_NE(message.find(": what is added has shape [2, 1, 4], expected the last axes of [2, 2, "
+                           "4]"),
+              std::string::npos)
+        << message;
+  }
 }
 
 TEST(Positions, RefuseIdsThatAreLongerThanTheyAre) {

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -6,6 +8,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
 #include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {
 namespace {
@@ -85,6 +88,24 @@ TEST(Arithmetic, HasTheGradientsOfDifferenceQuotientsForEveryPairOfShapes) {
             [&](Inputs x) { return binary.op(x[0], x[1]); }, {a, b},
             concat(binary.name, " ", bracketed(a.shape()), " and ", bracketed(b.shape())));
       }
+}
+
+// The gradient of a sum stays one number: it must be counted, and negated, all the same.
+TEST(Arithmetic, PassesTheGradientOfASumOnToEveryShape) {
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{
+           {{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{1, 3}, {2, 1}}, {{}, {4, 2}}, {{0, 3}, {3}}}) {
+    Tape tape;
+    const Variable x = tape.input(irregular(a));
+    const Variable y = tape.input(irregular(b));
+    const Variable difference = x - y;
+    tape.backward(sum(difference));
+    const auto times = [&](const Shape& shape) {
+      return static_cast<real>(element_count(difference.shape())) /
+             static_cast<real>(std::max<std::size_t>(1, element_count(shape)));
+    };
+    EXPECT_EQ(tape.gradient(x).dense(), full(a, times(a)));
+    EXPECT_EQ(tape.gradient(y).dense(), full(b, -times(b)));
+  }
 }
 
 TEST(Arithmetic, TakesTheSameVariableOnBothSides) {

@@ -277,6 +277,13 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
 
 // The gradient of a sum is never written out on its way to the tables; with powers of two, adding
 // up and multiplying are the same.
+TEST(EmbeddingAdd, TakesRowsOfNoWidth) {
+  Tape tape;
+  const Variable rows =
+      embedding_add(tape.input(zeros({5, 0})), ids({2}, {4, 0}), tape.input(zeros({0})));
+  EXPECT_EQ(rows.shape(), Shape({2, 0}));
+}
+
 TEST(EmbeddingAdd, GetsTheSameGradientsFromAnUpstreamThatIsWrittenOut) {
   const Ids looked_up = ids({2, 3}, {1, 0, 1, 4, 4, 4});
   const std::vector<Tensor> inputs{irregular({5, 3}, 1), irregular({3, 3}, 2)};

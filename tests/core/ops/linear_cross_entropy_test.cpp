@@ -8,6 +8,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/head_loss.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
@@ -46,6 +47,9 @@ const std::vector<Case> kCases{
     {{256, 3}, 200},
     {{257, 12}, 130},
     {{3, 200, 8}, 100, {.ignored_target = 50}},
+    {{300, 40}, 7000},  // more blocks of classes than chunks
+    {{240, 3}, 70000},  // more logits than may be held at once
+    {{2, 0}, 5},
 };
 
 Ids targets_of(const Case& item) {
@@ -163,6 +167,31 @@ TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
   for (const real number : gradients[1].dense()) EXPECT_TRUE(std::isfinite(number));
 }
 
+TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhereLogitsAreNotFinite) {
+  const Case item{{2, 3}, 4, {.ignored_target = 2}};  // the targets are 3 and 2
+  for (const real logit :
+       {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
+        std::numeric_limits<real>::quiet_NaN()}) {
+    std::vector<Tensor> inputs{zeros({2, 3}), full({4, 3}, 1)};
+    inputs[0](1, 0) = logit;
+    const auto gradients =
+        gradients_of([&](Inputs in) { return fused(in, item); }, inputs, {true, false});
+    for (std::size_t k = 3; k < 6; ++k) EXPECT_EQ(gradients[0].dense().data()[k], 0) << logit;
+  }
+}
+
+TEST(LinearCrossEntropy, HoldsNoMoreLogitsThanItSays) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
+#endif
+  const Case item{{256, 2}, 300'000};  // 307 MB of logits in float
+  const std::vector<Tensor> inputs = inputs_of(item, false);
+  BufferPool::release_idle();
+  Tape tape(Tape::inference);
+  fused(std::vector{tape.constant(inputs[0]), tape.constant(inputs[1])}, item);
+  EXPECT_LT(BufferPool::statistics().bytes_idle, kernels::kLogitBytes * 3 / 2);
+}
+
 TEST(LinearCrossEntropy, SumsNoTargetsToZero) {
   const Case none{{0, 3}, 4, {.reduction = LossReduction::kSum}};
   const auto gradients =
@@ -170,6 +199,11 @@ TEST(LinearCrossEntropy, SumsNoTargetsToZero) {
   EXPECT_EQ(gradients[0].dense(), zeros({0, 3}));
   EXPECT_EQ(gradients[1].dense(), zeros({4, 3}));
   EXPECT_EQ(gradients[2].dense(), zeros({4}));
+  Tape tape;
+  EXPECT_EQ(linear_cross_entropy(tape.input(zeros({0, 3})), tape.input(zeros({0, 3})), {},
+                                 ids({0}, {}), {.reduction = LossReduction::kSum})
+                .item(),
+            0);
 }
 
 TEST(LinearCrossEntropy, RefusesWhatTheTwoOpsRefuse) {
