@@ -11,8 +11,9 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 4096;  // places of the whole array that one partial sum covers
-constexpr std::size_t kSums = 16;     // running sums of a block; a place has its own, modulo this
+constexpr std::size_t kPlacesPerSum =
+    4096;                          // places of the whole array that one partial sum covers
+constexpr std::size_t kSums = 16;  // running sums of a block; a place has its own, modulo this
 
 using Numbers = std::array<real, kSums>;
 
@@ -82,17 +83,17 @@ double sum_rows(std::span<const std::int32_t> numbers, std::size_t width, const 
   std::vector<Touched> touched;
   for (std::size_t row = 0; width > 0 && row < numbers.size(); ++row) {
     const std::size_t begin = first_place(row);
-    std::size_t block = begin / kBlock;
+    std::size_t block = begin / kPlacesPerSum;
     if (!touched.empty() && touched.back().block == block) ++block;
-    for (; block * kBlock < begin + width; ++block) touched.push_back({block, row});
+    for (; block * kPlacesPerSum < begin + width; ++block) touched.push_back({block, row});
   }
 
   std::vector<double> sums(touched.size());
   const std::size_t average = numbers.size() * width / std::max<std::size_t>(touched.size(), 1);
   parallel_for(touched.size(), row_grain(average), [&](std::size_t low, std::size_t high) {
     for (std::size_t i = low; i < high; ++i) {
-      const std::size_t block_begin = touched[i].block * kBlock;
-      const std::size_t block_end = block_begin + kBlock;
+      const std::size_t block_begin = touched[i].block * kPlacesPerSum;
+      const std::size_t block_end = block_begin + kPlacesPerSum;
       BlockSum sum(add_power);
       for (std::size_t row = touched[i].row; row < numbers.size(); ++row) {
         const std::size_t row_begin = first_place(row);
@@ -129,12 +130,12 @@ double sum_of_powers(std::span<const real> values, double p, double unit) {
 double largest_magnitude(std::span<const real> values) {
   // The bits of numbers that are not negative are in the order of the numbers, NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
-  std::vector<Bits> largest((values.size() + kBlock - 1) / kBlock);
-  parallel_for(largest.size(), row_grain(kBlock), [&](std::size_t low, std::size_t high) {
+  std::vector<Bits> largest((values.size() + kPlacesPerSum - 1) / kPlacesPerSum);
+  parallel_for(largest.size(), row_grain(kPlacesPerSum), [&](std::size_t low, std::size_t high) {
     for (std::size_t i = low; i < high; ++i) {
       Bits bits = 0;
-      const std::size_t begin = i * kBlock;
-      for (const real value : values.subspan(begin, std::min(kBlock, values.size() - begin)))
+      const std::size_t begin = i * kPlacesPerSum;
+      for (const real value : values.subspan(begin, std::min(kPlacesPerSum, values.size() - begin)))
         bits = std::max(bits, std::bit_cast<Bits>(std::abs(value)));
       largest[i] = bits;
     }
