@@ -30,7 +30,7 @@ def seconds(text):
 def default_threads():
     """What OpenMP would use."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(int(wanted), usable_cores()) if wanted.isdecimal() else usable_cores()
+    return min(max(1, int(wanted)), usable_cores()) if wanted.isdecimal() else usable_cores()
 
 
 def add_options(parser):

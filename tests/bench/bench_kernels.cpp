@@ -9,6 +9,7 @@
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/head_loss.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
@@ -47,6 +48,20 @@ void rows_gathered(benchmark::State& state) {
   count_numbers(state, 2 * out.size());
 }
 
+// The same with 256 positions added on the way.
+void rows_gathered_and_added(benchmark::State& state) {
+  const std::size_t width = argument(state, 2);
+  const Tensor table = full({argument(state, 0), width}, 1);
+  const Tensor positions = full({256, width}, 1);
+  const auto ids = random_ids(argument(state, 1), argument(state, 0));
+  Tensor out = empty({ids.size(), width});
+  for (auto _ : state) {
+    gather_rows(table.data(), width, ids, out.data(), {positions.data(), 256});
+    benchmark::ClobberMemory();
+  }
+  count_numbers(state, 2 * out.size());
+}
+
 void ids_grouped(benchmark::State& state) {
   const auto ids = random_ids(argument(state, 1), argument(state, 0));
   for (auto _ : state) benchmark::DoNotOptimize(RowGroups(ids, std::nullopt).numbers.data());
@@ -73,14 +88,24 @@ void rows_merged(benchmark::State& state) {
   count_numbers(state, (ids.size() + groups.numbers.size()) * width);
 }
 
+void uniform_rows_merged(benchmark::State& state) {
+  const auto ids = random_ids(argument(state, 1), argument(state, 0));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        merge_uniform_rows(ids, 1, argument(state, 2), std::nullopt, false).values.data());
+  count_numbers(state, RowGroups(ids, std::nullopt).numbers.size() * argument(state, 2));
+}
+
 void embedding_sizes(benchmark::internal::Benchmark* run) {
   run->ArgNames({"V", "ids", "d"})->UseRealTime()->Unit(benchmark::kMicrosecond);
   for (const std::int64_t vocabulary : {1000, 50257, 1000000}) run->Args({vocabulary, 16384, 256});
   run->Args({50257, 32, 256});
 }
 BENCHMARK(rows_gathered)->Apply(embedding_sizes);
+BENCHMARK(rows_gathered_and_added)->Apply(embedding_sizes);
 BENCHMARK(ids_grouped)->Apply(embedding_sizes);
 BENCHMARK(rows_merged)->Apply(embedding_sizes);
+BENCHMARK(uniform_rows_merged)->Apply(embedding_sizes);
 
 // Arguments: rows, classes.
 Tensor random_logits(const benchmark::State& state) {
@@ -198,6 +223,38 @@ BENCHMARK(gemm_trio)
     ->Args({512, 768, 768})
     ->Args({512, 768, 3072})
     ->Args({512, 3072, 768})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// The same products with softmax, losses and their gradient, as linear_cross_entropy has them.
+void head(benchmark::State& state) {
+  const std::size_t rows = argument(state, 0);
+  const std::size_t inputs = argument(state, 1);
+  const std::size_t classes = argument(state, 2);
+  const Tensor x = full({rows, inputs}, real{0.01});
+  const Tensor weight = full({classes, inputs}, real{0.01});
+  const auto targets = random_ids(rows, classes);
+  Tensor x_gradient = empty(x.shape());
+  Tensor weight_gradient = empty(weight.shape());
+  const HeadLoss loss{.x = x.data(),
+                      .weight = weight.data(),
+                      .bias = nullptr,
+                      .rows = rows,
+                      .width = inputs,
+                      .classes = classes,
+                      .targets = targets.data()};
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        head_loss(loss, {.x = x_gradient.data(), .weight = weight_gradient.data()}));
+  state.counters["flop/s"] = benchmark::Counter(6.0 * static_cast<double>(rows * inputs * classes),
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(head)
+    ->ArgNames({"rows", "inputs", "classes"})
+    ->Args({32, 256, 50257})
+    ->Args({32, 256, 1132})
+    ->Args({4096, 256, 50257})
+    ->Args({512, 768, 50257})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 

@@ -85,9 +85,11 @@ def compared(workload, setups, options):
     for _ in range(options.rounds):
         for name, (command, environment) in setups.items():
             rounds[name].append(result_of([*command, *arguments], environment))
-    results = {name: median_of(results) for name, results in rounds.items()}
-    results.setdefault("torch_best", results["torch_installed"])
-    return {"workload": workload, **results}
+    row = {"workload": workload} | {name: median_of(results) for name, results in rounds.items()}
+    if options.alone:
+        return row
+    row.setdefault("torch_best", row["torch_installed"])
+    return row | {"ratio": row["torch_best"]["median_us"] / row["rowgrad"]["median_us"]}
 
 
 def cpu_name():
@@ -104,6 +106,7 @@ def parsed_options():
                         help="times that each program measures each workload")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
                         help="for the table, the figures as JSON and the plot")
+    parser.add_argument("--alone", action="store_true", help="rowgrad and its floor, no PyTorch")
     parser.add_argument("--program", required=True, metavar="FILE", help="bench_workloads")
     options = parser.parse_args()
     workloads = chosen_workloads(parser, options)
@@ -128,12 +131,12 @@ def report(rows, blas, options):
 
 def main():
     options, workloads = parsed_options()
-    torch = torch_setups(options.program)
+    torch = {} if options.alone else torch_setups(options.program)
     blas = {name: output_of([TORCH, "--blas", "--threads", str(options.threads)], env).strip()
             for name, env in torch.items()}
     setups = {"rowgrad": ([options.program, "--floor"], os.environ),
               **{name: ([TORCH], environment) for name, environment in torch.items()}}
-    if blas["torch_best"] == blas["torch_installed"]:
+    if torch and blas["torch_best"] == blas["torch_installed"]:
         del setups["torch_best"]  # it would be measured twice
 
     rows, failed = [], []

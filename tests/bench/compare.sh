@@ -2,11 +2,16 @@
 # Measures rowgrad and PyTorch side by side: builds, installs PyTorch and matplotlib if need be, and
 # runs each workload in turn with rowgrad, with PyTorch as installed, and with PyTorch at its best.
 #   tests/bench/compare.sh [--rounds N] [--workload NAME] [--output FOLDER] …; --help lists them
+# With --alone, rowgrad and its floor only, and PyTorch is not needed.
 # Writes a table, a JSON file and a plot. Nothing else should run on the machine.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
 
-install_packages libbenchmark-dev python3-torch python3-matplotlib
+torch=python3-torch
+for option; do
+  [[ $option != --alone ]] || torch=
+done
+install_packages libbenchmark-dev ${torch:+"$torch"} python3-matplotlib
 configure -DROWGRAD_BENCHMARKS=ON -DROWGRAD_EXAMPLES=ON
 compile bench_workloads
 # Scripts of the source folder leave no compiled copies there.

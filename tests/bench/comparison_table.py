@@ -1,7 +1,7 @@
 """A comparison that compare.py made, as a table to print."""
 
 HEADINGS = [("", "workload"), ("", "floor"), ("", "rowgrad"), ("PyTorch", "as installed"),
-            ("PyTorch", "best"), ("best /", "rowgrad"), ("rowgrad /", "floor"),
+            ("PyTorch", "best"), ("best /", "rowgrad"), ("", "target"), ("rowgrad /", "floor"),
             ("peak MiB", "rowgrad"), ("peak MiB", "PyTorch")]
 
 
@@ -13,13 +13,15 @@ def time_text(microseconds):
 
 
 def cells(row):
-    ours, best = row["rowgrad"], row["torch_best"]
+    ours, best = row["rowgrad"], row.get("torch_best")
     floor = ours["floor"]["floor_us"]
-    mark = "*" if "note" in best else ""
+    mark = "*" if best and "note" in best else ""
+    torch = ["–"] * 4 if not best else [
+        time_text(row["torch_installed"]["median_us"]), time_text(best["median_us"]),
+        f"{row['ratio']:.2f}", f"{best['peak_bytes'] / 2**20:.0f}"]
     return [row["workload"]["name"] + mark, time_text(floor), time_text(ours["median_us"]),
-            time_text(row["torch_installed"]["median_us"]), time_text(best["median_us"]),
-            f"{best['median_us'] / ours['median_us']:.2f}", f"{ours['median_us'] / floor:.2f}",
-            f"{ours['peak_bytes'] / 2**20:.0f}", f"{best['peak_bytes'] / 2**20:.0f}"]
+            *torch[:3], str(row["workload"].get("target", "–")),
+            f"{ours['median_us'] / floor:.2f}", f"{ours['peak_bytes'] / 2**20:.0f}", torch[3]]
 
 
 def aligned(lines):
@@ -37,6 +39,8 @@ def footnotes(comparison):
            f"{floor['bytes_per_second'] / 1e9:.1f} GB/s, products "
            f"{floor['operations_per_second'] / 1e9:.0f} GFLOP/s")
     yield f"rowgrad               {rows[-1]['rowgrad']['blas']}"
+    if not comparison["torch_blas"]:
+        return
     yield f"PyTorch as installed  {comparison['torch_blas']['torch_installed']}"
     same = comparison["torch_blas"]["torch_best"] == comparison["torch_blas"]["torch_installed"]
     yield ("PyTorch best          "

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # How the cost of a step grows with the vocabulary, the tokens of a step, the width and the threads:
-# compare.sh, with its options, for each of the four sweeps.
+# compare.sh without PyTorch, with its options, for each of the four sweeps. (With PyTorch:
+# compare.sh --sweep NAME.)
 set -euo pipefail
 
 for sweep in vocabulary tokens width threads; do
-  "$(dirname "${BASH_SOURCE[0]}")/compare.sh" "$@" --sweep "$sweep"
+  "$(dirname "${BASH_SOURCE[0]}")/compare.sh" "$@" --alone --sweep "$sweep"
   echo
 done

@@ -38,6 +38,8 @@ def place(row, sweep):
 
 def shown_series(comparison):
     blas = comparison["torch_blas"]
+    if not blas:
+        return {key: SERIES[key] for key in ("floor", "rowgrad")}
     same = blas["torch_installed"] == blas["torch_best"]
     return {key: (label if not same else label.replace(" best", ""), colour)
             for key, (label, colour) in SERIES.items() if not (same and key == "torch_installed")}

@@ -17,8 +17,8 @@ struct StepParts {
   std::vector<double> update = {};  // the optimizer's step
 };
 
-/// A model with its optimizer, and batches that come round: sixteen different ones, so that no step
-/// finds the last one's rows in the cache.
+/// A model with its optimizer, and batches that come round: sixteen different ones, so that the
+/// rows of large batches are not in the cache when they come again.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
