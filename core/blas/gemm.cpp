@@ -2,8 +2,13 @@
 #include <array>
 #include <limits>
 
+// First: it says whether there is a BLAS, and from xtensor-blas 0.21 on xblas.hpp asks before it
+// includes it. Without one, every product is a plain loop, and nobody is told.
+#include <xtensor-blas/xblas_config.hpp>
+#ifndef HAVE_CBLAS
+#error "xtensor-blas is configured to do without BLAS; rowgrad needs OpenBLAS"
+#endif
 #include <xtensor-blas/xblas.hpp>
-#include <xtensor/xadapt.hpp>
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>

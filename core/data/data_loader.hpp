@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/token_windows.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
 

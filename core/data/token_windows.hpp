@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
 

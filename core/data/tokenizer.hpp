@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/vocabulary.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
 

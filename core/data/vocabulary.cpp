@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/data/vocabulary.hpp>

@@ -59,7 +59,7 @@ real dot(const real* a, const real* b, std::size_t count) {
   Simd lanes(real{0});
   for (std::size_t i = 0; i < whole; i += kLanes)
     lanes += Simd::load_unaligned(a + i) * Simd::load_unaligned(b + i);
-  real total = xsimd::hadd(lanes);
+  real total = sum_of_lanes(lanes);
   for (std::size_t i = whole; i < count; ++i) total += a[i] * b[i];
   return total;
 }

@@ -35,7 +35,8 @@ void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b
   if (result.size() == 0) return;
   const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());
   const std::size_t inner = loops.extents.back();
-  const auto [a_stride, b_stride] = loops.strides.back();
+  const std::size_t a_stride = loops.strides.back()[0];
+  const std::size_t b_stride = loops.strides.back()[1];
   parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const real* from_a = a.data();

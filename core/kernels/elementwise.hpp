@@ -4,32 +4,13 @@
 // vector: `[](Simd x) { return x * x; }`; xsimd provides exp, log, tanh, select … for it. The last
 // few entries go through a padded vector, so that an entry's bits do not depend on its place.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
 
-#include <xsimd/xsimd.hpp>
-
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
-
-#if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
-// On ARM, xsimd 8 divides floats and takes their square roots by approximate reciprocals: off in
-// the last digits, and 0 times infinity for large numbers. The processor's own instructions are
-// exact.
-template <>
-inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
-    const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,
-    xsimd::kernel::requires_arch<xsimd::neon>) noexcept {
-  return vdivq_f32(a, b);
-}
-template <>
-inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::sqrt<xsimd::neon64>(
-    const xsimd::batch<float, xsimd::neon64>& x,
-    xsimd::kernel::requires_arch<xsimd::neon>) noexcept {
-  return vsqrtq_f32(x);
-}
-#endif
 
 namespace rowgrad::kernels {
 

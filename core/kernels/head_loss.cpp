@@ -241,7 +241,7 @@ void RowBlock::add_bias_gradient(const Classes& classes, real* gradient) const {
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
         sum += Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
     real& to = gradient[classes.first + i];
-    to = xsimd::hadd(sum) + (first_ > 0 ? to : real{0});
+    to = sum_of_lanes(sum) + (first_ > 0 ? to : real{0});
   }
 }
 

@@ -17,7 +17,7 @@ double sum_block(const real* values, std::size_t count) {
   std::size_t i = 0;
   for (; i + kStep <= count; i += kStep)
     for (std::size_t k = 0; k < 4; ++k) sums[k] += Simd::load_unaligned(values + i + k * kLanes);
-  double total = xsimd::hadd((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  double total = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < count; ++i) total += values[i];
   return total;
 }

@@ -27,7 +27,7 @@ real sum_of(std::size_t count, const F& f, const In*... in) {
     second += f(Simd::load_unaligned(in + i + kLanes)...);
   }
   for (; i + kLanes <= count; i += kLanes) total += f(Simd::load_unaligned(in + i)...);
-  real sum = xsimd::hadd(total + second);
+  real sum = sum_of_lanes(total + second);
   if (i < count) {
     std::array<real, kLanes> lanes{};
     store_partial(f(load_partial(in + i, count - i)...), lanes.data(), count - i);

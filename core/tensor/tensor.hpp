@@ -4,29 +4,18 @@
 // xtensor offers works on them; an xtensor expression must be stored in a Tensor within the
 // statement that makes it, never in an `auto` (it refers to its operands).
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-
-#include <xtensor/xarray.hpp>
+#include <cstddef>
 
 #include <rowgrad/core/tensor/buffer_pool.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
+#include <rowgrad/core/tensor/number_type.hpp>
+#include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad {
 
-/// The number type. The library `rowgrad` is built with float, `rowgrad_double` with double.
-#if defined(ROWGRAD_DOUBLE)
-using real = double;
-#else
-using real = float;
-#endif
-
 /// An array of numbers that owns its data.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
-
-/// An array of ids: token ids, positions, row numbers. Rank 1 for a text, rank 2 for a batch.
-using Ids = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
 
 using Shape = Tensor::shape_type;
 
@@ -39,14 +28,6 @@ inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
-
-/// The rank-1 array of the ids in a range.
-template <class Range>
-Ids to_ids(const Range& range) {
-  Ids ids(Ids::shape_type{static_cast<std::size_t>(std::size(range))});
-  std::copy(std::begin(range), std::end(range), ids.data());
-  return ids;
-}
 
 /// The number of entries of an array of that shape.
 inline std::size_t element_count(const Shape& shape) {

@@ -5,6 +5,7 @@
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/data/gpt2_files.hpp>
 #include <rowgrad/core/data/word_tokenizer.hpp>
+#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 

@@ -17,8 +17,6 @@
 #include <vector>
 
 #include <cblas.h>
-#include <xsimd/xsimd.hpp>
-#include <xtensor/xtensor_config.hpp>
 
 #include <rowgrad/rowgrad.hpp>
 

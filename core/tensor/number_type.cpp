@@ -1,0 +1,14 @@
+#include <rowgrad/core/tensor/number_type.hpp>
+
+namespace rowgrad::link_check {
+
+#if defined(ROWGRAD_DOUBLE)
+extern const char numbers_are_double = 0;
+#else
+extern const char numbers_are_float = 0;
+#endif
+
+// Defined by both libraries, so that a program cannot hold both.
+extern const char a_program_has_one_number_type = 0;
+
+}  // namespace rowgrad::link_check

@@ -1,0 +1,46 @@
+#pragma once
+
+// xtensor and xsimd, whichever generation is installed: what differs between them stands here and
+// nowhere else. Tried with xtensor 0.24, 0.25 and 0.27, xsimd 8, 13 and 14.
+
+#if __has_include(<xtensor/containers/xarray.hpp>)  // xtensor 0.26 moved its headers into folders
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#endif
+
+#include <xsimd/xsimd.hpp>
+
+namespace rowgrad {
+
+/// The sum of a vector's numbers.
+template <class Number>
+Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
+#if XSIMD_VERSION_MAJOR < 10
+  return xsimd::hadd(lanes);
+#else
+  return xsimd::reduce_add(lanes);
+#endif
+}
+
+}  // namespace rowgrad
+
+#if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
+// On ARM, xsimd 8 divides floats and takes their square roots by approximate reciprocals: off in
+// the last digits, and 0 times infinity for large numbers. The processor's own instructions are
+// exact.
+template <>
+inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
+    const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,
+    xsimd::kernel::requires_arch<xsimd::neon>) noexcept {
+  return vdivq_f32(a, b);
+}
+template <>
+inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::sqrt<xsimd::neon64>(
+    const xsimd::batch<float, xsimd::neon64>& x,
+    xsimd::kernel::requires_arch<xsimd::neon>) noexcept {
+  return vsqrtq_f32(x);
+}
+#endif
