@@ -286,7 +286,8 @@ TEST_F(DataFiles, SayHowToGetGpt2sVocabulary) {
 TEST(Download, TakesNothingButHttps) {
   for (const char* url : {"file:///etc/hostname", "http://localhost/"}) {
     const std::string error = error_of<std::runtime_error>([url] { download(url); });
-    EXPECT_NE(error.find("not supported or disabled"), std::string::npos) << error;
+    // libcurl's words differ from version to version.
+    EXPECT_NE(error.find("Protocol"), std::string::npos) << error;
   }
 }
 

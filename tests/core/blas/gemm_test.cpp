@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -136,6 +138,38 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
             }),
             "gemm: a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
             "2147483647");
+}
+
+// A BLAS is some hundred times as fast as this loop, with its oldest kernel too, and the loops that
+// xtensor-blas falls back on without one are no faster.
+TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
+  constexpr std::size_t kSide = 192;
+  const Tensor a = irregular({kSide, kSide}, 1);
+  const Tensor b = irregular({kSide, kSide}, 2);
+  Tensor result = empty({kSide, kSide});
+  const auto best_seconds = [](const auto& multiply) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      multiply();
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      best = std::min(best, seconds.count());
+    }
+    return best;
+  };
+  const double loop = best_seconds([&] {
+    for (std::size_t i = 0; i < kSide; ++i)
+      for (std::size_t j = 0; j < kSide; ++j) {
+        real total = 0;
+        for (std::size_t k = 0; k < kSide; ++k)
+          total += a.data()[i * kSide + k] * b.data()[k * kSide + j];
+        result.data()[i * kSide + j] = total;
+      }
+  });
+  const double product = best_seconds([&] {
+    gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
+  });
+  EXPECT_GT(loop, 10 * product) << "a plain loop takes " << loop << " s, gemm " << product;
 }
 
 TEST(Gemm, AgreesOnOneAndTwoThreads) {
