@@ -19,7 +19,7 @@ constexpr int kRankBits = 22;
 constexpr std::uint32_t kNoRank = (1U << kRankBits) - 1;
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
+std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << kIdBits | static_cast<std::uint64_t>(right);
 }
 
@@ -48,7 +48,7 @@ void MergeTable::add(std::string_view left, std::string_view right, const Vocabu
                  " has no id");
   check_argument(!makes(*merged), "byte pairs: the token ", in_quotes(together), " is made twice");
   if (2 * (merges_.size() + 1) > slots_.size()) grow();
-  const std::uint64_t pair = pair_of(left_id, right_id);
+  const std::uint64_t pair = packed_pair(left_id, right_id);
   slots_[slot_of(pair)] = pair << kRankBits | merges_.size();
   merges_.push_back({left_id, right_id, *merged});
   made_[static_cast<std::size_t>(*merged)] = true;
@@ -71,7 +71,7 @@ std::size_t MergeTable::slot_of(std::uint64_t pair) const {
 }
 
 std::uint32_t MergeTable::rank(std::int32_t left, std::int32_t right) const {
-  return static_cast<std::uint32_t>(slots_[slot_of(pair_of(left, right))]) & kNoRank;
+  return static_cast<std::uint32_t>(slots_[slot_of(packed_pair(left, right))]) & kNoRank;
 }
 
 void MergeTable::grow() {
