@@ -6,15 +6,6 @@
 #include <rowgrad/layers/row_norms.hpp>
 
 namespace rowgrad {
-namespace {
-
-double norm(std::span<const real> row, double p) {
-  if (std::isinf(p)) return kernels::largest_magnitude(row);
-  return std::pow(kernels::sum_of_powers(row, p), 1 / p);
-}
-
-}  // namespace
-
 void check_max_norm(const char* layer, const std::optional<double>& max_norm, double norm_type) {
   check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), layer, ": max_norm is ",
                  max_norm.value_or(0), ", expected a finite number above 0");
@@ -27,18 +18,24 @@ void limit_row_norms(const char* layer, Tape& tape, Parameter& table, const Ids&
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  const Tensor rows = table.rows(distinct);
+  Tensor rows = table.rows(distinct);
   const std::size_t width = table.shape()[1];
 
   std::vector<std::int32_t> too_large;
   std::vector<real> scaled;
   for (std::size_t i = 0; i < distinct.size(); ++i) {
     const std::span row(rows.data() + i * width, width);
-    const double length = norm(row, norm_type);
+    double length = kernels::norm(row, norm_type);
     if (!(length > max_norm)) continue;
-    const auto factor = static_cast<real>(max_norm / (length + 1e-7));
+    if (std::isinf(length)) {  // measured in units of the largest number, it may be finite
+      const double unit = kernels::largest_magnitude(row);
+      if (std::isfinite(unit))
+        for (real& number : row) number = static_cast<real>(number / unit);
+      length = kernels::norm(row, norm_type);
+    }
+    const double factor = max_norm / (length + 1e-7);  // as a `real` it might be 0
     too_large.push_back(distinct[i]);
-    for (const real number : row) scaled.push_back(number * factor);
+    for (const real number : row) scaled.push_back(static_cast<real>(number * factor));
   }
   if (too_large.empty()) return;
   check_state(!tape.has_read(table), layer, ": max_norm has to change ", table.name(),

@@ -30,7 +30,7 @@ void check_limit(const char* caller, const char* name, double limit) {
                  ", expected a finite number not below 0");
 }
 
-double sum_of_powers(std::span<const Parameter* const> parameters, double p, double unit = 1) {
+double sum_of_powers(std::span<const Parameter* const> parameters, double p, double unit) {
   double total = 0;
   for (const Parameter* parameter : parameters) {
     const Gradient& gradient = parameter->gradient();
@@ -52,18 +52,10 @@ double largest_magnitude(std::span<const Parameter* const> parameters) {
   return largest;
 }
 
-double root(double power, double p) { return p == 2 ? std::sqrt(power) : std::pow(power, 1 / p); }
-
 double joint_norm(std::span<const Parameter* const> parameters, double p) {
-  if (std::isinf(p)) return largest_magnitude(parameters);
-  const double total = sum_of_powers(parameters, p);
-  // Below, powers have been lost to underflow that would matter.
-  constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
-  if (total >= kSmallest && std::isfinite(total)) return root(total, p);
-  // Measured in units of the largest number, the sum is at least 1 and at most their count.
-  const double unit = largest_magnitude(parameters);
-  if (unit == 0 || !std::isfinite(unit)) return unit;
-  return unit * root(sum_of_powers(parameters, p, unit), p);
+  return kernels::norm(
+      p, [&](double unit) { return sum_of_powers(parameters, p, unit); },
+      [&] { return largest_magnitude(parameters); });
 }
 
 // numbers = f(numbers) in every gradient.

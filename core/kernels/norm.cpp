@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -142,6 +143,28 @@ double largest_magnitude(std::span<const real> values) {
   });
   const auto found = std::max_element(largest.begin(), largest.end());
   return found == largest.end() ? 0 : std::bit_cast<real>(*found);
+}
+
+double norm(double p, const std::function<double(double unit)>& powers,
+            const std::function<double()>& largest) {
+  if (std::isinf(p)) return largest();
+  const auto root = [p](double power) {
+    return p == 2 ? std::sqrt(power) : std::pow(power, 1 / p);
+  };
+  const double total = powers(1);
+  // Below, powers have been lost to underflow that would matter.
+  constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
+  if (total >= kSmallest && std::isfinite(total)) return root(total);
+  // Measured in units of the largest number, the sum is at least 1 and at most their count.
+  const double unit = largest();
+  if (unit == 0 || !std::isfinite(unit)) return unit;
+  return unit * root(powers(unit));
+}
+
+double norm(std::span<const real> values, double p) {
+  return norm(
+      p, [&](double unit) { return sum_of_powers(values, p, unit); },
+      [&] { return largest_magnitude(values); });
 }
 
 }  // namespace rowgrad::kernels

@@ -117,6 +117,45 @@ TEST(MaxNorm, HoldsInBags) {
   EXPECT_NEAR(value(0, 1), 1.2, 1e-6);
 }
 
+TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
+  struct Case {
+    double number, norm_type, max_norm, expected;  // a row of four times the same number
+  };
+  std::vector<Case> cases{{1e30, 2, 1, 0.5},
+                          {1e30, 20, 1, std::pow(4, -1.0 / 20)},
+                          {1e-7, 50, 1e-8, 1e-8 / (std::pow(4, 1.0 / 50) + 1)},
+                          {-1e-7, 50, 1e-8, -1e-8 / (std::pow(4, 1.0 / 50) + 1)},
+                          {3e38, 0.1, 1, 1e-6 / 1.048576}};  // the norm is 4^10 · 3e38
+  if (sizeof(real) == 8) {
+    cases.push_back({1e160, 2, 1, 0.5});
+    cases.push_back({1e308, 2, 1, 0.5});  // the norm itself is beyond the range
+    cases.push_back({1e308, 1, 1e-3, 0.25e-3});
+  }
+  for (const auto& [number, norm_type, max_norm, expected] : cases) {
+    const Tensor start = full({1, 4}, static_cast<real>(number));
+    Embedding embedding(start, {.max_norm = max_norm, .norm_type = norm_type});
+    EmbeddingBag bag(start, {.max_norm = max_norm, .norm_type = norm_type});
+    Tape tape(Tape::inference);
+    embedding.forward(tape, ids({1}, {0}));
+    bag.forward(tape, {ids({1, 1}, {0})});
+    for (const Parameter* table : {&embedding.weight(), &bag.weight()})
+      for (const real got : table->value())
+        EXPECT_NEAR(got / expected, 1, 1e-5) << number << ", norm type " << norm_type;
+  }
+}
+
+TEST(MaxNorm, GivesWhatPyTorchGivesForNumbersThatAreNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double norm_type : {1.0, 2.0, 3.0, kInfinity}) {
+    Embedding embedding(Tensor{{INFINITY, 1}, {NAN, 5}}, {.max_norm = 1, .norm_type = norm_type});
+    Tape tape(Tape::inference);
+    const Tensor rows = embedding.forward(tape, ids({2}, {0, 1})).value();
+    EXPECT_TRUE(std::isnan(rows(0, 0)));
+    EXPECT_EQ(rows(0, 1), 0);
+    EXPECT_EQ(rows(1, 1), 5);  // a norm that is not a number is not above the limit
+  }
+}
+
 TEST(MaxNorm, RefusesWhatIsNoNorm) {
   for (const EmbeddingOptions& options :
        {EmbeddingOptions{.max_norm = 0}, EmbeddingOptions{.max_norm = -1},
