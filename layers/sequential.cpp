@@ -17,7 +17,9 @@ Mlp::Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOption
     add<Linear>(widths[i], widths[i + 1], random);
     if (i + 2 == widths.size() && !options.activate_last) break;
     add(options.activation);
-    if (options.dropout != 0) add<Dropout>(options.dropout, options.seed + i);
+    std::optional<std::uint64_t> seed = options.seed;
+    if (seed) *seed += i;
+    if (options.dropout != 0) add<Dropout>(options.dropout, seed);
   }
 }
 

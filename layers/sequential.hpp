@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,7 +49,7 @@ struct MlpOptions {
   VariableFunction activation = relu;
   bool activate_last = false;  // whether the activation follows the last linear layer too
   double dropout = 0;          // after each activation
-  std::uint64_t seed = 0;      // of dropout
+  std::optional<std::uint64_t> seed = std::nullopt;  // of dropout; none: see Dropout
 };
 
 /// A multi-layer perceptron: linear layers of the given widths with an activation between them.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
@@ -28,7 +29,7 @@ struct SinusoidalOptions {
   SinusoidLayout layout = SinusoidLayout::kInterleaved;
   double first_position = 0;  // t of the first row; 1 for texts that count from one
   double dropout = 0;         // on the sum, in training mode; 0.1 in Vaswani et al. 2017
-  std::uint64_t seed = 0;     // of dropout
+  std::optional<std::uint64_t> seed = std::nullopt;  // of dropout; none: see Dropout
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
@@ -36,8 +37,8 @@ struct SinusoidalOptions {
 /// the model and never trained.
 class Sinusoidal : public Layer {
  public:
-  /// Throws std::invalid_argument for a max_length or width of 0, a base that is not above 0 and
-  /// finite, and dropout outside [0, 1].
+  /// Throws std::invalid_argument for a max_length or width of 0, more numbers than memory could
+  /// hold, a base that is not above 0 and finite, and dropout outside [0, 1].
   Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options = {});
 
   /// Throws std::invalid_argument for x longer than max_length or of another width.

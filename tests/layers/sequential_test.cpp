@@ -8,6 +8,7 @@
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/look_back.hpp>
 #include <rowgrad/layers/sequential.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
 
 namespace rowgrad {
 namespace {
@@ -59,6 +60,35 @@ TEST(Dropout, ActsInTrainingModeOnly) {
   EXPECT_EQ(error_of<std::invalid_argument>([] { Dropout(1.5); }),
             "Dropout: p is 1.5, expected 0 to 1");
   EXPECT_THROW(Dropout(-0.1), std::invalid_argument);
+}
+
+TEST(Dropout, DrawsOtherMasksInEachLayerThatIsMadeWithoutASeed) {
+  Random random(1);
+  Tape tape;
+  const Variable x = tape.constant(full({2, 300}, 1));
+  Sequential steps;
+  Dropout& inner = steps.add<Dropout>(0.5);
+  Dropout first(0.5);
+  Dropout second(0.5);
+  Dropout zero(0.5, 0);
+  Sinusoidal positions(2, 300, {.dropout = 0.5});
+  Sinusoidal other_positions(2, 300, {.dropout = 0.5});
+  Mlp mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
+  Mlp other_mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
+  std::vector<std::string> states;
+  for (const Layer* layer : std::initializer_list<const Layer*>{
+           &inner, &first, &second, &zero, &positions, &other_positions, &mlp, &other_mlp})
+    for (const auto& [name, state] : layer->random_state()) states.push_back(state);
+  ASSERT_EQ(states.size(), 8U);
+  std::sort(states.begin(), states.end());
+  EXPECT_EQ(std::adjacent_find(states.begin(), states.end()), states.end());
+
+  const auto saved = second.random_state();
+  const Tensor mask = second.forward(x).value();
+  EXPECT_NE(first.forward(x).value(), mask);
+  first.load_random_state(saved);
+  EXPECT_EQ(first.forward(x).value(), mask);
+  EXPECT_EQ(Dropout(0.5, 0).random_state(), zero.random_state());
 }
 
 TEST(Sequential, RunsItsStepsInOrder) {
