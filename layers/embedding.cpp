@@ -9,6 +9,7 @@ namespace rowgrad {
 
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     const std::optional<std::int32_t>& padding) {
+  element_count({rows, width}, layer);
   const auto row = padding_row(layer, padding, rows);
   Tensor table = random.normal({rows, width});
   if (row) std::fill_n(table.data() + static_cast<std::size_t>(*row) * width, width, real{0});

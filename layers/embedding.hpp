@@ -26,8 +26,9 @@ struct EmbeddingOptions {
 /// [rows, width].
 class Embedding : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, a padding id
-  /// outside the rows, and a max_norm or norm_type that is not above 0.
+  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, more numbers
+  /// than memory could hold, a padding id outside the rows, and a max_norm or norm_type that is not
+  /// above 0.
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
@@ -58,8 +59,8 @@ class Embedding : public Layer {
 };
 
 /// What tables start from: normal(0, 1), zeros in the padding row. Throws std::invalid_argument
-/// that names `layer` for a padding id outside the rows.
+/// that names `layer` for a padding id outside the rows, and for more numbers than memory holds.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
-                    const std::optional<std::int32_t>& padding);
+                    const std::optional<std::int32_t>& padding = std::nullopt);
 
 }  // namespace rowgrad

@@ -29,8 +29,9 @@ struct EmbeddingBagOptions {
 /// Parameter: weight [rows, width].
 class EmbeddingBag : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, a padding id
-  /// outside the rows, scale_grad_by_freq with kMax, and a max_norm or norm_type not above 0.
+  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, more numbers
+  /// than memory could hold, a padding id outside the rows, scale_grad_by_freq with kMax, and a
+  /// max_norm or norm_type not above 0.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
 

@@ -9,6 +9,7 @@ namespace {
 Tensor start(const Shape& shape, std::size_t inputs, Random& random) {
   check_argument(inputs > 0 && shape[0] > 0, "Linear: inputs ", inputs, " and outputs ", shape[0],
                  " must be above 0");
+  element_count(shape, "Linear");
   const double bound = 1 / std::sqrt(static_cast<double>(inputs));
   return random.uniform(shape, -bound, bound);
 }

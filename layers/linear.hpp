@@ -16,7 +16,8 @@ struct LinearOptions {
 /// bias [outputs], both from uniform(−1/sqrt(inputs), 1/sqrt(inputs)).
 class Linear : public Layer {
  public:
-  /// Throws std::invalid_argument for inputs or outputs of 0.
+  /// Throws std::invalid_argument for inputs or outputs of 0, and for more weights than memory
+  /// could hold.
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 

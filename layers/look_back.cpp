@@ -14,6 +14,9 @@ Variable LookBack::forward(const Variable& x) {
   check_argument(shape.size() >= 2, "LookBack: x has shape ", bracketed(shape),
                  ", expected [..., length, width]");
   if (steps_ == 1) return x;
+  Shape result = shape;
+  result.push_back(steps_);
+  element_count(result, "LookBack");
   const std::size_t length = shape[shape.size() - 2];
   std::vector<Variable> parts;
   for (std::size_t back = steps_; back-- > 0;) {

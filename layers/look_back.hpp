@@ -15,7 +15,7 @@ class LookBack : public Layer {
   /// Throws std::invalid_argument for no steps.
   explicit LookBack(std::size_t steps);
 
-  /// Throws std::invalid_argument for a rank below 2.
+  /// Throws std::invalid_argument for a rank below 2, and for a result that no memory could hold.
   Variable forward(const Variable& x);
 
  private:

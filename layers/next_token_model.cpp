@@ -5,7 +5,8 @@ namespace {
 
 // The look-back's width, then those of the hidden layers: what the head reads stands last.
 std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
-  std::vector<std::size_t> widths{options.look_back * options.width};
+  std::vector<std::size_t> widths{
+      element_count({options.look_back, options.width}, "NextTokenModel")};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   return widths;
 }

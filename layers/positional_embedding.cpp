@@ -24,7 +24,8 @@ Shape embedded_shape(const Embedding& token, const Ids& ids) {
 
 PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                                          const PositionalEmbeddingOptions& options)
-    : options_(options), weight_("weight", random.normal({context, width})) {
+    : options_(options),
+      weight_("weight", normal_table("PositionalEmbedding", context, width, random)) {
   check_argument(context > 0 && width > 0, "PositionalEmbedding: context ", context, " and width ",
                  width, " must be above 0");
   register_parameter("weight", weight_);

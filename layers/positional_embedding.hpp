@@ -15,7 +15,8 @@ struct PositionalEmbeddingOptions {
 /// width].
 class PositionalEmbedding : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for a context or width of 0.
+  /// Starts from normal(0, 1). Throws std::invalid_argument for a context or width of 0, and for
+  /// more numbers than memory could hold.
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const PositionalEmbeddingOptions& options = {});
 

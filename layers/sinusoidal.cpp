@@ -38,6 +38,7 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
                  " must be finite and above 0");
   check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position ",
                  options.first_position, " must be finite");
+  element_count({max_length, width}, "Sinusoidal");
   Tensor table = empty({max_length, width});
   for (std::size_t column = 0; column < width; ++column) {
     const double scale = std::pow(options.base, exponent(options.scheme, column, width));

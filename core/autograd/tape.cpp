@@ -179,9 +179,13 @@ Variable Tape::append(Node node) {
   return {slot_, slot_->serial, static_cast<std::uint32_t>(nodes_.size() - 1)};
 }
 
-Variable Tape::constant(Tensor value) { return append({.owned = std::move(value)}); }
+Variable Tape::constant(Tensor value) {
+  element_count(value.shape(), "Tape::constant");
+  return append({.owned = std::move(value)});
+}
 
 Variable Tape::input(Tensor value) {
+  element_count(value.shape(), "Tape::input");
   return append({.owned = std::move(value), .needs_gradient = !is_inference()});
 }
 

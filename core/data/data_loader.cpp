@@ -20,6 +20,7 @@ std::uint64_t scramble(std::uint64_t x) {
 
 Batch make_batch(std::size_t rows, std::size_t context) {
   const Shape shape = {rows, context};
+  element_count(shape, "DataLoader");
   return {Ids::from_shape(shape), Ids::from_shape(shape)};
 }
 

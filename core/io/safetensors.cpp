@@ -2,7 +2,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -181,15 +180,10 @@ class Reader {
   }
 
   std::uint64_t byte_count(const Entry& entry) const {
-    // Extents of 0 are left out of the limit, so that strides cannot overflow either.
-    std::uint64_t limit = std::numeric_limits<std::int64_t>::max();
-    limit /= entry.is_double ? sizeof(double) : sizeof(float);
-    for (const std::uint64_t extent : entry.shape) {
-      check(extent <= limit, "tensor \"", entry.name, "\" has the impossible shape ",
-            bracketed(entry.shape));
-      limit /= std::max<std::uint64_t>(extent, 1);
-    }
-    return element_count(entry.shape) * (entry.is_double ? sizeof(double) : sizeof(float));
+    const auto count = checked_element_count(entry.shape);
+    check(count.has_value(), "tensor \"", entry.name, "\" has the impossible shape ",
+          bracketed(entry.shape));
+    return *count * (entry.is_double ? sizeof(double) : sizeof(float));
   }
 
   // Every byte of the data belongs to exactly one tensor.

@@ -81,7 +81,8 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
       gradients.emplace_back();
       continue;
     }
-    const bool written = element_count(logits) > 0;  // by the kernel, every number
+    // By the kernel, every number, if there are any logits. (Nobody holds them all.)
+    const bool written = std::find(logits.begin(), logits.end(), 0) == logits.end();
     gradients.push_back(written ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
     wanted[i] = gradients.back().data();
   }

@@ -29,9 +29,9 @@ struct AxisView {
 }  // namespace
 
 Variable reshape(const Variable& x, const Shape& shape) {
-  check_argument(element_count(shape) == x.value().size(), "reshape: ", bracketed(x.shape()),
-                 " has ", x.value().size(), " numbers, ", bracketed(shape), " would have ",
-                 element_count(shape));
+  const std::size_t count = element_count(shape, "reshape");
+  check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",
+                 x.value().size(), " numbers, ", bracketed(shape), " would have ", count);
   return record("reshape", {x}, reshaped(x.value(), shape), [](Backward& node) {
     node.give(0, reshaped(node.take_gradient(), node.input_shape(0)));
   });

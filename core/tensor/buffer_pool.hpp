@@ -5,6 +5,8 @@
 // arithmetic done in it.
 
 #include <cstddef>
+#include <limits>
+#include <new>
 #include <type_traits>
 
 namespace rowgrad {
@@ -43,6 +45,8 @@ class PoolAllocator {
   PoolAllocator(const PoolAllocator<Other>&) noexcept {}
 
   T* allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
+      throw std::bad_array_new_length();
     return static_cast<T*>(BufferPool::allocate(count * sizeof(T)));
   }
   void deallocate(T* block, std::size_t count) noexcept {

@@ -81,7 +81,8 @@ Tensor Random::uniform(const Shape& shape, double low, double high) {
 
 std::vector<std::int64_t> Random::permutation(std::int64_t count) {
   check_argument(count >= 0, "Random::permutation: count ", count, " is negative");
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> order(
+      element_count({static_cast<std::size_t>(count)}, "Random::permutation"));
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
     std::swap(order[i], order[i + bits() % (order.size() - i)]);

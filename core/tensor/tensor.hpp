@@ -5,6 +5,9 @@
 // statement that makes it, never in an `auto` (it refers to its operands).
 
 #include <cstddef>
+#include <limits>
+#include <optional>
+#include <string_view>
 
 #include <rowgrad/core/tensor/buffer_pool.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -19,22 +22,44 @@ using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>
 
 using Shape = Tensor::shape_type;
 
-/// A tensor with uninitialised entries.
-inline Tensor empty(const Shape& shape) { return Tensor::from_shape(shape); }
+/// The number of entries of an array of that shape; nothing if memory could never hold so many.
+/// Extents of 0 are left out of that limit, so that no product of some extents wraps either.
+inline std::optional<std::size_t> checked_element_count(const Shape& shape) {
+  constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double);
+  std::size_t count = 1;
+  bool none = false;
+  for (const std::size_t extent : shape) {
+    none |= extent == 0;
+    if (extent == 0) continue;
+    if (__builtin_mul_overflow(count, extent, &count) || count > kMost) return std::nullopt;
+  }
+  return none ? 0 : count;
+}
 
-inline Tensor full(const Shape& shape, real value) { return Tensor(shape, value); }
+/// The same; throws std::invalid_argument naming `caller` and the shape where there is no such
+/// number. Every size that is multiplied goes through here before memory is asked for.
+inline std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor") {
+  const auto count = checked_element_count(shape);
+  check_argument(count.has_value(), caller, ": shape ", bracketed(shape),
+                 " has more numbers than memory could ever hold");
+  return *count;
+}
+
+/// A tensor with uninitialised entries.
+inline Tensor empty(const Shape& shape) {
+  element_count(shape);
+  return Tensor::from_shape(shape);
+}
+
+inline Tensor full(const Shape& shape, real value) {
+  element_count(shape);
+  return Tensor(shape, value);
+}
 
 inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
-
-/// The number of entries of an array of that shape.
-inline std::size_t element_count(const Shape& shape) {
-  std::size_t count = 1;
-  for (const std::size_t extent : shape) count *= extent;
-  return count;
-}
 
 /// The index of the entry at an offset in row-major order.
 inline Shape index_at(const Shape& shape, std::size_t offset) {

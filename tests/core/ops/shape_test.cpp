@@ -48,6 +48,11 @@ TEST(Reshape, RefusesAnotherNumberOfNumbers) {
               reshape(x, {6, 0});
             }),
             "reshape: [2, 3] has 6 numbers, [6, 0] would have 0");
+  // 2^64 + 8 numbers, which wrap to 8.
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              reshape(tape.input(zeros({8})), {(std::size_t{1} << 62) + 2, 4});
+            }),
+            "reshape: shape [4611686018427387906, 4] has more numbers than memory could ever hold");
 }
 
 // --- Permute and transpose ----------------------------------------------------------------------

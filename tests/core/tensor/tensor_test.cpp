@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+constexpr std::size_t kLarge = std::size_t{1} << 31;
+
+TEST(ElementCount, IsTheProductOfTheExtents) {
+  EXPECT_EQ(element_count({}), 1U);
+  EXPECT_EQ(element_count({2, 3, 4}), 24U);
+  EXPECT_EQ(element_count({2, 0, 4}), 0U);
+  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));
+}
+
+TEST(ElementCount, RefusesProductsThatNoMemoryHolds) {
+  const std::vector<Shape> impossible{{2 * kLarge, 2 * kLarge},            // 2^64
+                                      {kLarge * kLarge + 2, 4},            // wraps to 8
+                                      {kLarge, kLarge / 4},                // more bytes than 2^63
+                                      {kLarge, 0, kLarge},                 // strides would wrap
+                                      {~std::size_t{0}},                   // −1 as a size
+                                      {3, ~std::size_t{0} / 3, 2, 1, 5}};  // one factor too many
+  for (const Shape& shape : impossible) {
+    EXPECT_EQ(
+        error_of<std::invalid_argument>([&] { element_count(shape, "op"); }),
+        concat("op: shape ", bracketed(shape), " has more numbers than memory could ever hold"));
+    EXPECT_THROW(empty(shape), std::invalid_argument);
+    EXPECT_THROW(full(shape, 1), std::invalid_argument);
+    EXPECT_THROW(zeros(shape), std::invalid_argument);
+    Random random(1);
+    EXPECT_THROW(random.normal(shape), std::invalid_argument);
+    EXPECT_THROW(random.uniform(shape), std::invalid_argument);
+  }
+}
+
+TEST(ElementCount, IsCheckedWhereTensorsEnterTheLibrary) {
+  // xtensor multiplies unchecked: this one has eight numbers.
+  const Tensor wrapped = Tensor::from_shape({kLarge * kLarge + 2, 4});
+  ASSERT_EQ(wrapped.size(), 8U);
+  Tape tape;
+  EXPECT_THROW(tape.constant(wrapped), std::invalid_argument);
+  EXPECT_THROW(tape.input(wrapped), std::invalid_argument);
+  EXPECT_THROW(Parameter("weight", wrapped), std::invalid_argument);
+}
+
+TEST(PoolAllocator, RefusesByteCountsThatWrap) {
+  PoolAllocator<std::uint64_t> allocator;
+  EXPECT_THROW(allocator.allocate((std::size_t{1} << 61) + 1), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace rowgrad
