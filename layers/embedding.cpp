@@ -34,7 +34,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 
 Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
   if (options_.max_norm) {
-    check_ids("Embedding", ids, weight_.shape()[0]);
+    kernels::check_ids("Embedding", ids, weight_.shape()[0]);
     limit_row_norms("Embedding", tape, weight_, ids, *options_.max_norm, options_.norm_type);
   }
   return tape.parameter(weight_);
@@ -49,7 +49,7 @@ EmbeddingLookup Embedding::lookup() const {
 Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
   if (options_.scale_by_sqrt_width) {
     const Variable rows = forward(tape, ids);
-    check_added("Embedding", rows.shape(), added.shape());
+    kernels::check_added("Embedding", rows.shape(), added.shape());
     return rows + added;
   }
   return embedding_add(begin_lookup(tape, ids), ids, added, lookup());

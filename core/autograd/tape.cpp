@@ -63,8 +63,8 @@ const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
-Tensor Variable::rows(const Ids& ids, const Tensor* added) const {
-  return tape().nodes_[index_].rows(ids, added);
+Tensor Variable::rows(const Ids& ids, const Tensor* added, std::string_view op) const {
+  return tape().nodes_[index_].rows(ids, added, op);
 }
 
 real Variable::item() const {
@@ -84,18 +84,38 @@ Backward::Backward(Tape& tape, std::size_t node, Gradient gradient)
     awaited_.push_back(tape_.nodes_[input].needs_gradient);
 }
 
+Gradient& Backward::held() const {
+  check_state(!taken_, tape_.nodes_[node_].op,
+              ": the backward rule has taken its gradient, and asks for it again");
+  return gradient_;
+}
+
+std::uint32_t Backward::node_of(std::size_t i) const {
+  const Tape::Node& node = tape_.nodes_[node_];
+  check_state(i < node.inputs.size(), node.op, ": the backward rule named input ", i,
+              ", expected a number below ", node.inputs.size());
+  return node.inputs[i];
+}
+
 const Tensor& Backward::gradient() const {
-  if (!gradient_.is_dense()) gradient_ = std::move(gradient_).take_dense();
-  return gradient_.dense();
+  Gradient& gradient = held();
+  if (!gradient.is_dense()) gradient = std::move(gradient).take_dense();
+  return gradient.dense();
+}
+
+Tensor Backward::take_gradient() {
+  Gradient& gradient = held();
+  taken_ = true;
+  return std::move(gradient).take_dense();
 }
 
 std::optional<real> Backward::uniform_gradient() const {
-  if (!gradient_.is_uniform()) return std::nullopt;
+  if (!held().is_uniform()) return std::nullopt;
   return gradient_.uniform().value;
 }
 
 Gradient Backward::gradient_summed_to(const Shape& shape) const {
-  if (!gradient_.is_uniform()) return kernels::sum_to(gradient(), shape);
+  if (!held().is_uniform()) return kernels::sum_to(gradient(), shape);
   const UniformGradient& uniform = gradient_.uniform();
   const std::size_t times =
       element_count(uniform.shape) / std::max<std::size_t>(1, element_count(shape));
@@ -103,27 +123,23 @@ Gradient Backward::gradient_summed_to(const Shape& shape) const {
 }
 
 Gradient Backward::take_gradient_summed_to(const Shape& shape) {
-  if (gradient_.is_uniform()) return gradient_summed_to(shape);
-  return kernels::sum_to(take_gradient(), shape);
+  if (!held().is_uniform()) return kernels::sum_to(take_gradient(), shape);
+  Gradient summed = gradient_summed_to(shape);
+  taken_ = true;
+  return summed;
 }
 
 const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
 
-const Tensor& Backward::input(std::size_t i) const {
-  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].value();
-}
+const Tensor& Backward::input(std::size_t i) const { return tape_.nodes_[node_of(i)].value(); }
 
-const Shape& Backward::input_shape(std::size_t i) const {
-  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].shape();
-}
+const Shape& Backward::input_shape(std::size_t i) const { return tape_.nodes_[node_of(i)].shape(); }
 
 Tensor Backward::input_rows(std::size_t i, const Ids& ids) const {
-  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].rows(ids);
+  return tape_.nodes_[node_of(i)].rows(ids, nullptr, tape_.nodes_[node_].op);
 }
 
-bool Backward::needs(std::size_t i) const {
-  return tape_.nodes_[tape_.nodes_[node_].inputs.at(i)].needs_gradient;
-}
+bool Backward::needs(std::size_t i) const { return tape_.nodes_[node_of(i)].needs_gradient; }
 
 void Backward::give(std::size_t i, Gradient gradient) {
   if (!needs(i)) return;
@@ -146,11 +162,14 @@ const Tensor& Tape::Node::value() {
   return parameter->value();
 }
 
-Tensor Tape::Node::rows(const Ids& ids, const Tensor* added) const {
-  const std::span<const std::int32_t> all(ids.data(), ids.size());
-  const std::size_t width = shape().back();
+Tensor Tape::Node::rows(const Ids& ids, const Tensor* added, std::string_view caller) const {
+  kernels::check_table(caller, shape());
+  const std::size_t width = shape()[1];
+  kernels::check_ids(caller, ids, shape()[0]);
   Shape result_shape(ids.shape().begin(), ids.shape().end());
   result_shape.push_back(width);
+  if (added != nullptr) kernels::check_added(caller, result_shape, added->shape());
+  const std::span<const std::int32_t> all(ids.data(), ids.size());
   Tensor result = empty(result_shape);
   kernels::AddedRows plus;
   if (added != nullptr)

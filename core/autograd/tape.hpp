@@ -27,9 +27,9 @@ class Backward {
   /// The gradient of the node's value, dense, of the value's shape.
   const Tensor& gradient() const;
 
-  /// The same, for a rule that reuses the memory. At most once, and gradient() must not be called
-  /// afterwards.
-  Tensor take_gradient() { return std::move(gradient_).take_dense(); }
+  /// The same, for a rule that reuses the memory. Whatever asks for the gradient afterwards throws
+  /// std::logic_error.
+  Tensor take_gradient();
 
   /// The number that stands at every place of the gradient, if it is known to be one and the same:
   /// for rules that then need no tensor of it. To be asked before gradient(), which writes it out.
@@ -40,13 +40,14 @@ class Backward {
   Gradient gradient_summed_to(const Shape& shape) const;
   Gradient take_gradient_summed_to(const Shape& shape);
 
-  /// The node's value, and that of its inputs.
+  /// The node's value, and that of its inputs. Everything that takes the number of an input throws
+  /// std::logic_error for one that the op does not have.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const;
 
   /// Some rows of input i, a table [rows, width]: ids of any shape → their shape + [width]. Does
-  /// not read the rest of it.
+  /// not read the rest of it. Throws like Variable::rows.
   Tensor input_rows(std::size_t i, const Ids& ids) const;
 
   /// Whether a gradient for input i is wanted. A rule computes nothing for one that is not.
@@ -60,9 +61,13 @@ class Backward {
   friend Tape;
   Backward(Tape& tape, std::size_t node, Gradient gradient);
 
+  std::uint32_t node_of(std::size_t i) const;  // of input i
+  Gradient& held() const;                      // the gradient, which must not have been taken
+
   Tape& tape_;
   std::size_t node_;
   mutable Gradient gradient_;  // written out when it is asked for
+  bool taken_ = false;
   std::vector<bool> awaited_;
 };
 
@@ -132,7 +137,7 @@ class Tape {
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value();
-    Tensor rows(const Ids& ids, const Tensor* added = nullptr) const;
+    Tensor rows(const Ids& ids, const Tensor* added, std::string_view caller) const;
   };
 
   Variable append(Node node);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -20,10 +21,12 @@ class Variable {
   const Shape& shape() const;
 
   /// Some rows of a table [rows, width]: ids of any shape → their shape + [width]. What it costs
-  /// does not depend on the table's size, for a parameter that is owed updates neither. The caller
-  /// has checked the ids. With `added`, whose shape ends that of the result, that is added to them,
-  /// repeated over the leading axes.
-  Tensor rows(const Ids& ids, const Tensor* added = nullptr) const;
+  /// does not depend on the table's size, for a parameter that is owed updates neither. With
+  /// `added`, whose shape ends that of the result, that is added to them, repeated over the leading
+  /// axes. Throws std::invalid_argument naming `op` for what is no table, for the first id outside
+  /// it, and for another shape of `added`: an op that looks rows up need not check that itself.
+  Tensor rows(const Ids& ids, const Tensor* added = nullptr,
+              std::string_view op = "Variable::rows") const;
 
   /// The number of a value that has just one. Throws std::invalid_argument for any other.
   real item() const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 
 #include <rowgrad/core/kernels/rows.hpp>
 
@@ -52,6 +53,29 @@ bool strictly_rising(std::span<const std::int32_t> ids) {
 }
 
 }  // namespace
+
+void check_table(std::string_view caller, const Shape& table) {
+  check_argument(table.size() == 2, caller, ": the table has shape ", bracketed(table),
+                 ", expected [rows, width]");
+}
+
+void check_ids(std::string_view caller, const Ids& ids, std::size_t rows) {
+  const std::span<const std::int32_t> all(ids.data(), ids.size());
+  const auto wrong = std::find_if_not(all.begin(), all.end(), [rows](std::int32_t id) {
+    return id >= 0 && static_cast<std::size_t>(id) < rows;
+  });
+  if (wrong == all.end()) return;
+  check_argument(false, caller, ": id ", *wrong, " at ",
+                 bracketed(index_at(ids.shape(), static_cast<std::size_t>(wrong - all.begin()))),
+                 " is outside the table's ", rows, " rows");
+}
+
+void check_added(std::string_view caller, const Shape& rows, const Shape& added) {
+  check_argument(!added.empty() && added.size() <= rows.size() &&
+                     std::equal(added.rbegin(), added.rend(), rows.rbegin()),
+                 caller, ": what is added has shape ", bracketed(added),
+                 ", expected the last axes of ", bracketed(rows));
+}
 
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const AddedRows& added) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,13 @@ inline void prefetch_row(const real* row, std::size_t width) {
   constexpr std::size_t kLine = 64 / sizeof(real);
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
 }
+
+/// What lookups check. All throw std::invalid_argument naming `caller`: check_table for a shape
+/// that is not [rows, width]; check_ids for the first id that is none of the rows; check_added if
+/// the shape of what is added does not end that of the rows looked up.
+void check_table(std::string_view caller, const Shape& table);
+void check_ids(std::string_view caller, const Ids& ids, std::size_t rows);
+void check_added(std::string_view caller, const Shape& rows, const Shape& added);
 
 /// Rows that are added to others: row i of those gets row i % count of these.
 struct AddedRows {

@@ -24,14 +24,11 @@ Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32
   return rows;
 }
 
-// The row of the padding id.
-std::optional<std::int32_t> check_lookup(const char* caller, const Variable& table, const Ids& ids,
+// The row of the padding id. Ids are checked as their rows are read.
+std::optional<std::int32_t> check_lookup(const char* caller, const Variable& table,
                                          const EmbeddingLookup& options) {
-  check_argument(table.shape().size() == 2, caller, ": the table has shape ",
-                 bracketed(table.shape()), ", expected [rows, width]");
-  const auto padding = padding_row(caller, options.padding, table.shape()[0]);
-  check_ids(caller, ids, table.shape()[0]);
-  return padding;
+  kernels::check_table(caller, table.shape());
+  return padding_row(caller, options.padding, table.shape()[0]);
 }
 
 }  // namespace
@@ -47,38 +44,20 @@ std::optional<std::int32_t> padding_row(const char* caller,
   return static_cast<std::int32_t>(row);
 }
 
-void check_ids(const char* caller, const Ids& ids, std::size_t rows) {
-  const auto all = as_span(ids);
-  const auto wrong = std::find_if_not(all.begin(), all.end(), [rows](std::int32_t id) {
-    return id >= 0 && static_cast<std::size_t>(id) < rows;
-  });
-  if (wrong == all.end()) return;
-  check_argument(false, caller, ": id ", *wrong, " at ",
-                 bracketed(index_at(ids.shape(), static_cast<std::size_t>(wrong - all.begin()))),
-                 " is outside the table's ", rows, " rows");
-}
-
-void check_added(const char* caller, const Shape& rows, const Shape& added) {
-  check_argument(!added.empty() && added.size() <= rows.size() &&
-                     std::equal(added.rbegin(), added.rend(), rows.rbegin()),
-                 caller, ": what is added has shape ", bracketed(added),
-                 ", expected the last axes of ", bracketed(rows));
-}
-
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
-  const auto padding = check_lookup("embedding", table, ids, options);
-  return record("embedding", {table}, table.rows(ids), [ids, padding, options](Backward& node) {
-    node.give(0, table_gradient(node, ids, padding, options));
-  });
+  constexpr const char* kOp = "embedding";
+  const auto padding = check_lookup(kOp, table, options);
+  return record(kOp, {table}, table.rows(ids, nullptr, kOp),
+                [ids, padding, options](Backward& node) {
+                  node.give(0, table_gradient(node, ids, padding, options));
+                });
 }
 
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options) {
-  const auto padding = check_lookup("embedding_add", table, ids, options);
-  Shape shape(ids.shape().begin(), ids.shape().end());
-  shape.push_back(table.shape()[1]);
-  check_added("embedding_add", shape, added.shape());
-  return record("embedding_add", {table, added}, table.rows(ids, &added.value()),
+  constexpr const char* kOp = "embedding_add";
+  const auto padding = check_lookup(kOp, table, options);
+  return record(kOp, {table, added}, table.rows(ids, &added.value(), kOp),
                 [ids, padding, options](Backward& node) {
                   if (node.needs(1)) node.give(1, node.gradient_summed_to(node.input_shape(1)));
                   if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));

@@ -29,16 +29,10 @@ Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup&
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
 
-/// What embedding_add checks of what is added: throws std::invalid_argument naming `caller` unless
-/// its shape ends that of the rows looked up.
-void check_added(const char* caller, const Shape& rows, const Shape& added);
-
-/// What every lookup checks. Both throw std::invalid_argument naming `caller`, the id and how many
-/// rows there are: padding_row, which gives the row that a padding id stands for (a negative one
-/// counts from the end), for padding outside the rows; check_ids for the first id outside them.
+/// The row that a padding id stands for: a negative one counts from the end. Throws
+/// std::invalid_argument naming `caller`, the id and how many rows there are for one outside them.
 std::optional<std::int32_t> padding_row(const char* caller,
                                         const std::optional<std::int32_t>& padding,
                                         std::size_t rows);
-void check_ids(const char* caller, const Ids& ids, std::size_t rows);
 
 }  // namespace rowgrad

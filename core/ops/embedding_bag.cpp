@@ -59,13 +59,11 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   return starts;
 }
 
-// Where bags begin, and end, of what has been checked.
+// Where bags begin, and end, of what has been checked: all but the ids.
 std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
                                         const EmbeddingBagLookup& options) {
-  const Shape& shape = table.shape();
-  check_argument(shape.size() == 2, kOp, ": the table has shape ", bracketed(shape),
-                 ", expected [rows, width]");
-  check_bag_options(kOp, options, shape[0]);
+  kernels::check_table(kOp, table.shape());
+  check_bag_options(kOp, options, table.shape()[0]);
   auto starts = bags.offsets ? starts_at_offsets(bags, options.include_last_offset)
                              : starts_of_rows(bags, options.include_last_offset);
   if (bags.per_sample_weights) {
@@ -77,7 +75,6 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
                    kOp, ": per-sample weights have shape ", bracketed(weights), ", expected ",
                    bracketed(bags.ids.shape()), " of the ids");
   }
-  check_ids(kOp, bags.ids, shape[0]);
   return starts;
 }
 
@@ -92,7 +89,7 @@ void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
 
 Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
   kernels::Winners winners;
-  Tensor largest = kernels::max_bags(layout, table.rows(layout.ids), winners);
+  Tensor largest = kernels::max_bags(layout, table.rows(layout.ids, nullptr, kOp), winners);
   return record(kOp, {table}, std::move(largest),
                 [layout = std::move(layout), winners = std::move(winners), dense](Backward& node) {
                   give_table(node, kernels::max_bags_backward(layout, node.gradient(), winners),
@@ -110,6 +107,7 @@ void check_bag_options(const char* caller, const EmbeddingBagLookup& options, st
 
 void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options) {
   checked_starts(table, bags, options);
+  kernels::check_ids(kOp, bags.ids, table.shape()[0]);
 }
 
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
@@ -121,7 +119,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLooku
 
   const auto& weights = bags.per_sample_weights;
   const bool mean = options.mode == BagMode::kMean;
-  Tensor rows = table.rows(layout.ids);
+  Tensor rows = table.rows(layout.ids, nullptr, kOp);
   Tensor value = kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
   if (mean) kernels::divide_by_counts(layout, value);
 
