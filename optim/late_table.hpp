@@ -150,7 +150,7 @@ class LateTable final : public LazyRows {
   void catch_up_with(std::span<const std::int32_t> ids);
 
   void read_rows(std::span<const std::int32_t> ids, real* out) override;
-  Tensor read() override;
+  void read(real* out) override;
   void write_rows(std::span<const std::int32_t> ids, const real* values) override;
   Tensor release() override;
   void abandon() noexcept override { lent_ = false; }
@@ -288,14 +288,12 @@ void LateTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
 }
 
 template <class Rule>
-Tensor LateTable<Rule>::read() {
-  Tensor whole = empty(parameter_->shape());
+void LateTable<Rule>::read(real* out) {
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const std::uint64_t replayed = catch_up(row);
-    copy_row(row, owed, whole.data() + row * width());
+    copy_row(row, owed, out + row * width());
     return replayed;
   });
-  return whole;
 }
 
 template <class Rule>
@@ -369,14 +367,12 @@ void LateTable<Rule>::load(Loaded loaded) {
   table_ = std::move(loaded.numbers);
   at_ = std::move(loaded.at);
   history_ = std::move(loaded.history);
-  const Tensor numbers = read();
-  const Tensor& present = parameter_->value();
-  if (std::equal(numbers.begin(), numbers.end(), present.begin())) {
-    parameter_->lend(*this);
-    lent_ = true;
-  } else {
-    release();
-  }
+  Tensor numbers = empty(parameter_->shape());
+  read(numbers.data());
+  Tensor present = parameter_->lend(*this);
+  lent_ = true;
+  const bool same = std::equal(numbers.begin(), numbers.end(), present.begin());
+  if (!same) parameter_->assign(std::move(present));
 }
 
 }  // namespace rowgrad

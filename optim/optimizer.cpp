@@ -1,4 +1,5 @@
 #include <cmath>
+#include <new>
 #include <set>
 
 #include <rowgrad/optim/optimizer.hpp>
@@ -8,7 +9,27 @@ namespace rowgrad {
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters) { add_parameters(parameters); }
 
+Optimizer::~Optimizer() {
+  for (Parameter* parameter : parameters_) parameter->remove_user(*this);
+}
+
+void Optimizer::forget(const Parameter& parameter) noexcept {
+  std::erase(parameters_, &parameter);
+  lost_ = true;
+  try {
+    lost_name_ = parameter.name();
+  } catch (const std::bad_alloc&) {
+    lost_name_ = "a parameter";  // short enough to need no memory
+  }
+}
+
+void Optimizer::check_parameters_live() const {
+  check_state(!lost_, "Optimizer: ", lost_name_,
+              " was destroyed before the optimizer that trains it");
+}
+
 void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
+  check_parameters_live();
   check_argument(!parameters.empty(), "Optimizer: there are no parameters");
   std::set<const Parameter*> seen(parameters_.begin(), parameters_.end());
   for (const Parameter* parameter : parameters) {
@@ -16,10 +37,19 @@ void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
     check_argument(seen.insert(parameter).second, "Optimizer: ", parameter->name(),
                    " is given twice");
   }
-  parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
+  const std::size_t before = parameters_.size();
+  try {
+    parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
+    for (Parameter* parameter : parameters) parameter->add_user(*this);
+  } catch (const std::bad_alloc&) {
+    for (Parameter* parameter : parameters) parameter->remove_user(*this);
+    parameters_.resize(before);
+    throw;
+  }
 }
 
 void Optimizer::zero_grad() {
+  check_parameters_live();
   for (Parameter* parameter : parameters_) parameter->zero_gradient();
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // What optimizers share. An optimizer borrows parameters, which must outlive it, and owns its
-// state. Those of the library are update rules: see rule_optimizer.hpp.
+// state; once a parameter was destroyed, whatever needs it throws std::logic_error. Those of the
+// library are update rules: see rule_optimizer.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +14,11 @@
 
 namespace rowgrad {
 
-class Optimizer {
+class Optimizer : private ParameterUser {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   /// Forgets every gradient. Its cost does not depend on the parameters' sizes.
   void zero_grad();
@@ -53,8 +54,15 @@ class Optimizer {
   /// The same, and then nothing changes.
   void add_parameters(const std::vector<Parameter*>& parameters);
 
+  /// Throws std::logic_error that names a parameter which was destroyed.
+  void check_parameters_live() const;
+
  private:
+  void forget(const Parameter& parameter) noexcept override;
+
   std::vector<Parameter*> parameters_;
+  bool lost_ = false;      // whether one of them was destroyed
+  std::string lost_name_;  // and its name
 };
 
 }  // namespace rowgrad

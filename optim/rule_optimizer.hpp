@@ -47,6 +47,7 @@ class RuleOptimizer : public Optimizer {
   }
 
   void step() override {
+    this->check_parameters_live();
     for (auto& [updates, group] : slots_) {
       const Parameter& parameter = updates->parameter();
       if (parameter.trainable() && !parameter.gradient().is_none()) updates->step(options_[group]);
@@ -83,6 +84,7 @@ class RuleOptimizer : public Optimizer {
   }
 
   std::map<std::string, Tensor> state() const override {
+    this->check_parameters_live();
     check_names("state");
     std::map<std::string, Tensor> all;
     for (const Slot& slot : slots_) all.merge(slot.updates->save());
@@ -90,6 +92,7 @@ class RuleOptimizer : public Optimizer {
   }
 
   void load_state(std::map<std::string, Tensor> state) override {
+    this->check_parameters_live();
     const std::set<std::string> known = check_names("load_state");
     for (const auto& [name, tensor] : state)
       check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for '",

@@ -28,8 +28,8 @@ class LazyRows {
   /// out[i] = row ids[i], up to date. Ids are rows of the table and may repeat.
   virtual void read_rows(std::span<const std::int32_t> ids, real* out) = 0;
 
-  /// A copy of the whole table, up to date.
-  virtual Tensor read() = 0;
+  /// Copies the whole table to out, up to date.
+  virtual void read(real* out) = 0;
 
   /// Replaces rows, by values [ids, width]; what they were owed counts as done. Ids are distinct.
   virtual void write_rows(std::span<const std::int32_t> ids, const real* values) = 0;

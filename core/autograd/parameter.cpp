@@ -10,12 +10,19 @@ Tensor nothing() { return empty({0}); }
 
 }  // namespace
 
+Parameter::Parameter(std::string name, Tensor value)
+    : name_(std::move(name)), value_(std::move(value)), shape_(value_.shape()) {
+  element_count(shape_, name_);
+}
+
 Parameter::~Parameter() {
   if (keeper_ != nullptr) keeper_->abandon();
+  for (ParameterUser* user : users_) user->forget(*this);
 }
 
 void Parameter::read_whole() const {
-  value_ = keeper_->read();
+  if (value_.shape() != shape_) value_ = empty(shape_);
+  keeper_->read(value_.data());
   whole_ = true;
 }
 
@@ -83,9 +90,10 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
 
 Tensor Parameter::lend(LazyRows& keeper) {
   reclaim();
+  Tensor lent = given_out_ ? value_ : std::exchange(value_, nothing());
   keeper_ = &keeper;
-  whole_ = false;
-  return std::exchange(value_, nothing());
+  whole_ = given_out_;
+  return lent;
 }
 
 void Parameter::reclaim() {
@@ -97,7 +105,7 @@ void Parameter::reclaim() {
 void Parameter::note_change(const LazyRows& keeper) {
   check_state(keeper_ == &keeper, name_, ": it is not lent to whoever changed it");
   ++version_;
-  if (std::exchange(whole_, false)) value_ = nothing();
+  whole_ = false;
 }
 
 void Parameter::add_gradient(Gradient gradient) {

@@ -2,10 +2,12 @@
 
 // A tensor that training changes. Layers own parameters; tapes and optimizers borrow them.
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/lazy_rows.hpp>
@@ -13,19 +15,32 @@
 
 namespace rowgrad {
 
+class Parameter;
+
+/// Who keeps the address of parameters, and is told before one of them is destroyed.
+class ParameterUser {
+ protected:
+  ParameterUser() = default;
+  ~ParameterUser() = default;
+
+ private:
+  friend class Parameter;
+  virtual void forget(const Parameter& parameter) noexcept = 0;
+};
+
 /// A named value with its gradient. Neither copied nor moved: tapes and optimizers keep its
-/// address, so it must outlive them.
+/// address, so it must outlive them. (An optimizer whose parameter is gone refuses to go on.)
 ///
 /// An optimizer may postpone updates of rows that nobody looks at. It then keeps the numbers itself
-/// (lend), and every way to read them here gives them up to date; a parameter that is lent holds no
-/// number that could be read too early.
+/// (lend), and every way to read them here gives them up to date. Only a tensor that value() gave
+/// out before keeps the numbers it had.
 ///
 /// Threads: several may read at once, unless the parameter is lent and value() has not been called
 /// since its last change; nobody else may use it while one thread changes it.
 class Parameter {
  public:
-  explicit Parameter(std::string name, Tensor value)
-      : name_(std::move(name)), value_(std::move(value)), shape_(value_.shape()) {}
+  /// Throws std::invalid_argument for a shape of more numbers than memory could hold.
+  explicit Parameter(std::string name, Tensor value);
   ~Parameter();
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
@@ -37,11 +52,13 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return element_count(shape_); }
 
-  /// All numbers, up to date. The tensor stays valid until the next change. If rows were owed
-  /// updates, it is a copy of the table, and an optimizer's next step leaves it empty: call value()
-  /// again.
+  /// All numbers, up to date until the next change. The tensor lives as long as the parameter. If
+  /// rows are owed updates, it is a copy of the table, which an optimizer's next steps leave as it
+  /// is, with the numbers of this moment: call value() again for those that came after.
   const Tensor& value() const {
     if (keeper_ != nullptr && !whole_) read_whole();
+    if (!given_out_.load(std::memory_order_relaxed))
+      given_out_.store(true, std::memory_order_relaxed);
     return value_;
   }
 
@@ -80,12 +97,16 @@ class Parameter {
 
   /// For optimizers: hands the numbers over to a keeper that brings rows up to date when they are
   /// read. They come back, up to date, when the keeper is released: by whatever needs to change
-  /// them all, by another keeper, by reclaim().
+  /// them all, by another keeper, by reclaim(). If somebody may hold on to value(), a copy stays.
   Tensor lend(LazyRows& keeper);
   void reclaim();
 
   /// For the keeper: it has changed rows. Throws std::logic_error if it is not the keeper.
   void note_change(const LazyRows& keeper);
+
+  /// For who keeps its address: to be told of its end, and no longer.
+  void add_user(ParameterUser& user) { users_.push_back(&user); }
+  void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
 
   /// Copies rows to out, others added on the way; the caller has checked the ids.
   void gather_rows(std::span<const std::int32_t> ids, real* out,
@@ -96,13 +117,16 @@ class Parameter {
   void check_rows(const char* caller, std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  mutable Tensor value_;  // of size 0 while lent, until someone reads the whole
+  mutable Tensor value_;  // while lent, of size 0 until somebody has read the whole
   Shape shape_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
   LazyRows* keeper_ = nullptr;
   mutable bool whole_ = true;  // value_ is up to date
+  mutable std::atomic<bool> given_out_ =
+      false;  // value() was called: somebody may still refer to it
   bool trainable_ = true;
+  std::vector<ParameterUser*> users_;
 };
 
 }  // namespace rowgrad

@@ -179,20 +179,6 @@ TYPED_TEST(LateRows, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
   EXPECT_EQ(other.value(), before);
 }
 
-TEST(LateRowsOf, AParameterHaveNoTensorThatCouldBeReadTooEarly) {
-  Parameter table("table", irregular({5, 3}));
-  const Tensor& held = table.value();
-  SGD optimizer({&table}, kMomentum);
-  step(optimizer, table, {1});
-  EXPECT_EQ(held.size(), 0U);
-  EXPECT_EQ(table.size(), 15U);
-  EXPECT_EQ(table.shape(), Shape({5, 3}));
-  EXPECT_EQ(&table.value(), &held);
-  EXPECT_EQ(held.shape(), Shape({5, 3}));
-  step(optimizer, table, {1});
-  EXPECT_EQ(held.size(), 0U);
-}
-
 // The dense optimizer's step, done to a copy.
 template <class Made>
 Tensor dense_steps(const Tensor& start, const typename Made::Options& options, int count,

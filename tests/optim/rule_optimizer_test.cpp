@@ -131,5 +131,40 @@ TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
   expect_the_same_bits<SGD>({.learning_rate = 0.1, .maximize = true});
 }
 
+TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
+  for (const bool owed : {false, true}) {  // whether it was lent when it was destroyed
+    Parameter weight("head.weight", irregular({3, 2}));
+    auto table = std::make_unique<Parameter>("table", irregular({3, 2}));
+    table->rename("model.token.weight");
+    auto adam = std::make_unique<Adam>(std::vector<Parameter*>{&weight, table.get()});
+    SGD other({table.get(), &weight}, {.learning_rate = 0.1});
+    LearningRateSchedule schedule(*adam, Schedule::constant());
+    for (Parameter* parameter : {&weight, table.get()})
+      parameter->add_gradient(RowGradient({3, 2}, {1}, irregular({1, 2})));
+    if (owed) adam->step();
+    const auto state = adam->state();
+    table.reset();
+
+    const Tensor before = weight.value();
+    const std::string message =
+        "Optimizer: model.token.weight was destroyed before the optimizer that trains it";
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->step(); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { other.step(); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->zero_grad(); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->state(); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->load_state(state); }), message);
+    Parameter late("late", irregular({2}));
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->add_group({.parameters = {&late}}); }),
+              message);
+    EXPECT_EQ(adam->parameters(), std::vector<Parameter*>{&weight});
+    EXPECT_NO_THROW(schedule.step());  // sets rates, which need no parameter
+    adam->rows_visited();
+    EXPECT_TRUE(weight.gradient().is_rows());
+    EXPECT_EQ(weight.value(), before);
+    adam.reset();  // gives back what it keeps of the others
+    EXPECT_EQ(weight.value(), before);
+  }
+}
+
 }  // namespace
 }  // namespace rowgrad

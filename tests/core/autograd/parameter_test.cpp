@@ -2,7 +2,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
 namespace {
@@ -58,6 +58,69 @@ TEST(Parameter, RefusesValuesAndGradientsOfAnotherShape) {
   EXPECT_EQ(weight.value(), tensor({2}, {3, 4}));
   EXPECT_EQ(weight.version(), version);
   EXPECT_TRUE(weight.gradient().is_none());
+}
+
+TEST(Parameter, KeepsTheShapeAndNumbersOfAValueThatWasGivenOut) {
+  const Tensor start = testing::irregular({4, 2});
+  for (const bool read_before_first_step : {true, false}) {
+    Parameter table("table", start);
+    SGD sgd({&table}, {.learning_rate = 0.1, .momentum = 0.9});
+    const auto step = [&](std::int32_t row) {
+      table.zero_gradient();
+      table.add_gradient(RowGradient({4, 2}, {row}, full({1, 2}, 1)));
+      sgd.step();
+    };
+    if (!read_before_first_step) step(0);
+    const Tensor& kept = table.value();
+    const Tensor copy = kept;
+    for (std::int32_t row = 0; row < 4; ++row) {
+      step(row);
+      ASSERT_EQ(kept, copy);
+      ASSERT_EQ(table.size(), kept.size());
+    }
+    const Tensor& again = table.value();
+    EXPECT_NE(again, copy);
+    EXPECT_EQ(again, table.rows(std::vector<std::int32_t>{0, 1, 2, 3}));
+    EXPECT_EQ(&kept, &again);
+    table.numbers()[0] = 7;
+    EXPECT_EQ(table.value()(0, 0), 7);
+    const Tensor changed = table.value();
+    step(1);
+    EXPECT_EQ(kept, changed);
+  }
+}
+
+// What training needs at most: the table, its momentum, and little beside them.
+constexpr double kTables = 2.5;
+constexpr Shape::value_type kRows = 100'000;
+
+void train(SGD& sgd, Parameter& table) {
+  for (std::int32_t row = 0; row < 3; ++row) {
+    table.zero_gradient();
+    table.add_gradient(RowGradient({kRows, 8}, {row}, full({1, 8}, 1)));
+    table.rows(std::vector<std::int32_t>{1, 2});
+    sgd.step();
+  }
+}
+
+TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
+  const auto in_use = [] { return static_cast<double>(BufferPool::statistics().bytes_in_use); };
+  const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9};
+  const double before = in_use();
+  Parameter table("table", zeros({kRows, 8}));
+  const double one = in_use() - before;
+  SGD sgd({&table}, options);
+  train(sgd, table);
+  EXPECT_LT(in_use() - before, kTables * one);
+
+  const Tensor numbers = table.value();
+  const auto state = sgd.state();
+  const double before_resuming = in_use();
+  Parameter resumed("table", numbers);
+  SGD resumed_sgd({&resumed}, options);
+  resumed_sgd.load_state(state);
+  train(resumed_sgd, resumed);
+  EXPECT_LT(in_use() - before_resuming, kTables * one);
 }
 
 }  // namespace
