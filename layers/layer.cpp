@@ -59,6 +59,11 @@ void Layer::register_random(std::string_view name, Random& random) {
 }
 
 void Layer::register_layer(std::string_view name, Layer& layer) {
+  layer.visit([&](const Layer& part) {
+    check_argument(&part != this, "Layer: '", path_, name, "' would contain itself");
+  });
+  check_argument(layer.path_.empty(), "Layer: '", path_, name, "' is registered already, as '",
+                 layer.path_.substr(0, layer.path_.size() - 1), "'");
   layers_.emplace_back(claim(name), &layer);
   layer.set_path(path_ + std::string(name) + ".");
   layer.set_training(training_);

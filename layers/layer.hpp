@@ -42,12 +42,14 @@ class Layer {
   void unfreeze() { set_trainable(true); }
 
   /// Brings every row of every table up to date (see Parameter). Until the next change, any number
-  /// of threads may then run the layer at once in evaluation mode, each on a tape of its own.
+  /// of threads may then run the layer at once in evaluation mode, each on a tape of its own. (A
+  /// lookup with max_norm changes rows that are too large even then.)
   void settle() const;
 
   /// Parameters and buffers by dotted name ("token.weight"). The tensors belong to the layer: what
   /// it borrows is saved and loaded with its owner, under the owner's name, and so not at all by a
-  /// borrower that stands alone.
+  /// borrower that stands alone. Tables that are owed updates are copies of this moment, all others
+  /// change with the layer: ask again after an optimizer's step.
   std::vector<std::pair<std::string, const Tensor*>> state() const;
 
   /// Replaces all of them. Throws std::invalid_argument if a name is missing or unknown or a shape
@@ -67,7 +69,8 @@ class Layer {
   Layer() = default;
 
   /// `name` is one word without a dot, used once in this layer, else std::invalid_argument. What is
-  /// registered must be a member, or be owned by one.
+  /// registered must be a member, or be owned by one. Also throws std::invalid_argument for a layer
+  /// that contains this one, or that is registered already, here or in another layer.
   void register_parameter(std::string_view name, Parameter& parameter);
   void register_buffer(std::string_view name, Tensor& buffer);
   void register_random(std::string_view name, Random& random);

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
@@ -260,6 +263,64 @@ TEST(Layer, RestoresItsRandomGenerators) {
   broken["inner.dropout.random"] = "nonsense";
   EXPECT_THROW(outer.load_random_state(broken), std::invalid_argument);
   EXPECT_THROW(outer.load_random_state({}), std::invalid_argument);
+}
+
+TEST(Layer, KeepsTheNumbersOfAStateThatAnOptimizerStepsOver) {
+  testing::TemporaryFolder folder;
+  const auto path = folder / "state.safetensors";
+  for (const bool owed : {false, true}) {  // whether the state is of a table that is owed updates
+    Random random(1);
+    Embedding token(4, 2, random);
+    SGD sgd(token.parameters(), {.learning_rate = 0.1, .momentum = 0.9});
+    const auto step = [&](std::int32_t row) {
+      sgd.zero_grad();
+      Tape tape;
+      tape.backward(sum(token.forward(tape, row)));
+      sgd.step();
+    };
+    if (owed) step(1);
+    const auto state = token.state();
+    const auto expected = copied(token);
+    step(2);
+    step(3);
+    write_safetensors(path, state);
+    EXPECT_EQ(read_safetensors(path).tensors, expected);
+    EXPECT_NE(copied(token), expected);
+  }
+}
+
+class Holder : public Layer {
+ public:
+  void hold(const std::string& name, Layer& layer) { register_layer(name, layer); }
+};
+
+TEST(Layer, RefusesToContainItself) {
+  Holder outer;
+  Holder middle;
+  Holder inner;
+  const auto message = [](Holder& in, Holder& layer) {
+    return error_of<std::invalid_argument>([&] { in.hold("part", layer); });
+  };
+  EXPECT_EQ(message(outer, outer), "Layer: 'part' would contain itself");
+  outer.hold("middle", middle);
+  middle.hold("inner", inner);
+  EXPECT_EQ(message(inner, outer), "Layer: 'middle.inner.part' would contain itself");
+  EXPECT_EQ(outer.summary(), "name   shape  parameters\ntotal         0\n");
+}
+
+TEST(Layer, RefusesALayerThatAnotherOneHolds) {
+  Random random(1);
+  Linear linear(2, 2, random);
+  Holder outer;
+  Holder inner;
+  outer.hold("inner", inner);
+  inner.hold("linear", linear);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.hold("again", linear); }),
+            "Layer: 'again' is registered already, as 'inner.linear'");
+  EXPECT_THROW(inner.hold("again", linear), std::invalid_argument);
+  EXPECT_EQ(names(outer.parameters()),
+            (std::vector<std::string>{"inner.linear.weight", "inner.linear.bias"}));
+  EXPECT_EQ(outer.state().size(), 2U);
 }
 
 }  // namespace
