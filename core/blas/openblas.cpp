@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <omp.h>
@@ -25,6 +26,7 @@ namespace {
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
 bool reselected = false;
+std::atomic<int> chosen_threads = 0;  // what set_threads was told; 0: nothing
 
 // Makes OpenBLAS choose its kernel anew as if OPENBLAS_CORETYPE had named this one at start.
 void reselect(const std::string& kernel) {
@@ -92,6 +94,10 @@ void prepare() {
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
   });
+  // OpenMP keeps a count for each thread, and OpenBLAS follows the one of the thread that calls it:
+  // two that differ would rebuild its buffers under each other.
+  const int chosen = chosen_threads.load(std::memory_order_relaxed);
+  if (chosen != 0 && omp_get_max_threads() != chosen) omp_set_num_threads(chosen);
 }
 
 Info info() {
@@ -112,8 +118,8 @@ std::string describe() {
 
 void set_threads(int count) {
   check_argument(count >= 1, "set_threads: count ", count, " is below 1");
+  chosen_threads = count;
   prepare();
-  omp_set_num_threads(count);
   openblas_set_num_threads(count);
 }
 

@@ -22,8 +22,8 @@ Info info();
 /// `OpenBLAS kernel Zen, 2 threads (openmp)`: info() as a line to print.
 std::string describe();
 
-/// Threads for products and for rowgrad's own loops, in this process. Throws std::invalid_argument
-/// for a count below 1.
+/// Threads for products and for rowgrad's own loops, in this process: other threads take the count
+/// over with their next product. Throws std::invalid_argument for a count below 1.
 void set_threads(int count);
 
 /// Makes sure that the kernel has been chosen. gemm() calls it; cheap after the first time.

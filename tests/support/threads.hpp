@@ -1,5 +1,13 @@
 #pragma once
 
+#include <cstddef>
+#include <exception>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
 #include <rowgrad/core/blas/openblas.hpp>
 
 namespace rowgrad::testing {
@@ -15,5 +23,22 @@ class Threads {
  private:
   int before_;
 };
+
+/// Calls action(i) for i from 0 to count − 1, each in a thread of its own, all at once.
+template <class Action>
+void at_once(std::size_t count, const Action& action) {
+  std::latch start(static_cast<std::ptrdiff_t>(count));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      try {
+        action(i);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "thread " << i << ": " << error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
 
 }  // namespace rowgrad::testing

@@ -1,0 +1,197 @@
+// What the headers call safe from several threads, done by several at once and compared with what
+// one does alone. tests/thread_sanitizer.sh runs this under ThreadSanitizer.
+
+#include "tests/support/threads.hpp"
+
+#include <array>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/id_values.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/core/data/word_tokenizer.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/optim/adam.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::at_once;
+using testing::irregular;
+
+constexpr std::size_t kThreads = 4;
+
+// First, so that in a run of this file alone nothing has chosen the kernel before.
+TEST(Threads, MakeTheirFirstProductsAtOnce) {
+  constexpr std::size_t kSide = 64;
+  const Tensor a = irregular({kSide, kSide}, 1);
+  const Tensor b = irregular({kSide, kSide}, 2);
+  const auto product = [&] {
+    Tensor result = empty({kSide, kSide});
+    blas::prepare();
+    blas::gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
+    return result;
+  };
+  std::array<Tensor, kThreads> results;
+  std::array<std::string, kThreads> kernels;
+  at_once(kThreads, [&](std::size_t i) {
+    results[i] = product();
+    kernels[i] = blas::describe();
+  });
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(results[i], product());
+    EXPECT_EQ(kernels[i], blas::describe());
+  }
+}
+
+TEST(Threads, AllUseTheCountThatWasSetForTheProcess) {
+  for (const int count : {3, 1}) {
+    const testing::Threads set(count);
+    at_once(2, [&](std::size_t) { EXPECT_EQ(blas::info().threads, count); });
+  }
+}
+
+TEST(Threads, ShareTheBufferPool) {
+  at_once(kThreads, [](std::size_t i) {
+    const auto mark = static_cast<unsigned char>(i + 1);
+    for (std::size_t round = 0; round < 200; ++round) {
+      std::array<std::size_t, 3> sizes{64 + 64 * (round % 5), 5000, std::size_t{2} << 20};
+      std::array<void*, 3> blocks;
+      for (std::size_t k = 0; k < 3; ++k) {
+        blocks[k] = BufferPool::allocate(sizes[k]);
+        std::memset(blocks[k], mark, std::min<std::size_t>(sizes[k], 4096));
+      }
+      for (std::size_t k = 0; k < 3; ++k) {
+        const auto* bytes = static_cast<const unsigned char*>(blocks[k]);
+        ASSERT_EQ(bytes[0], mark);
+        ASSERT_EQ(bytes[63], mark);
+        BufferPool::deallocate(blocks[k], sizes[k]);
+      }
+      if (round % 50 == i) BufferPool::release_idle();
+      ASSERT_GE(BufferPool::statistics().system_requests, 3U);
+    }
+  });
+}
+
+TEST(Threads, ReadAParameterAtOnce) {
+  Parameter table("table", irregular({60, 8}));
+  Parameter owed("owed", irregular({60, 8}));
+  Adam adam({&owed});
+  for (std::int32_t i = 0; i < 9; ++i) {
+    owed.zero_gradient();
+    owed.add_gradient(RowGradient({60, 8}, {i}, irregular({1, 8}, i)));
+    adam.step();
+  }
+  const Tensor expected = owed.value();  // from here on it may be read by several threads
+  at_once(kThreads, [&](std::size_t) {
+    for (const Parameter* parameter : {&table, &owed}) {
+      EXPECT_EQ(parameter->value(), parameter == &owed ? expected : irregular({60, 8}));
+      EXPECT_EQ(parameter->rows(std::vector<std::int32_t>{3, 3, 59}).shape(), (Shape{3, 8}));
+      EXPECT_EQ(parameter->shape(), (Shape{60, 8}));
+      EXPECT_EQ(parameter->name(), parameter == &owed ? "owed" : "table");
+    }
+  });
+}
+
+// Every thread's own numbers, some steps of training long, and the loss of each.
+std::vector<real> train(int seed) {
+  Parameter table("table", irregular({50, 6}, seed));
+  Parameter weight("weight", irregular({4, 6}, seed + 1));
+  Adam adam({&table, &weight}, {.learning_rate = 0.01});
+  std::vector<real> losses;
+  for (std::int32_t step = 0; step < 30; ++step) {
+    adam.zero_grad();
+    Tape tape;
+    const Variable rows =
+        embedding(tape.parameter(table), testing::ids({2, 2}, {step, 3, 3, 49 - step}));
+    const Variable out = linear(rows, tape.parameter(weight), std::nullopt);
+    const Variable loss = sum(out * out);
+    tape.backward(loss);
+    losses.push_back(loss.item());
+    adam.step();
+  }
+  return losses;
+}
+
+TEST(Threads, EachTrainOnTapesOfTheirOwn) {
+  std::vector<std::vector<real>> alone;
+  for (int i = 0; i < static_cast<int>(kThreads); ++i) alone.push_back(train(i));
+  at_once(kThreads, [&](std::size_t i) { EXPECT_EQ(train(static_cast<int>(i)), alone[i]); });
+}
+
+TEST(Threads, UseATapeOneAfterAnother) {
+  Tape tape;
+  Variable x = tape.input(scalar(1));
+  for (int i = 0; i < 3; ++i) std::thread([&] { x = x * real{2}; }).join();
+  std::thread([&] { tape.backward(x); }).join();
+  EXPECT_EQ(x.item(), 8);
+}
+
+TEST(Threads, ReadAFileAtOnce) {
+  testing::TemporaryFolder folder;
+  std::string contents;
+  for (int i = 0; i < 20'000; ++i) contents += static_cast<char>('a' + i % 23);
+  write_file(folder / "file", contents);
+  const InputFile file(folder / "file");
+  at_once(kThreads, [&](std::size_t thread) {
+    for (std::size_t i = 0; i < 200; ++i) {
+      const std::size_t offset = (i * 97 + thread * 4001) % 19'000;
+      std::array<std::byte, 1000> bytes;
+      file.read(offset, bytes);
+      ASSERT_EQ(std::memcmp(bytes.data(), contents.data() + offset, bytes.size()), 0);
+    }
+  });
+}
+
+TEST(Threads, WriteFilesAtOnce) {
+  testing::TemporaryFolder folder;
+  const auto contents = [](std::size_t i) { return std::string(5000 + i, static_cast<char>(i)); };
+  at_once(kThreads, [&](std::size_t i) {
+    write_file(folder / "shared", contents(i));
+    write_file(folder / std::to_string(i), contents(i));
+  });
+  const std::string shared = read_file(folder / "shared");  // of one of them, whole
+  EXPECT_EQ(shared, contents(shared.size() - 5000));
+  for (std::size_t i = 0; i < kThreads; ++i)
+    EXPECT_EQ(read_file(folder / std::to_string(i)), contents(i));
+  const auto entries = std::filesystem::directory_iterator(folder.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), static_cast<std::ptrdiff_t>(kThreads + 1));
+}
+
+void expect_the_same_in_threads(const Tokenizer& tokenizer, const std::string& text) {
+  const EncodeOptions options{.allowed_special = {std::string(kEndOfText)}};
+  const std::string marked = text + std::string(kEndOfText) + text;
+  const auto expected = testing::values(tokenizer.encode(marked, options));
+  const std::string decoded = tokenizer.decode(expected);
+  const std::string json = tokenizer.to_json();
+  at_once(kThreads, [&](std::size_t) {
+    for (int round = 0; round < 5; ++round) {
+      ASSERT_EQ(testing::values(tokenizer.encode(marked, options)), expected);
+      ASSERT_EQ(tokenizer.decode(expected), decoded);
+      ASSERT_EQ(tokenizer.to_json(), json);
+      ASSERT_EQ(tokenizer.vocabulary().id(tokenizer.token(3)), 3);
+    }
+  });
+}
+
+TEST(Threads, ShareATokenizer) {
+  const std::string text =
+      "It was a cold evening, and (strangely) nobody came: “naïve” – 123 times; I'll see.\n";
+  const std::vector<std::string> special{std::string(kEndOfText)};
+  expect_the_same_in_threads(BytePairTokenizer::train(text + text, {.size = 290}), text);
+  expect_the_same_in_threads(CharacterTokenizer::from_text(text, {.special_tokens = special}),
+                             text);
+  expect_the_same_in_threads(WordTokenizer::from_text(text), text);
+}
+
+}  // namespace
+}  // namespace rowgrad

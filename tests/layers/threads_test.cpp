@@ -1,0 +1,106 @@
+// Models used by several threads at once: see tests/core/threads_test.cpp.
+
+#include "tests/support/threads.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/layers/embedding_bag.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/optim/adam.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::at_once;
+
+constexpr std::size_t kThreads = 4;
+
+const NextTokenOptions kOptions{.vocabulary = 30,
+                                .context = 5,
+                                .width = 8,
+                                .positions = Positions::kSinusoidal,
+                                .look_back = 2,
+                                .hidden = {12},
+                                .dropout = 0.25};
+
+const Ids& some_ids() {
+  static const Ids all = testing::ids({2, 5}, {1, 2, 3, 4, 5, 29, 0, 7, 7, 8});
+  return all;
+}
+
+std::vector<real> train(NextTokenModel& model, Adam& adam) {
+  std::vector<real> losses;
+  for (int step = 0; step < 20; ++step) {
+    adam.zero_grad();
+    Tape tape;
+    const Variable loss = model.loss(tape, some_ids(), some_ids());
+    tape.backward(loss);
+    adam.step();
+    losses.push_back(loss.item());
+  }
+  return losses;
+}
+
+TEST(Threads, EvaluateASettledModelAtOnce) {
+  for (const bool tied : {false, true}) {
+    NextTokenOptions options = kOptions;
+    options.tie_weights = tied;
+    if (tied) options.hidden = {8};
+    NextTokenModel model(options, Random(1));
+    Adam adam(model.parameters());
+    train(model, adam);
+    model.eval();
+    model.settle();
+    const auto evaluate = [&] {
+      Tape tape(Tape::inference);
+      const Tensor logits = model.forward(tape, some_ids()).value();
+      return std::pair(logits, model.loss(tape, some_ids(), some_ids()).item());
+    };
+    const auto expected = evaluate();
+    const std::size_t parts = model.state().size();
+    at_once(kThreads, [&](std::size_t) {
+      for (int round = 0; round < 5; ++round) EXPECT_EQ(evaluate(), expected);
+      EXPECT_EQ(model.state().size(), parts);
+      EXPECT_EQ(model.parameter_count(), model.trainable_parameter_count());
+    });
+    EXPECT_NO_THROW(train(model, adam));
+  }
+}
+
+TEST(Threads, LookUpRowsWithinTheirNormAtOnce) {
+  Random random(1);
+  Embedding token(20, 4, random, {.max_norm = 1});
+  EmbeddingBag bag(20, 4, random, {.max_norm = 1});
+  const Ids all = testing::ids({2, 4}, {0, 3, 3, 19, 5, 6, 7, 8});
+  const auto forward = [&] {
+    Tape tape(Tape::inference);
+    return std::pair(token.forward(tape, all).value(), bag.forward(tape, {all}).value());
+  };
+  forward();  // brings the rows down to the norm
+  const auto expected = forward();
+  at_once(kThreads, [&](std::size_t) { EXPECT_EQ(forward(), expected); });
+}
+
+TEST(Threads, EachTrainAModelOfTheirOwn) {
+  const auto run = [](std::size_t seed) {
+    NextTokenOptions options = kOptions;
+    options.dropout_seed = seed;
+    NextTokenModel model(options, Random(seed));
+    Adam adam(model.parameters());
+    return train(model, adam);
+  };
+  std::vector<std::vector<real>> alone;
+  for (std::size_t i = 0; i < kThreads; ++i) alone.push_back(run(i));
+  at_once(kThreads, [&](std::size_t i) { EXPECT_EQ(run(i), alone[i]); });
+}
+
+TEST(Threads, MakeLayersWithStreamsOfTheirOwn) {
+  std::vector<std::string> states(kThreads);
+  at_once(kThreads, [&](std::size_t i) { states[i] = Dropout(0.5).random_state().at("random"); });
+  std::sort(states.begin(), states.end());
+  EXPECT_EQ(std::adjacent_find(states.begin(), states.end()), states.end());
+}
+
+}  // namespace
+}  // namespace rowgrad
