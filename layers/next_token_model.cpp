@@ -40,8 +40,8 @@ std::optional<Sinusoidal> make_sinusoidal(const NextTokenOptions& options) {
 std::optional<Mlp> make_hidden(const NextTokenOptions& options, Random& random) {
   using Made = std::optional<Mlp>;
   if (options.hidden.empty()) return std::nullopt;
-  const MlpOptions mlp{
-      .activate_last = true, .dropout = options.dropout, .seed = options.dropout_seed + 1};
+  MlpOptions mlp{.activate_last = true, .dropout = options.dropout, .seed = options.dropout_seed};
+  if (mlp.seed) ++*mlp.seed;  // not the positions' masks again
   return Made(std::in_place, hidden_widths(options), random, mlp);
 }
 

@@ -24,7 +24,7 @@ struct NextTokenOptions {
   std::size_t look_back = 1;             // tokens that a prediction sees, itself included
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; none: a linear model
   double dropout = 0;                    // after each hidden layer and on sinusoidal positions
-  std::uint64_t dropout_seed = 0;
+  std::optional<std::uint64_t> dropout_seed = std::nullopt;  // none: see Dropout
   bool dense_gradients = false;  // of the embedding tables, instead of rows
   bool tie_weights = false;      // the head's weight is the token table
 };

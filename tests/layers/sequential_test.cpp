@@ -7,8 +7,7 @@
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/look_back.hpp>
-#include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
 
 namespace rowgrad {
 namespace {
@@ -75,11 +74,15 @@ TEST(Dropout, DrawsOtherMasksInEachLayerThatIsMadeWithoutASeed) {
   Sinusoidal other_positions(2, 300, {.dropout = 0.5});
   Mlp mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
   Mlp other_mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
+  const NextTokenOptions options{.vocabulary = 4, .hidden = {4}, .dropout = 0.5};
+  NextTokenModel model(options, random);
+  NextTokenModel other_model(options, random);
   std::vector<std::string> states;
-  for (const Layer* layer : std::initializer_list<const Layer*>{
-           &inner, &first, &second, &zero, &positions, &other_positions, &mlp, &other_mlp})
+  for (const Layer* layer : std::initializer_list<const Layer*>{&inner, &first, &second, &zero,
+                                                                &positions, &other_positions, &mlp,
+                                                                &other_mlp, &model, &other_model})
     for (const auto& [name, state] : layer->random_state()) states.push_back(state);
-  ASSERT_EQ(states.size(), 8U);
+  ASSERT_EQ(states.size(), 10U);
   std::sort(states.begin(), states.end());
   EXPECT_EQ(std::adjacent_find(states.begin(), states.end()), states.end());
 
