@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include <rowgrad/core/data/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/byte_pair_training.hpp>
 #include <rowgrad/core/data/gpt2_split.hpp>
 #include <rowgrad/core/data/special_tokens.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 

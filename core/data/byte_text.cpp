@@ -2,8 +2,8 @@
 #include <cstdint>
 
 #include <rowgrad/core/data/byte_text.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 

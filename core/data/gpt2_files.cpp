@@ -1,79 +1,37 @@
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/data/byte_text.hpp>
 #include <rowgrad/core/data/gpt2_files.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {
 
-// Collects the entries of an object of numbers without building a tree of them, which would take
-// most of the time of loading.
-class EncoderEntries final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  struct Entry {
-    std::string token;
-    std::size_t id;
-  };
-  std::vector<Entry> entries;
-
-  bool start_object(std::size_t) override {
-    check_argument(!std::exchange(inside_, true), kExpected);
-    return true;
-  }
-  bool key(std::string& token) override {
-    entries.push_back({std::move(token), 0});
-    return true;
-  }
-  bool number_unsigned(std::uint64_t id) override {
-    check_argument(inside_, kExpected);
-    entries.back().id = id;
-    return true;
-  }
-  bool end_object() override { return true; }
-  bool parse_error(std::size_t, const std::string&,
-                   const nlohmann::json::exception& error) override {
-    throw std::invalid_argument(error.what());
-  }
-
-  bool null() override { return refuse(); }
-  bool boolean(bool) override { return refuse(); }
-  bool number_integer(std::int64_t) override { return refuse(); }
-  bool number_float(double, const std::string&) override { return refuse(); }
-  bool string(std::string&) override { return refuse(); }
-  bool binary(binary_t&) override { return refuse(); }
-  bool start_array(std::size_t) override { return refuse(); }
-  bool end_array() override { return refuse(); }
-
- private:
-  static constexpr const char* kExpected = "it is not one object of tokens and their ids";
-
-  static bool refuse() { throw std::invalid_argument(kExpected); }
-
-  bool inside_ = false;
-};
-
-Vocabulary parse_encoder(const std::string& text, const std::vector<std::string>& special_tokens) {
-  EncoderEntries encoder;
-  nlohmann::json::sax_parse(text, &encoder);
-  const std::size_t size = encoder.entries.size();
+Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& special_tokens) {
+  std::vector<std::pair<std::string, std::uint64_t>> entries;
+  JsonReader json(file.contents, file.name);
+  json.object([&](const std::string& token) { entries.emplace_back(token, json.whole_number()); });
+  json.finish();
+  const std::set<std::string_view> all_special(special_tokens.begin(), special_tokens.end());
+  const std::size_t size = entries.size();
   std::vector<std::string> tokens(size);
   std::vector<std::int32_t> special_ids;
   // Each id is below the number of tokens and none is taken twice, so there is no gap either.
-  for (auto& [token, id] : encoder.entries) {
+  for (auto& [token, id] : entries) {
     check_argument(!token.empty(), "the token of id ", id, " is empty");
     check_argument(id < size, in_quotes(token), " has id ", id, ", but there are ", size,
                    " tokens");
     check_argument(tokens[id].empty(), in_quotes(token), " and another token have the same id ",
                    id);
-    const bool special = std::ranges::find(special_tokens, token) != special_tokens.end();
+    const bool special = all_special.contains(token);
     if (special) special_ids.push_back(static_cast<std::int32_t>(id));
     tokens[id] = special ? std::move(token) : bytes_from_printable(token);
   }
@@ -120,7 +78,7 @@ MergeTable parse_merges(std::string_view text, const std::string& file,
 BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& encoder_json,
                                  const std::vector<std::string>& special_tokens) {
   try {
-    Vocabulary vocabulary = parse_encoder(encoder_json.contents, special_tokens);
+    Vocabulary vocabulary = parse_encoder(encoder_json, special_tokens);
     MergeTable merges = parse_merges(vocab_bpe.contents, vocab_bpe.name, vocabulary);
     return BytePairTokenizer(std::move(vocabulary), std::move(merges));
   } catch (const std::invalid_argument& error) {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include <rowgrad/core/data/merge_table.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <span>
+
 #include <rowgrad/core/data/special_tokens.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 
@@ -12,22 +15,37 @@ SpecialTokenSearch::SpecialTokenSearch(std::string_view text,
     const std::optional<std::int32_t> id = vocabulary.find_special(token);
     check_argument(id.has_value(), "encode: allowed_special has ", in_quotes(token),
                    ", which is no special token of this tokenizer");
-    candidates_.push_back({token, *id, text.find(token)});
+    tokens_.emplace_back(token, *id);
+    begins_token_[static_cast<std::uint8_t>(token.front())] = true;
   }
+  std::ranges::sort(tokens_);
 }
 
-std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t begin) {
-  const Candidate* best = nullptr;
-  for (Candidate& candidate : candidates_) {
-    if (candidate.place < begin) candidate.place = text_.find(candidate.token, begin);
-    if (candidate.place == std::string_view::npos) continue;
-    const bool better =
-        best == nullptr || candidate.place < best->place ||
-        (candidate.place == best->place && candidate.token.size() > best->token.size());
-    if (better) best = &candidate;
+std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t begin) const {
+  for (; begin < text_.size(); ++begin) {
+    if (!begins_token_[static_cast<std::uint8_t>(text_[begin])]) continue;
+    if (const Token* token = longest_at(begin))
+      return Found{begin, begin + token->first.size(), token->second};
   }
-  if (best == nullptr) return std::nullopt;
-  return Found{best->place, best->place + best->token.size(), best->id};
+  return std::nullopt;
+}
+
+// Goes along the text, and keeps to the range of tokens that begin like it.
+const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
+  const Token* longest = nullptr;
+  std::span<const Token> alike = tokens_;
+  for (std::size_t length = 0; !alike.empty(); ++length) {
+    if (alike.front().first.size() == length) longest = &alike.front();
+    if (begin + length == text_.size()) break;
+    // A token that ends here comes before all that go on; its byte counts as smaller than any.
+    const auto byte_there = [&](const Token& token) {
+      return token.first.size() == length ? -1 : static_cast<std::uint8_t>(token.first[length]);
+    };
+    const auto found = std::ranges::equal_range(
+        alike, static_cast<std::uint8_t>(text_[begin + length]), {}, byte_there);
+    alike = std::span(found.begin(), found.end());
+  }
+  return longest;
 }
 
 }  // namespace rowgrad

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/data/vocabulary.hpp>
@@ -25,18 +27,17 @@ class SpecialTokenSearch {
   SpecialTokenSearch(std::string_view text, const std::vector<std::string>& tokens,
                      const Vocabulary& vocabulary);
 
-  /// The first special token that begins at `begin` or later, where `begin` never goes back.
-  std::optional<Found> next(std::size_t begin);
+  /// The first special token that begins at `begin` or later.
+  std::optional<Found> next(std::size_t begin) const;
 
  private:
-  struct Candidate {
-    std::string_view token;
-    std::int32_t id;
-    std::size_t place;  // of its next occurrence, npos if there is none
-  };
+  using Token = std::pair<std::string_view, std::int32_t>;
+
+  const Token* longest_at(std::size_t begin) const;
 
   std::string_view text_;
-  std::vector<Candidate> candidates_;
+  std::vector<Token> tokens_;  // in alphabetical order
+  std::array<bool, 256> begins_token_{};
 };
 
 }  // namespace rowgrad

@@ -7,104 +7,142 @@
 // Ordinary tokens and merges of byte pairs are bytes, written as byte_text.hpp says; all other
 // tokens are text.
 
-#include <limits>
+#include <optional>
 #include <stdexcept>
-
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include <rowgrad/core/data/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/byte_text.hpp>
 #include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/data/word_tokenizer.hpp>
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr std::string_view kFormat = "rowgrad tokenizer";
+constexpr std::uint64_t kVersion = 1;
 
-constexpr const char* kFormat = "rowgrad tokenizer";
-constexpr int kVersion = 1;
+// --- Writing: a token a line, so that two files can be compared; ASCII, so that any editor shows
+// them alike ---
 
-Json head(const char* type, const Vocabulary& vocabulary) {
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"type", type},
-          {"tokens", vocabulary.tokens()},
-          {"special_ids", vocabulary.special_ids()}};
+template <class Items, class Print>
+std::string list(const char* name, const Items& items, const Print& print) {
+  std::string text = concat(",\n \"", name, "\": [");
+  for (const auto& item : items) text += "\n  " + print(item) + ',';
+  if (!items.empty()) text.back() = '\n';
+  return text + (items.empty() ? "]" : " ]");
 }
 
-// A token a line, so that two files can be compared; ASCII, so that any editor shows them alike.
-std::string print(const Json& json) { return json.dump(1, ' ', true) + "\n"; }
-
-const Json& list(const Json& json, const char* name) {
-  check_argument(json.contains(name) && json[name].is_array(), "it lacks the list \"", name, "\"");
-  return json[name];
+std::string head(const char* type, const Vocabulary& vocabulary,
+                 const std::vector<std::string>& tokens) {
+  return concat("{\n \"format\": ", json_string(kFormat), ",\n \"version\": ", kVersion,
+                ",\n \"type\": ", json_string(type), list("tokens", tokens, json_string),
+                list("special_ids", vocabulary.special_ids(),
+                     [](std::int32_t id) { return std::to_string(id); }));
 }
 
-std::vector<std::string> strings(const Json& json, const char* name) {
-  std::vector<std::string> values;
-  for (const Json& value : list(json, name)) {
-    check_argument(value.is_string(), "\"", name, "\" holds ", value.dump(),
-                   ", which is no string");
-    values.push_back(value.get<std::string>());
-  }
-  return values;
+std::string text_json(const char* type, const Vocabulary& vocabulary) {
+  return head(type, vocabulary, vocabulary.tokens()) + "\n}\n";
 }
 
-std::vector<std::int32_t> special_ids(const Json& json, std::size_t tokens) {
-  std::vector<std::int32_t> ids;
-  for (const Json& value : list(json, "special_ids")) {
-    check_argument(value.is_number_unsigned() && value.get<std::uint64_t>() < tokens,
-                   "the special id ", value.dump(), " is none of the ", tokens, " tokens");
-    ids.push_back(value.get<std::int32_t>());
-  }
-  return ids;
+// --- Reading ---
+
+struct Contents {
+  std::string format;
+  std::optional<std::uint64_t> version;
+  std::string type;
+  std::optional<std::vector<std::string>> tokens, merges;
+  std::optional<std::vector<std::uint64_t>> special_ids;
+};
+
+Contents read_contents(std::string_view text) {
+  JsonReader json(text, "tokenizer_from_json");
+  const auto read_list = [&](auto& list, const auto& read_item) {
+    list.emplace();
+    json.array([&] { list->push_back(read_item()); });
+  };
+  const auto read_string = [&] { return json.string(); };
+  Contents contents;
+  json.object([&](const std::string& key) {
+    if (key == "format") {
+      contents.format = json.string();
+    } else if (key == "version") {
+      contents.version = json.whole_number();
+    } else if (key == "type") {
+      contents.type = json.string();
+    } else if (key == "tokens") {
+      read_list(contents.tokens, read_string);
+    } else if (key == "special_ids") {
+      read_list(contents.special_ids, [&] { return json.whole_number(); });
+    } else if (key == "merges") {
+      read_list(contents.merges, read_string);
+    } else {
+      json.skip();
+    }
+  });
+  json.finish();
+  check_argument(contents.format == kFormat, "it is not the JSON of a tokenizer");
+  check_argument(contents.version == kVersion, "it is not of version ", kVersion);
+  return contents;
 }
 
-Vocabulary text_vocabulary(const Json& json) {
-  std::vector<std::string> tokens = strings(json, "tokens");
-  const std::vector<std::int32_t> special = special_ids(json, tokens.size());
-  return Vocabulary(std::move(tokens), special);
+template <class List>
+auto& required(std::optional<List>& list, const char* name) {
+  check_argument(list.has_value(), "it lacks the list \"", name, "\"");
+  return *list;
 }
 
-BytePairTokenizer byte_pair_tokenizer(const Json& json) {
-  std::vector<std::string> tokens = strings(json, "tokens");
-  const std::vector<std::int32_t> special = special_ids(json, tokens.size());
+// The tokens with the ids of the special ones, in which every ordinary token is `decode(token)`.
+template <class Decode>
+Vocabulary vocabulary(Contents& contents, const Decode& decode) {
+  std::vector<std::string>& tokens = required(contents.tokens, "tokens");
+  std::vector<std::int32_t> special_ids;
   std::vector<bool> is_special(tokens.size());
-  for (const std::int32_t id : special) is_special[static_cast<std::size_t>(id)] = true;
-  for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (!is_special[id]) tokens[id] = bytes_from_printable(tokens[id]);
+  for (const std::uint64_t id : required(contents.special_ids, "special_ids")) {
+    check_argument(id < tokens.size(), "the special id ", id, " is none of the ", tokens.size(),
+                   " tokens");
+    special_ids.push_back(static_cast<std::int32_t>(id));
+    is_special[id] = true;
   }
-  Vocabulary vocabulary(std::move(tokens), special);
-  MergeTable merges(vocabulary);
-  for (const std::string& merge : strings(json, "merges")) {
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (!is_special[id]) tokens[id] = decode(std::move(tokens[id]));
+  return Vocabulary(std::move(tokens), special_ids);
+}
+
+Vocabulary text_vocabulary(Contents& contents) {
+  return vocabulary(contents, [](std::string&& token) { return std::move(token); });
+}
+
+BytePairTokenizer byte_pair_tokenizer(Contents& contents) {
+  Vocabulary tokens = vocabulary(contents, bytes_from_printable);
+  MergeTable merges(tokens);
+  for (const std::string& merge : required(contents.merges, "merges")) {
     const std::size_t blank = merge.find(' ');
     check_argument(blank != std::string::npos, "the merge ", in_quotes(merge), " has no blank");
     merges.add(bytes_from_printable(std::string_view(merge).substr(0, blank)),
-               bytes_from_printable(std::string_view(merge).substr(blank + 1)), vocabulary);
+               bytes_from_printable(std::string_view(merge).substr(blank + 1)), tokens);
   }
-  return BytePairTokenizer(std::move(vocabulary), std::move(merges));
+  return BytePairTokenizer(std::move(tokens), std::move(merges));
 }
 
-std::unique_ptr<Tokenizer> tokenizer(const Json& json) {
-  check_argument(json.is_object() && json.value("format", Json()) == kFormat,
-                 "it is not the JSON of a tokenizer");
-  check_argument(json.value("version", Json()) == kVersion, "it is not of version ", kVersion);
-  const Json type = json.value("type", Json());
-  if (type == "character") return std::make_unique<CharacterTokenizer>(text_vocabulary(json));
-  if (type == "word") return std::make_unique<WordTokenizer>(text_vocabulary(json));
-  if (type == "byte pair") return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(json));
-  throw std::invalid_argument(concat("the type ", type.dump(), " is unknown"));
+std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
+  const std::string& type = contents.type;
+  if (type == "character") return std::make_unique<CharacterTokenizer>(text_vocabulary(contents));
+  if (type == "word") return std::make_unique<WordTokenizer>(text_vocabulary(contents));
+  if (type == "byte pair")
+    return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(contents));
+  throw std::invalid_argument(concat("the type ", in_quotes(type), " is unknown"));
 }
 
 }  // namespace
 
-std::string CharacterTokenizer::to_json() const { return print(head("character", vocabulary())); }
+std::string CharacterTokenizer::to_json() const { return text_json("character", vocabulary()); }
 
-std::string WordTokenizer::to_json() const { return print(head("word", vocabulary())); }
+std::string WordTokenizer::to_json() const { return text_json("word", vocabulary()); }
 
 std::string BytePairTokenizer::to_json() const {
   std::vector<std::string> tokens = vocabulary().tokens();
@@ -112,24 +150,18 @@ std::string BytePairTokenizer::to_json() const {
   for (const std::int32_t id : vocabulary().special_ids()) {
     tokens[static_cast<std::size_t>(id)] = token(id);
   }
-  Json merge_list = Json::array();
-  for (const MergeTable::Merge& merge : merges()) {
-    merge_list.push_back(printable_from_bytes(token(merge.left)) + ' ' +
-                         printable_from_bytes(token(merge.right)));
-  }
-  return print({{"format", kFormat},
-                {"version", kVersion},
-                {"type", "byte pair"},
-                {"tokens", std::move(tokens)},
-                {"special_ids", vocabulary().special_ids()},
-                {"merges", std::move(merge_list)}});
+  return head("byte pair", vocabulary(), tokens) +
+         list("merges", merges(),
+              [&](const MergeTable::Merge& merge) {
+                return json_string(printable_from_bytes(token(merge.left)) + ' ' +
+                                   printable_from_bytes(token(merge.right)));
+              }) +
+         "\n}\n";
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
   try {
-    return tokenizer(Json::parse(text));
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));
+    return tokenizer(read_contents(text));
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));
   }

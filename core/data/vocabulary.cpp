@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/data/vocabulary.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {
@@ -29,20 +29,27 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
     check_argument(i == 0 || special_ids_[i - 1] != id, "Vocabulary: special id ", id,
                    " is given twice");
   }
-  slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFree);
-  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
+  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id)
     check_argument(!token(id).empty(), "Vocabulary: token ", id, " is empty");
-    insert(id);
-  }
-}
 
-void Vocabulary::insert(std::int32_t id) {
-  const bool special = is_special(id);
-  if (special) check_utf8("Vocabulary: a special token", token(id));
-  const std::optional<std::int32_t> first = special ? find_special(token(id)) : find(token(id));
-  check_argument(!first || *first == id, "Vocabulary: ", in_quotes(token(id)), " has two ids, ",
-                 first.value_or(id), " and ", id);
-  if (!special) slots_[slot_of(token(id))] = id;
+  slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFree);
+  const auto refuse_two_ids = [&](std::int32_t first, std::int32_t second) {
+    check_argument(false, "Vocabulary: ", in_quotes(token(first)), " has two ids, ", first, " and ",
+                   second);
+  };
+  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
+    if (is_special(id)) continue;
+    std::int32_t& slot = slots_[slot_of(token(id))];
+    if (slot != kFree) refuse_two_ids(slot, id);
+    slot = id;
+  }
+
+  special_by_token_ = special_ids_;
+  for (const std::int32_t id : special_ids_) check_utf8("Vocabulary: a special token", token(id));
+  const auto token_of = [&](std::int32_t id) -> std::string_view { return token(id); };
+  std::ranges::stable_sort(special_by_token_, {}, token_of);
+  const auto twice = std::ranges::adjacent_find(special_by_token_, {}, token_of);
+  if (twice != special_by_token_.end()) refuse_two_ids(twice[0], twice[1]);
 }
 
 const std::string& Vocabulary::token(std::int32_t id) const {
@@ -61,10 +68,10 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view token) const {
 }
 
 std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) const {
-  const auto found = std::find_if(special_ids_.begin(), special_ids_.end(), [&](std::int32_t id) {
-    return tokens_[static_cast<std::size_t>(id)] == token;
-  });
-  return found == special_ids_.end() ? std::nullopt : std::optional(*found);
+  const auto text = [&](std::int32_t id) -> std::string_view { return this->token(id); };
+  const auto found = std::ranges::lower_bound(special_by_token_, token, {}, text);
+  const bool there = found != special_by_token_.end() && text(*found) == token;
+  return there ? std::optional(*found) : std::nullopt;
 }
 
 // Where the token stands or, if it is not there, the free place that it would get.

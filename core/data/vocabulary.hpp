@@ -34,10 +34,10 @@ class Vocabulary {
 
  private:
   std::size_t slot_of(std::string_view token) const;
-  void insert(std::int32_t id);
 
   std::vector<std::string> tokens_;
   std::vector<std::int32_t> special_ids_;
+  std::vector<std::int32_t> special_by_token_;  // the same ids, in the order of their tokens
   // The ids of ordinary tokens by the hash of the token, in open addressing: a power of two of
   // slots, at most half of them taken. Compact, as every merge of a large vocabulary is looked up
   // when it is loaded.

@@ -2,6 +2,7 @@
 #include <array>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/data/word_tokenizer.hpp>

@@ -2,22 +2,21 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {
-
-using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little,
               "numbers are written and read as they lie in memory");
@@ -32,26 +31,33 @@ std::string_view bytes_of(const Tensor& tensor) {
 }
 
 std::string header_text(std::span<const NamedTensor> tensors, const Metadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  const auto quoted = [](std::string_view text) {
+    check_utf8("write_safetensors: a name or text", text);
+    return json_string(text);
+  };
+  std::string members;  // each with a comma behind it
+  if (!metadata.empty()) {
+    members += quoted(kMetadataKey) + ":{";
+    for (const auto& [key, text] : metadata) members += quoted(key) + ':' + quoted(text) + ',';
+    members.back() = '}';
+    members += ',';
+  }
   std::set<std::string_view> names = {kMetadataKey};
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    check_argument(tensor != nullptr, "write_safetensors: tensor \"", name, "\" is null");
-    check_argument(names.insert(name).second, "write_safetensors: the name \"", name,
-                   "\" is taken already");
+    check_argument(tensor != nullptr, "write_safetensors: tensor ", in_quotes(name), " is null");
+    check_argument(names.insert(name).second, "write_safetensors: the name ", in_quotes(name),
+                   " is taken already");
+    std::string shape;
+    for (const std::size_t extent : tensor->shape()) shape += std::to_string(extent) + ',';
+    if (!shape.empty()) shape.pop_back();
     const std::uint64_t end = offset + bytes_of(*tensor).size();
-    header[name] = {{"dtype", kDtype},
-                    {"shape", std::vector(tensor->shape().begin(), tensor->shape().end())},
-                    {"data_offsets", {offset, end}}};
+    members += concat(quoted(name), ":{\"dtype\":\"", kDtype, "\",\"shape\":[", shape,
+                      "],\"data_offsets\":[", offset, ',', end, "]},");
     offset = end;
   }
-  try {
-    return header.dump();
-  } catch (const json::type_error& error) {
-    throw std::invalid_argument(
-        concat("write_safetensors: a name or text is not UTF-8: ", error.what()));
-  }
+  if (!members.empty()) members.pop_back();
+  return '{' + members + '}';
 }
 
 // One tensor as the header describes it.
@@ -69,16 +75,17 @@ class Reader {
   SafetensorsFile read() const {
     const std::string text = read_header();
     const std::uint64_t data_start = kLengthBytes + text.size();
-    const json header = parse(text);
     SafetensorsFile result;
     std::vector<Entry> entries;
-    for (const auto& [name, description] : header.items()) {
+    JsonReader header(text, concat(file_.path().string(), ": the header"));
+    header.object([&](const std::string& name) {
       if (name == kMetadataKey) {
-        result.metadata = parse_metadata(description);
+        header.object([&](const std::string& key) { result.metadata[key] = header.string(); });
       } else {
-        entries.push_back(parse_entry(name, description));
+        entries.push_back(read_entry(header, name));
       }
-    }
+    });
+    header.finish();
     check_coverage(entries, file_.size_bytes() - data_start);
     for (Entry& entry : entries) {
       Tensor tensor = empty(entry.shape);
@@ -114,74 +121,45 @@ class Reader {
     return text;
   }
 
-  json parse(const std::string& text) const {
-    std::vector<std::set<std::string>> open;  // the keys seen of every object we are in
-    const auto inspect = [&](int depth, json::parse_event_t event, json& parsed) {
-      switch (event) {
-        case json::parse_event_t::object_start:
-          open.emplace_back();
-          [[fallthrough]];
-        case json::parse_event_t::array_start:
-          // {"name": {"shape": [] }} is as deep as it goes; more would only cost memory.
-          check(depth <= 2, "the header is nested too deep");
-          break;
-        case json::parse_event_t::object_end:
-          open.pop_back();
-          break;
-        case json::parse_event_t::key:
-          check(open.back().insert(parsed.get<std::string>()).second, "the header has the key ",
-                parsed.dump(), " twice");
-          break;
-        default:
-          break;
+  Entry read_entry(JsonReader& header, const std::string& name) const {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<std::uint64_t>> shape, offsets;
+    const auto read_numbers = [&] {
+      std::vector<std::uint64_t> numbers;
+      header.array([&] { numbers.push_back(header.whole_number()); });
+      return numbers;
+    };
+    header.object([&](const std::string& key) {
+      if (key == "dtype") {
+        dtype = header.string();
+      } else if (key == "shape") {
+        shape = read_numbers();
+      } else if (key == "data_offsets") {
+        offsets = read_numbers();
+      } else {
+        header.skip();
       }
-      return true;
-    };
-    try {
-      return json::parse(text, inspect);
-    } catch (const json::parse_error& error) {
-      check(false, "the header is not JSON: error at byte ", error.byte);
-      throw;
-    }
-  }
+    });
+    check(dtype && shape && offsets, "tensor ", in_quotes(name), " has no ",
+          !dtype   ? "dtype"
+          : !shape ? "shape"
+                   : "data_offsets");
+    check(dtype == "F32" || dtype == "F64", "tensor ", in_quotes(name), " has the dtype ",
+          in_quotes(*dtype), "; only F32 and F64 are supported");
+    check(offsets->size() == 2 && offsets->front() <= offsets->back(), "tensor ", in_quotes(name),
+          " has the data_offsets ", bracketed(*offsets));
 
-  Metadata parse_metadata(const json& description) const {
-    const bool valid =
-        description.is_object() && std::all_of(description.begin(), description.end(),
-                                               [](const json& text) { return text.is_string(); });
-    check(valid, "the metadata must be an object of strings");
-    return description.get<Metadata>();
-  }
-
-  Entry parse_entry(const std::string& name, const json& description) const {
-    const auto unsigned_numbers = [](const json& value) {
-      return value.is_array() && std::all_of(value.begin(), value.end(), [](const json& number) {
-               return number.is_number_unsigned();
-             });
-    };
-    const auto field = [&](const char* key) {
-      check(description.is_object() && description.contains(key), "tensor \"", name, "\" has no ",
-            key);
-      return description[key];
-    };
-
-    const json dtype = field("dtype"), shape = field("shape"), offsets = field("data_offsets");
-    check(dtype == "F32" || dtype == "F64", "tensor \"", name, "\" has the dtype ", dtype.dump(),
-          "; only F32 and F64 are supported");
-    check(unsigned_numbers(shape), "tensor \"", name, "\" has the shape ", shape.dump());
-    check(unsigned_numbers(offsets) && offsets.size() == 2 && offsets[0] <= offsets[1], "tensor \"",
-          name, "\" has the data_offsets ", offsets.dump());
-
-    Entry entry{name, dtype == "F64", Shape(shape.begin(), shape.end()), offsets[0], offsets[1]};
+    Entry entry{name, dtype == "F64", Shape(shape->begin(), shape->end()), offsets->front(),
+                offsets->back()};
     const std::uint64_t needed = byte_count(entry);
-    check(entry.end - entry.begin == needed, "tensor \"", name, "\" of shape ",
+    check(entry.end - entry.begin == needed, "tensor ", in_quotes(name), " of shape ",
           bracketed(entry.shape), " needs ", needed, " bytes, but has ", entry.end - entry.begin);
     return entry;
   }
 
   std::uint64_t byte_count(const Entry& entry) const {
     const auto count = checked_element_count(entry.shape);
-    check(count.has_value(), "tensor \"", entry.name, "\" has the impossible shape ",
+    check(count.has_value(), "tensor ", in_quotes(entry.name), " has the impossible shape ",
           bracketed(entry.shape));
     return *count * (entry.is_double ? sizeof(double) : sizeof(float));
   }
@@ -193,7 +171,7 @@ class Reader {
     });
     std::uint64_t covered = 0;
     for (const Entry& entry : entries) {
-      check(entry.begin >= covered, "tensor \"", entry.name, "\" overlaps another one");
+      check(entry.begin >= covered, "tensor ", in_quotes(entry.name), " overlaps another one");
       check(entry.begin == covered, "the bytes ", covered, " to ", entry.begin,
             " of the data belong to no tensor");
       covered = entry.end;

@@ -17,18 +17,24 @@ std::string concat(const Parts&... parts) {
   return std::move(text).str();
 }
 
-/// Prints a range of numbers as `[2, 3]`: shapes, indices, axes. Refers to the range: to be used
-/// within the statement that makes it.
+/// Prints a range of numbers as `[2, 3]`: shapes, indices, axes; a long one cut short. Refers to
+/// the range: to be used within the statement that makes it.
 template <class Range>
 struct bracketed {
   explicit bracketed(const Range& range) : numbers(range) {}
 
   friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
     out << '[';
-    const char* separator = "";
+    constexpr int kMost = 16;
+    int printed = 0;
     for (const auto& number : range.numbers) {
-      out << separator << number;
-      separator = ", ";
+      if (printed > 0) out << ", ";
+      if (printed == kMost) {
+        out << "...";
+        break;
+      }
+      out << number;
+      ++printed;
     }
     return out << ']';
   }

@@ -6,6 +6,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
+#include "tests/support/seconds_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/byte_text.hpp>
 #include <rowgrad/core/data/gpt2_files.hpp>
@@ -103,11 +104,11 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   };
   const std::vector<Case> cases = {
       {"Ġab", 259, "encoder.json: \"Ġab\" has id 259, but there are 259 tokens"},
-      {"Ġab", -1, "encoder.json: it is not one object of tokens and their ids"},
-      {"Ġab", 2.5, "encoder.json: it is not one object of tokens and their ids"},
-      {"Ġab", "258", "encoder.json: it is not one object of tokens and their ids"},
+      {"Ġab", -1, "encoder.json, byte 1831: expected a whole number below 2^64"},
+      {"Ġab", 2.5, "encoder.json, byte 1831: expected a whole number below 2^64"},
+      {"Ġab", "258", "encoder.json, byte 1831: expected a whole number below 2^64"},
       {"Ġab", nlohmann::json::object(),
-       "encoder.json: it is not one object of tokens and their ids"},
+       "encoder.json, byte 1831: expected a whole number below 2^64"},
       {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
       {"", 259, "encoder.json: the token of id 259 is empty"},
       {"bc", 259,
@@ -134,13 +135,34 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
 
 TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
   const std::string whole = encoder().dump();
-  for (const std::string& text : {std::string(), whole.substr(0, whole.size() / 2), whole + "x"})
-    EXPECT_NE(refusal(kMerges, text).find("parse error at line 1"), std::string::npos);
-  for (const std::string text :
-       {"[]", "3", "null", "[{\"a\": 0}]", "{\"a\": [0]}", "{\"a\": true}"})
-    EXPECT_EQ(refusal(kMerges, text), "encoder.json: it is not one object of tokens and their ids");
-  EXPECT_EQ(refusal(kMerges, "{}"),
-            "encoder.json: the special token \"<|endoftext|>\" is not in it");
+  struct Case {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"", ", byte 0: expected an object"},
+      {whole.substr(0, 100), ", byte 100: a string without end"},
+      {whole + "x", concat(", byte ", whole.size(), ": expected the end")},
+      {"[]", ", byte 0: expected an object"},
+      {"[{\"a\": 0}]", ", byte 0: expected an object"},
+      {"{\"a\": [0]}", ", byte 6: expected a whole number below 2^64"},
+      {"{\"a\": true}", ", byte 6: expected a whole number below 2^64"},
+      {"{\"a\": 1e999}", ", byte 6: expected a whole number below 2^64"},
+      {"{\"a\": 0, \"\\u0061\": 1}", ", byte 17: the key \"a\" is there twice"},
+      {"{}", ": the special token \"<|endoftext|>\" is not in it"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(refusal(kMerges, c.text), "encoder.json" + c.message);
+}
+
+TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
+  nlohmann::json ids = encoder();
+  std::vector<std::string> special = {std::string(kEndOfText)};
+  for (int i = 0; i < 50'000; ++i) {
+    special.push_back(concat("<", i, ">"));
+    ids[special.back()] = 259 + i;
+  }
+  const std::string text = ids.dump();
+  EXPECT_LT(testing::seconds_of([&] { load(kMerges, text, special); }), 3.0);
 }
 
 TEST_F(Gpt2Files, NameAMissingFile) {

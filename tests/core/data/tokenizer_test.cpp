@@ -5,6 +5,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
+#include "tests/support/seconds_of.hpp"
 #include <rowgrad/core/data/character_tokenizer.hpp>
 
 namespace rowgrad {
@@ -40,6 +41,26 @@ TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
     EXPECT_EQ(values(ids), c.ids) << c.text;
     EXPECT_EQ(kTokenizer.decode(ids), c.text);
   }
+}
+
+TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
+  constexpr int kMany = 100'000;
+  std::vector<std::string> special = {"<", "<x", "<x99999", "<x>"};
+  for (int i = 0; i < kMany; ++i) special.push_back("<x" + std::to_string(i) + ">");
+  const auto tokenizer = CharacterTokenizer::from_text("ax", {.special_tokens = special});
+  std::string text;
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < kMany; i += 2) {
+    text += "a<x" + std::to_string(i) + ">";
+    ids.insert(ids.end(), {0, 6 + i});  // after a, x and the first four
+  }
+  text += "<x99999<x>";
+  ids.insert(ids.end(), {4, 5});
+  // Less than a tenth of a second; where each place is compared with all tokens it is many.
+  EXPECT_LT(testing::seconds_of([&] {
+              EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = special})), ids);
+            }),
+            3.0);
 }
 
 TEST(Tokenizer, RefusesToAllowWhatIsNoSpecialToken) {

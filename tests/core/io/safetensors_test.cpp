@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
+#include "tests/support/seconds_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
@@ -17,6 +18,7 @@ namespace rowgrad {
 namespace {
 
 using testing::error_of;
+using testing::seconds_of;
 using testing::TemporaryFolder;
 
 Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
@@ -130,8 +132,10 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
   EXPECT_EQ(refusal({{"__metadata__", &one}}),
             "write_safetensors: the name \"__metadata__\" is taken already");
   EXPECT_EQ(refusal({{"a", nullptr}}), "write_safetensors: tensor \"a\" is null");
-  EXPECT_TRUE(refusal({}, {{"text", "\xff"}})
-                  .starts_with("write_safetensors: a name or text is not UTF-8: "));
+  EXPECT_EQ(
+      refusal({}, {{"text", "\xff"}}),
+      "write_safetensors: a name or text: the byte \"\\xff\" at byte 0 of the text is not part "
+      "of valid UTF-8");
   EXPECT_EQ(
       refusal({}, {{"text", std::string(100'000'000, 'x')}}),
       "write_safetensors: the header would have 100000032 bytes, more than the 100000000 that "
@@ -180,31 +184,38 @@ TEST(Safetensors, SaysWhatIsWrongWithAFile) {
        "truncated: the header has 100000000 bytes, of which the file holds 2"},
       {safetensors("", ""), "not a safetensors file: its header is not a JSON object"},
       {safetensors("[]", ""), "not a safetensors file: its header is not a JSON object"},
-      {safetensors("{\"x\": }", ""), "the header is not JSON: error at byte 7"},
-      {safetensors("{} {}", ""), "the header is not JSON: error at byte 4"},
-      {safetensors("{\"\xff\": 1}", ""), "the header is not JSON: error at byte 3"},
-      {safetensors("{\"x\":[[[[[]]]]]}", ""), "the header is nested too deep"},
+      {safetensors("{\"x\": }", ""), "the header, byte 6: expected an object"},
+      {safetensors("{} {}", ""), "the header, byte 3: expected the end"},
+      {safetensors("{\"\xff\": 1}", ""),
+       "the header, byte 2: a byte that is not part of valid UTF-8"},
+      {safetensors("{\"x\":{\"y\":" + std::string(100'000, '['), ""),
+       "the header, byte 74: values are nested too deep"},
       {safetensors("{\"x\":{\"dtype\":\"F32\",\"shape\":[],\"shape\":[1]}}", four),
-       "the header has the key \"shape\" twice"},
-      {safetensors("{\"x\":1,\"x\":2}", ""), "the header has the key \"x\" twice"},
-      {safetensors("{\"__metadata__\":[]}", ""), "the metadata must be an object of strings"},
+       "the header, byte 38: the key \"shape\" is there twice"},
+      {safetensors("{\"x\":{},\"x\":{}}", ""), "tensor \"x\" has no dtype"},
+      {safetensors(two("[0,4]", "[4,8]").replace(55, 1, "x"), four + four),
+       "the header, byte 57: the key \"x\" is there twice"},
+      {safetensors("{\"__metadata__\":[]}", ""), "the header, byte 16: expected an object"},
       {safetensors("{\"__metadata__\":{\"step\":3}}", ""),
-       "the metadata must be an object of strings"},
-      {safetensors("{\"x\":1}", ""), "tensor \"x\" has no dtype"},
+       "the header, byte 24: expected a string"},
+      {safetensors("{\"x\":1}", ""), "the header, byte 5: expected an object"},
       {safetensors("{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", four),
        "tensor \"x\" has no data_offsets"},
       {safetensors(one("\"BF16\"", "[2]", "[0,4]"), four),
        "tensor \"x\" has the dtype \"BF16\"; only F32 and F64 are supported"},
-      {safetensors(one("32", "[1]", "[0,4]"), four),
-       "tensor \"x\" has the dtype 32; only F32 and F64 are supported"},
-      {safetensors(one("\"F32\"", "1", "[0,4]"), four), "tensor \"x\" has the shape 1"},
-      {safetensors(one("\"F32\"", "[-1]", "[0,4]"), four), "tensor \"x\" has the shape [-1]"},
-      {safetensors(one("\"F32\"", "[1.0]", "[0,4]"), four), "tensor \"x\" has the shape [1.0]"},
+      {safetensors(one("32", "[1]", "[0,4]"), four), "the header, byte 14: expected a string"},
+      {safetensors(one("\"F32\"", "1", "[0,4]"), four), "the header, byte 28: expected an array"},
+      {safetensors(one("\"F32\"", "[-1]", "[0,4]"), four),
+       "the header, byte 29: expected a whole number below 2^64"},
+      {safetensors(one("\"F32\"", "[1.0]", "[0,4]"), four),
+       "the header, byte 29: expected a whole number below 2^64"},
+      {safetensors(one("\"F32\"", "[1e999]", "[0,4]"), four),
+       "the header, byte 29: expected a whole number below 2^64"},
       {safetensors(one("\"F32\"", "[1]", "[4]"), four), "tensor \"x\" has the data_offsets [4]"},
       {safetensors(one("\"F32\"", "[1]", "[4,0]"), four),
-       "tensor \"x\" has the data_offsets [4,0]"},
+       "tensor \"x\" has the data_offsets [4, 0]"},
       {safetensors(one("\"F32\"", "[1]", "[0,-4]"), four),
-       "tensor \"x\" has the data_offsets [0,-4]"},
+       "the header, byte 50: expected a whole number below 2^64"},
       {safetensors(one("\"F32\"", "[3]", "[0,4]"), four),
        "tensor \"x\" of shape [3] needs 12 bytes, but has 4"},
       {safetensors(one("\"F64\"", "[1]", "[0,4]"), four),
@@ -233,6 +244,50 @@ TEST(Safetensors, SaysWhatIsWrongWithAFile) {
     EXPECT_EQ(error_of<std::runtime_error>([&] { read_safetensors(path); }),
               path + ": " + refusal.message);
   }
+}
+
+TEST(Safetensors, QuotesNoMoreThanAPartOfALongName) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  const std::string name(1'000'000, 'x');
+  const auto length_of_refusal = [&](const std::string& header) {
+    write_file(path, safetensors(header, ""));
+    const std::string message = error_of<std::runtime_error>([&] { read_safetensors(path); });
+    EXPECT_TRUE(message.starts_with(path + ": ")) << message;
+    return message.size() - path.size();
+  };
+  const auto list = [](int numbers) {
+    std::string text = "[1";
+    for (int i = 1; i < numbers; ++i) text += ",1";
+    return text + ']';
+  };
+  const auto tensor = [](const std::string& dtype, const std::string& shape,
+                         const std::string& offsets) {
+    return "{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
+  };
+  EXPECT_LT(length_of_refusal("{\"" + name + "\":{}}"), 200u);
+  EXPECT_LT(length_of_refusal("{\"" + name + "\":1,\"" + name + "\":1}"), 200u);
+  EXPECT_LT(length_of_refusal("{\"x\":" + tensor(name, "[]", "[0,4]") + "}"), 200u);
+  EXPECT_LT(length_of_refusal("{\"x\":" + tensor("F32", list(100'000), "[0,8]") + "}"), 200u);
+  EXPECT_LT(length_of_refusal("{\"x\":" + tensor("F32", "[]", list(100'000)) + "}"), 200u);
+}
+
+TEST(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
+  constexpr std::size_t kTensors = 40'000;
+  const TemporaryFolder folder;
+  const Tensor one = scalar(1);
+  std::vector<NamedTensor> tensors;
+  Metadata metadata;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    tensors.emplace_back("layer." + std::to_string(i), &one);
+    metadata["key " + std::to_string(i)] = "text";
+  }
+  // A tenth of a second; where each tensor is compared with all others it is half a minute.
+  EXPECT_LT(seconds_of([&] {
+              write_safetensors(folder / "file", tensors, metadata);
+              EXPECT_EQ(read_safetensors(folder / "file").tensors.size(), kTensors);
+            }),
+            5.0);
 }
 
 TEST(Safetensors, NamesAFileThatIsNotThere) {
