@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <optional>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -60,52 +61,102 @@ void write_all(int descriptor, std::span<const std::string_view> pieces, const f
   }
 }
 
-// A new file beside `target`, removed again unless it takes the target's place.
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+// A rename is on the disk once its folder is. Some file systems cannot sync a folder; the new file
+// is in place by then, so a refusal is no failure.
+void sync_folder(const fs::path& file) {
+  const Descriptor opened(::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() >= 0) ::fsync(opened.number());
+}
+
+// A new file beside `target`, removed again unless it takes the target's place. It is locked as
+// long as its writer lives: one without a lock was left behind by a process that was killed.
 class Replacement {
  public:
-  explicit Replacement(fs::path target) : target_(std::move(target)), file_(create()) {}
+  explicit Replacement(fs::path target)
+      : target_(std::move(target)), prefix_(target_.filename().string() + '.') {
+    remove_abandoned();
+    create();
+  }
 
   ~Replacement() {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
   }
 
   void write(std::span<const std::string_view> pieces) {
-    write_all(file_.number(), pieces, target_);
+    write_all(file_->number(), pieces, target_);
   }
 
   void commit(std::optional<mode_t> permissions) {
-    if (permissions && ::fchmod(file_.number(), *permissions) != 0) fail("cannot write", target_);
+    if (permissions && ::fchmod(file_->number(), *permissions) != 0) fail("cannot write", target_);
     // Without this a crash soon after the rename could leave an empty file in the target's place.
-    if (::fsync(file_.number()) != 0 || !file_.close()) fail("cannot write", target_);
+    if (::fsync(file_->number()) != 0) fail("cannot write", target_);
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
     temporary_.clear();
   }
 
  private:
-  int create() {
+  void create() {
     static std::atomic<unsigned> count = 0;
     for (;;) {
-      temporary_ = target_;
-      temporary_ += concat('.', ::getpid(), '-', count++, ".tmp");
-      const int number = retry_interrupted([&] {
+      temporary_ = target_.parent_path() / concat(prefix_, ::getpid(), '-', count++, kSuffix);
+      file_.emplace(retry_interrupted([&] {
         return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      });
-      if (number >= 0) return number;
-      if (errno != EEXIST) fail("cannot write", target_);
+      }));
+      if (file_->number() < 0) {
+        if (errno != EEXIST) fail("cannot write", target_);
+        continue;
+      }
+      // Another writer may have taken it for abandoned before it was locked. Where a file system
+      // has no locks, nobody gets one, and nothing that was abandoned is removed.
+      retry_interrupted([&] { return ::flock(file_->number(), LOCK_EX); });
+      struct stat status {};
+      if (::fstat(file_->number(), &status) == 0 && status.st_nlink > 0) return;
     }
   }
 
+  bool is_temporary(std::string_view name) const {
+    if (!name.starts_with(prefix_) || !name.ends_with(kSuffix)) return false;
+    if (name.size() <= prefix_.size() + kSuffix.size()) return false;
+    name.remove_prefix(prefix_.size());
+    name.remove_suffix(kSuffix.size());
+    return name.find_first_not_of("0123456789-") == std::string_view::npos;
+  }
+
+  void remove_abandoned() const {
+    std::error_code ignored;  // what cannot be removed only takes up room
+    for (fs::directory_iterator entry(folder_of(target_), ignored), end; entry != end;
+         entry.increment(ignored)) {
+      const fs::path& path = entry->path();
+      if (!is_temporary(path.filename().string())) continue;
+      const Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+      if (file.number() >= 0 && ::flock(file.number(), LOCK_EX | LOCK_NB) == 0)
+        ::unlink(path.c_str());
+    }
+  }
+
+  static constexpr std::string_view kSuffix = ".tmp";
+
   fs::path target_;
+  std::string prefix_;  // of the names of temporary files
   fs::path temporary_;
-  Descriptor file_;
+  std::optional<Descriptor> file_;
 };
 
-// A rename is on the disk once its folder is. Some file systems cannot sync a folder; the new file
-// is in place by then, so a refusal is no failure.
-void sync_folder(const fs::path& file) {
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.number() >= 0) ::fsync(opened.number());
+// What is written by writing to `path`: the links at its end followed, whether or not there is a
+// file at the end of them.
+fs::path without_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as in Linux
+  fs::path target = path;
+  std::error_code none;
+  for (int links = 0; fs::is_symlink(target, none); ++links) {
+    if (links == kMostLinks) fail("cannot write", path, ELOOP);
+    target = target.parent_path() / fs::read_symlink(target);
+  }
+  return target;
 }
 
 }  // namespace
@@ -150,7 +201,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
     return;
   }
 
-  const fs::path target = exists ? fs::canonical(path) : path;
+  const fs::path target = without_links(path);
   Replacement replacement(target);
   replacement.write(pieces);
   replacement.commit(exists ? std::optional<mode_t>(status.st_mode & 07777) : std::nullopt);

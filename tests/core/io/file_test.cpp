@@ -2,7 +2,9 @@
 #include <fstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -102,6 +104,24 @@ TEST(File, WritesThroughASymbolicLink) {
   EXPECT_EQ(read_file(folder / "target"), "new");
 }
 
+TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "runs");
+  fs::create_symlink("runs/last", folder / "link");
+  fs::create_symlink("today", folder / "runs/last");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_TRUE(fs::is_symlink(folder / "runs/last"));
+  EXPECT_FALSE(fs::is_symlink(folder / "runs/today"));
+  EXPECT_EQ(read_file(folder / "runs/today"), "new");
+
+  fs::create_symlink("circle", folder / "circle");
+  const std::string circle = folder / "circle";
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(circle, "x"); }),
+            "cannot write " + circle + ": Too many levels of symbolic links");
+  EXPECT_TRUE(fs::is_symlink(folder / "circle"));
+}
+
 TEST(File, RefusesWithThePathAndTheReason) {
   const TemporaryFolder folder;
   const std::string missing = folder / "missing";
@@ -137,6 +157,61 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
   }
   EXPECT_EQ(error, "cannot write " + path + ": File too large");
   EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+// A process that stands still in the middle of writing a file.
+class HaltedWriter {
+ public:
+  explicit HaltedWriter(const fs::path& path) : process_(::fork()) {
+    if (process_ == 0) {
+      std::signal(SIGXFSZ, [](int) { ::kill(::getpid(), SIGSTOP); });
+      const rlimit limit{1000, 1000};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      error_of<std::runtime_error>([&] { write_file(path, std::string(5000, 'x')); });
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(process_, &status, WUNTRACED), process_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+  ~HaltedWriter() { end(SIGKILL); }
+  HaltedWriter(const HaltedWriter&) = delete;
+  HaltedWriter& operator=(const HaltedWriter&) = delete;
+
+  void end(int signal) {
+    if (std::exchange(ended_, true)) return;
+    ::kill(process_, signal);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  pid_t process_;
+  bool ended_ = false;
+};
+
+TEST(File, RemovesWhatAKilledWriterLeft) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(folder / "file.12-3.tmp.txt", "of somebody else");
+  write_file(folder / "other.12-3.tmp", "of another file");
+  HaltedWriter(path).end(SIGKILL);
+  EXPECT_EQ(entries(folder), 3u);
+  write_file(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(read_file(folder / "file.12-3.tmp.txt"), "of somebody else");
+  EXPECT_EQ(read_file(folder / "other.12-3.tmp"), "of another file");
+  EXPECT_EQ(entries(folder), 3u);
+}
+
+TEST(File, LeavesALivingWriterAlone) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  HaltedWriter writer(path);
+  write_file(path, "new");
+  EXPECT_EQ(entries(folder), 2u);
+  writer.end(SIGCONT);  // It finds that there is no room, and cleans up.
+  EXPECT_EQ(read_file(path), "new");
   EXPECT_EQ(entries(folder), 1u);
 }
 
