@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <optional>
 #include <string_view>
+#include <sys/mman.h>
 
 #include <cblas.h>
 
@@ -41,6 +42,17 @@ void reselect(const std::string& kernel) {
   } else {
     unsetenv(kCoreVariable);
   }
+}
+
+// Whether there is address space for so many more threads. OpenBLAS maps a buffer for each, and
+// where that fails it tries again for ever.
+bool room_for_threads(int count) {
+  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // its buffer and a stack
+  if (count <= 0) return true;
+  const std::size_t bytes = static_cast<std::size_t>(count) * kBytesEach;
+  void* const space =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return space != MAP_FAILED && munmap(space, bytes) == 0;
 }
 
 bool contains(const auto& names, std::string_view name) {
@@ -118,8 +130,11 @@ std::string describe() {
 
 void set_threads(int count) {
   check_argument(count >= 1, "set_threads: count ", count, " is below 1");
-  chosen_threads = count;
   prepare();
+  check_runtime(room_for_threads(count - openblas_get_num_threads()),
+                "set_threads: there is not enough memory for ", count, " threads");
+  chosen_threads = count;
+  omp_set_num_threads(count);
   openblas_set_num_threads(count);
 }
 

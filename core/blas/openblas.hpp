@@ -23,7 +23,8 @@ Info info();
 std::string describe();
 
 /// Threads for products and for rowgrad's own loops, in this process: other threads take the count
-/// over with their next product. Throws std::invalid_argument for a count below 1.
+/// over with their next product. Throws std::invalid_argument for a count below 1, and
+/// std::runtime_error where there is no memory for them; then nothing changes.
 void set_threads(int count);
 
 /// Makes sure that the kernel has been chosen. gemm() calls it; cheap after the first time.
