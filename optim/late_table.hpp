@@ -63,14 +63,16 @@ class LateTable final : public LazyRows {
   };
   Saved save() const;
 
-  /// Saved rows, checked: refuse(part, what) is called for what does not fit, and throws.
+  /// Saved rows, checked: refuse(part, what) is called for what does not fit, and throws. The
+  /// history cannot be longer than the `steps` of the parameter: rows may be brought up to date
+  /// step by step.
   struct Loaded {
     Tensor numbers;
     std::vector<std::uint64_t> at;
     StepHistory<Rule> history;
   };
   template <class Refuse>
-  static Loaded check(Saved saved, const Refuse& refuse);
+  static Loaded check(Saved saved, std::uint64_t steps, const Refuse& refuse);
 
   /// Goes on from there, if the rows brought up to date are the parameter's present numbers. If
   /// not, those stay, and of the rest only the states, which the caller has put in place, are
@@ -337,7 +339,7 @@ auto LateTable<Rule>::save() const -> Saved {
 
 template <class Rule>
 template <class Refuse>
-auto LateTable<Rule>::check(Saved saved, const Refuse& refuse) -> Loaded {
+auto LateTable<Rule>::check(Saved saved, std::uint64_t steps, const Refuse& refuse) -> Loaded {
   const Shape& shape = saved.history.shape();
   if (shape.size() != 2 || shape[1] != 1 + kFields)
     refuse("history",
@@ -356,6 +358,8 @@ auto LateTable<Rule>::check(Saved saved, const Refuse& refuse) -> Loaded {
     for (const real field : fields)
       if (!std::isfinite(field)) refuse("history", concat("has ", field));
     loaded.history.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
+    if (loaded.history.steps() > steps)
+      refuse("history", concat("has more steps than the parameter's ", steps));
   }
   for (const real number : saved.at)
     loaded.at.push_back(count("at", number, 0, loaded.history.steps()));

@@ -14,6 +14,12 @@
 
 namespace rowgrad {
 
+/// A number of steps as it is saved: two numbers, so that none is lost to rounding.
+constexpr std::uint64_t kStepDigit = std::uint64_t{1} << 24;
+inline Tensor saved_steps(std::uint64_t steps) {
+  return {static_cast<real>(steps / kStepDigit), static_cast<real>(steps % kStepDigit)};
+}
+
 /// The states of a parameter (its momentum, say), the number of its steps, its table while rows are
 /// owed updates; and the step itself.
 template <class Rule>
@@ -60,8 +66,6 @@ class ParameterUpdates {
 
   static constexpr const char* kSteps = "step";
   static constexpr const char* kLate = "late.";
-  // Steps are saved as two numbers, so that none is lost to rounding.
-  static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;
 
   std::string saved_name(std::string_view part) const {
     return concat(part, '.', parameter_->name());
@@ -131,8 +135,7 @@ template <class Rule>
 auto ParameterUpdates<Rule>::save() const -> State {
   State all;
   if (steps_ == 0) return all;
-  all[saved_name(kSteps)] =
-      Tensor{static_cast<real>(steps_ / kDigit), static_cast<real>(steps_ % kDigit)};
+  all[saved_name(kSteps)] = saved_steps(steps_);
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
     if (arrays_.states[i]) all[saved_name(Rule::kStates[i])] = *arrays_.states[i];
   if (late_.lent()) {
@@ -178,10 +181,10 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
   const Shape two{2};
   if (const Tensor* steps = find(saved_name(kSteps), &two)) {
     for (const real digit : *steps) {
-      if (!(digit >= 0 && digit < static_cast<real>(kDigit) && digit == std::floor(digit)))
+      if (!(digit >= 0 && digit < static_cast<real>(kStepDigit) && digit == std::floor(digit)))
         refuse(saved_name(kSteps),
-               concat("has ", digit, ", expected whole numbers from 0 to ", kDigit - 1));
-      loaded.steps = loaded.steps * kDigit + static_cast<std::uint64_t>(digit);
+               concat("has ", digit, ", expected whole numbers from 0 to ", kStepDigit - 1));
+      loaded.steps = loaded.steps * kStepDigit + static_cast<std::uint64_t>(digit);
     }
   } else if (any) {
     refuse(saved_name(kSteps), "is missing");
@@ -202,7 +205,7 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
     if (tensor == nullptr) refuse(late_name(part), "is missing");
   if (shape.size() != 2) refuse(late_name("numbers"), "is for a table, the parameter is none");
   loaded.late = LateTable<Rule>::check(
-      {*numbers, *at, *history},
+      {*numbers, *at, *history}, loaded.steps,
       [&](const char* part, const std::string& what) { refuse(late_name(part), what); });
   return loaded;
 }

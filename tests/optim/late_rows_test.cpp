@@ -565,6 +565,11 @@ TEST(LateRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
             std::string::npos);
   EXPECT_NE(message("late.history.table", full({1, 3}, 1)).find("expected [runs, 7]"),
             std::string::npos);
+  // Rows would be replayed that often.
+  Tensor long_history = good.at("late.history.table");
+  long_history(0, 0) = 16777215;
+  EXPECT_NE(message("late.history.table", long_history).find("more steps than the parameter's 3"),
+            std::string::npos);
   EXPECT_NE(message("step.table", full({2}, -1)).find("'step.table' has -1"), std::string::npos);
   EXPECT_NE(message("late.at.other", full({4}, 0)).find("no parameter for 'late.at.other'"),
             std::string::npos);
