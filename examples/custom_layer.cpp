@@ -7,6 +7,7 @@
 #include <iostream>
 #include <string>
 
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
@@ -120,7 +121,7 @@ struct SignSgdRule : RuleDefaults {
 using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]
 
-int main() {
+int run() {
   // [check]
   Random random(123);
   const auto of_op =
@@ -163,3 +164,5 @@ int main() {
   }
   return last < first ? EXIT_SUCCESS : EXIT_FAILURE;
 }
+
+int main() { return run_program("custom_layer", run); }

@@ -7,12 +7,11 @@
 #include <iomanip>
 #include <iostream>
 #include <limits>
-#include <new>
 
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/examples/support/option_checks.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/rowgrad.hpp>
 
@@ -64,8 +63,6 @@ Outcome train(const Options& options, bool dense_gradient) {
 }
 
 void run(const Options& options) {
-  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
-  check_argument(options.rows <= kMost, "--rows ", options.rows, ": expected at most ", kMost);
   const Outcome rows = train(options, false);
   const Outcome dense = train(options, true);
   double difference = 0;
@@ -82,28 +79,25 @@ void run(const Options& options) {
             << dense.seconds << " s\n";
 }
 
+int run_with(int argc, char** argv) {
+  CLI::App app("Trains a table with row gradients and with dense ones, and compares.");
+  app.option_defaults()->always_capture_default();
+  Options options;
+  options.updates.optimizer = "adamw";
+  app.add_option("--rows", options.rows, "of the table, of which 3 and 17 are shown")
+      ->check(whole_number(18, std::numeric_limits<std::int32_t>::max()));
+  app.add_option("--width", options.width, "numbers in a row")->check(whole_number(1));
+  app.add_option("--steps", options.steps, "to train")->check(whole_number(1));
+  add_optimizer_options(app, options.updates);
+  CLI11_PARSE(app, argc, argv);
+  complete(app, options.updates);
+  run(options);
+  return 0;
+}
+
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a table with row gradients and with dense ones, and compares.");
-  app.option_defaults()->always_capture_default();
-  rowgrad::Options options;
-  options.updates.optimizer = "adamw";
-  app.add_option("--rows", options.rows, "of the table")->check(rowgrad::at_least_one());
-  app.add_option("--width", options.width, "numbers in a row")->check(rowgrad::at_least_one());
-  app.add_option("--steps", options.steps, "to train")->check(rowgrad::at_least_one());
-  rowgrad::add_optimizer_options(app, options.updates);
-  CLI11_PARSE(app, argc, argv);
-  rowgrad::complete(app, options.updates);
-  try {
-    rowgrad::run(options);
-    rowgrad::check_standard_output();
-  } catch (const std::bad_alloc&) {
-    std::cerr << "exact_rows: there is not enough memory for a table of this size\n";
-    return 1;
-  } catch (const std::exception& error) {
-    std::cerr << "exact_rows: " << error.what() << '\n';
-    return 1;
-  }
+  return rowgrad::run_program("exact_rows", [&] { return rowgrad::run_with(argc, argv); });
 }

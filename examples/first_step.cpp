@@ -2,11 +2,12 @@
 
 #include <iostream>
 
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
 
-int main() {
+int run() {
   const std::string text = "the cat sat on the mat, and the dog sat on the cat";
   // [step]
   const auto tokenizer = WordTokenizer::from_text(text);
@@ -27,4 +28,7 @@ int main() {
   for (const auto [row, values] : model.token.weight().gradient().rows())
     std::cout << "row " << row << " '" << tokenizer.token(row) << "' " << values.front() << " …\n";
   // [rows]
+  return 0;
 }
+
+int main() { return run_program("first_step", run); }

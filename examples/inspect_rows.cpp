@@ -16,6 +16,7 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -247,39 +248,38 @@ void run(const CLI::App& app, const ProgramOptions& options) {
   }
 }
 
+int run_with(int argc, char** argv) {
+  CLI::App app(
+      "Shows which rows of the token and position tables get gradients, how large they are, and "
+      "how far the rows move.");
+  app.option_defaults()->always_capture_default();
+  ProgramOptions options;
+  app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict");
+  app.add_option("--tokenizer", options.tokenizer, "what a token is")
+      ->check(CLI::IsMember(kTokenizerNames));
+  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
+      ->check(whole_number(1));
+  app.add_option("--context", options.context, "tokens in a window")->check(whole_number(1));
+  app.add_option("--stride", options.stride, "tokens from one window to the next")
+      ->check(whole_number(1));
+  app.add_option("--batch", options.batch, "windows a step")->check(whole_number(1));
+  app.add_option("--width", options.width, "numbers in a row")->check(whole_number(1));
+  app.add_option("--steps", options.steps, "batches to train on")->check(whole_number(1));
+  app.add_option("--learning-rate", options.learning_rate, "step of SGD")
+      ->check(finite_number(0, kLargest));
+  app.add_option("--seed", options.seed, "of the starting weights")
+      ->check(whole_number(0, kLargestWhole));
+  app.add_option("--rows", options.rows, "rows to print of each table")->check(whole_number(0));
+  app.add_option("--json", options.json, "file for the whole report");
+  app.add_option("--csv", options.csv, "file for a line a row");
+  CLI11_PARSE(app, argc, argv);
+  run(app, options);
+  return 0;
+}
+
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Shows which rows of the token and position tables get gradients, how large they are, and "
-      "how "
-      "far the rows move.");
-  app.option_defaults()->always_capture_default();
-  rowgrad::ProgramOptions options;
-  app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict");
-  app.add_option("--tokenizer", options.tokenizer, "what a token is")
-      ->check(CLI::IsMember(rowgrad::kTokenizerNames));
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
-  app.add_option("--context", options.context, "tokens in a window")
-      ->check(rowgrad::at_least_one());
-  app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(rowgrad::at_least_one());
-  app.add_option("--batch", options.batch, "windows a step")->check(rowgrad::at_least_one());
-  app.add_option("--width", options.width, "numbers in a row")->check(rowgrad::at_least_one());
-  app.add_option("--steps", options.steps, "batches to train on")->check(rowgrad::at_least_one());
-  app.add_option("--learning-rate", options.learning_rate, "step of SGD")
-      ->check(rowgrad::finite_number(0, rowgrad::kLargest));
-  app.add_option("--seed", options.seed, "of the starting weights");
-  app.add_option("--rows", options.rows, "rows to print of each table");
-  app.add_option("--json", options.json, "file for the whole report");
-  app.add_option("--csv", options.csv, "file for a line a row");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    rowgrad::run(app, options);
-    rowgrad::check_standard_output();
-  } catch (const std::exception& error) {
-    std::cerr << "inspect_rows: " << error.what() << '\n';
-    return 1;
-  }
+  return rowgrad::run_program("inspect_rows", [&] { return rowgrad::run_with(argc, argv); });
 }

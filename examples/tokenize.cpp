@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
@@ -92,6 +94,7 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
 }
 
 void run(const ProgramOptions& options) {
+  check_outputs({options.save}, {options.corpus, options.load});
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
   if (options.jsonl) return run_lines(*tokenizer, options);
@@ -103,20 +106,17 @@ void run(const ProgramOptions& options) {
   }
 }
 
-}  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
+int run_with(int argc, char** argv) {
   CLI::App app("Turns the text on standard input into token ids, or with --decode ids into text.");
   app.option_defaults()->always_capture_default();
-  rowgrad::ProgramOptions options;
+  ProgramOptions options;
   app.add_option("--tokenizer", options.tokenizer,
                  "word, char and bpe are made from the corpus; gpt2 from GPT-2's files")
-      ->check(CLI::IsMember(rowgrad::kTokenizerNames));
+      ->check(CLI::IsMember(kTokenizerNames));
   app.add_option("--corpus", options.corpus,
                  "text that the tokenizer is made from; The Verdict if not given");
-  auto* vocabulary =
-      app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
+  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
+      ->check(whole_number(1));
   app.add_option("--load", options.load, "use the tokenizer in this JSON file")
       ->excludes("--tokenizer")
       ->check(CLI::ExistingFile);
@@ -127,14 +127,16 @@ int main(int argc, char** argv) {
   app.add_flag("--special", options.special,
                "special tokens in the text, as <|endoftext|>, count as such");
   CLI11_PARSE(app, argc, argv);
-  try {
-    rowgrad::check_argument(vocabulary->count() == 0 || options.tokenizer == "bpe",
-                            "--vocabulary is for --tokenizer bpe");
-    std::ios::sync_with_stdio(false);
-    rowgrad::run(options);
-    rowgrad::check_standard_output();
-  } catch (const std::exception& error) {
-    std::cerr << "tokenize: " << error.what() << '\n';
-    return 1;
-  }
+  check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
+                 "--vocabulary is for --tokenizer bpe");
+  std::ios::sync_with_stdio(false);
+  run(options);
+  return 0;
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  return rowgrad::run_program("tokenize", [&] { return rowgrad::run_with(argc, argv); });
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <iomanip>
 #include <iostream>
 
@@ -14,6 +13,7 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/sampling.hpp>
@@ -23,14 +23,13 @@
 namespace rowgrad {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
-
 struct ProgramOptions {
   std::string corpus;
   std::string prompt;
   std::size_t sample = 200;
   double temperature = 0.8;
   std::string save;
+  std::size_t save_every = 0;
   std::string resume;
   std::string metrics;
   std::string json;
@@ -42,18 +41,23 @@ void add_program_options(CLI::App& app, ProgramOptions& options) {
   app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict");
   app.add_option("--prompt", options.prompt,
                  "text that the sample continues; the corpus's first words if not given");
-  app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none");
+  app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none")
+      ->check(whole_number(0));
   app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
       ->check(finite_number(0, kLargest));
   app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
+  app.add_option("--save-every", options.save_every,
+                 "steps after which it is written too; 0 for none within an epoch")
+      ->check(whole_number(0));
   app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped");
   app.add_option("--metrics", options.metrics, "CSV file of losses by epoch");
   app.add_option("--json", options.json, "JSON file of the whole run");
   app.add_option("--max-steps", options.max_steps,
-                 "stop after so many steps in all; 0 for no limit");
+                 "stop after so many steps in all; 0 for no limit")
+      ->check(whole_number(0));
   app.add_option("--threads", options.threads,
                  "threads to use; as many as there are cores if not given")
-      ->check(at_least_one());
+      ->check(whole_number(1, 1024));
 }
 
 std::string bits(double nats) {
@@ -117,41 +121,58 @@ std::string progress_line(const Training& training, double loss) {
   return line.str();
 }
 
-// A run that has diverged does not take the place of the last good checkpoint.
-void write_files(const Training& training, const ProgramOptions& options) {
-  for (const auto& [name, tensor] : training.model.state())
-    check_runtime(
-        std::all_of(tensor->begin(), tensor->end(), [](real x) { return std::isfinite(x); }), name,
-        " is not finite any more at step ", training.steps(), "; try a smaller --learning-rate");
-  if (!options.save.empty()) training.save(options.save);
-  if (!options.metrics.empty()) write_file(options.metrics, metrics_csv(training));
-}
+// Writes the files of a run that is under way.
+class RunFiles {
+ public:
+  explicit RunFiles(const ProgramOptions& options) : options_(options), checkpoint_(options.save) {}
+
+  // A run that has diverged does not take the place of the last good checkpoint.
+  void save(const Training& training) {
+    for (const auto& [name, tensor] : training.model.state())
+      check_runtime(
+          std::all_of(tensor->begin(), tensor->end(), [](real x) { return std::isfinite(x); }),
+          name, " is not finite any more at step ", training.steps(),
+          "; try a smaller --learning-rate");
+    if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
+  }
+
+  void write(const Training& training) {
+    save(training);
+    if (!options_.metrics.empty()) write_file(options_.metrics, metrics_csv(training));
+  }
+
+ private:
+  const ProgramOptions& options_;
+  OwnFile checkpoint_;
+};
 
 // Returns false if it was stopped before the last epoch's end.
-bool train(Training& training, const ProgramOptions& options) {
+bool train(Training& training, const ProgramOptions& options, RunFiles& files) {
   Progress progress;
-  const std::size_t started_at = training.steps();
   const std::size_t width = std::to_string(training.options().epochs).size();
+  const auto finished = [&] { return training.history().size() >= training.options().epochs; };
   const auto stops = [&] {
-    return interrupted != 0 || (options.max_steps > 0 && training.steps() >= options.max_steps);
+    return interrupted() || (options.max_steps > 0 && training.steps() >= options.max_steps);
   };
-  while (!stops() && training.history().size() < training.options().epochs) {
+  if (finished() || stops()) {
+    std::cout << "Nothing is left to do: the run is at step " << training.steps() << '\n';
+    files.write(training);
+  }
+  while (!finished() && !stops()) {
     const std::size_t before = training.history().size();
     training.run_epoch([&](double loss) {
       check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.steps(),
                     "; try a smaller --learning-rate");
       progress.show(progress_line(training, loss));
+      if (options.save_every > 0 && training.steps() % options.save_every == 0)
+        files.save(training);
       return !stops();
     });
     progress.clear();
     if (training.history().size() > before) print_epoch(training, width);
-    write_files(training, options);
+    files.write(training);
   }
-  if (training.steps() == started_at) {
-    std::cout << "Nothing is left to do: the run is at step " << started_at << '\n';
-    write_files(training, options);
-  }
-  return training.history().size() >= training.options().epochs;
+  return finished();
 }
 
 // Encoded before training, so that a prompt the tokenizer cannot take is refused at once.
@@ -166,8 +187,10 @@ Ids encode_prompt(const Training& training, const ProgramOptions& options) {
   return ids;
 }
 
-int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& options) {
+void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& options) {
   check_outputs({options.save, options.metrics, options.json}, {options.corpus});
+  check_outputs({options.metrics, options.json}, {options.resume});  // --save may go on with it
+  RunFiles files(options);
   if (options.threads > 0) blas::set_threads(options.threads);
 
   const DataFile text = find_corpus(options.corpus);
@@ -187,7 +210,8 @@ int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& op
   print_start(*training, text);
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << training->steps() << '\n';
-  const bool finished = train(*training, options);
+  const HeldInterrupts held;
+  const bool finished = train(*training, options, files);
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -200,7 +224,7 @@ int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& op
                 << " a token; knowing only how often each token occurs gives " << bits(baseline)
                 << '\n';
   }
-  if (options.sample > 0 && interrupted == 0) {
+  if (options.sample > 0 && !interrupted()) {
     Random random(training->options().seed);
     const Ids continuation =
         sample(training->model, prompt, options.sample, options.temperature, random);
@@ -216,42 +240,35 @@ int run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& op
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 
   std::cout << '\n';
+  if (interrupted())
+    std::cout << "Stopped by " << interruption() << " at step " << training->steps() << '\n';
   if (!options.save.empty())
     std::cout << "Saved to   " << options.save
               << (finished ? "" : "; go on with --resume " + options.save) << '\n';
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
-  check_standard_output();
-  constexpr int kInterrupted = 130;  // what shells give for Ctrl-C
-  return interrupted != 0 ? kInterrupted : 0;
+}
+
+int run_with(int argc, char** argv) {
+  CLI::App app(
+      "Trains a next-token model: token embedding + positions, look-back, hidden layers, linear "
+      "head.\nWithout options, on the characters of Edith Wharton's The Verdict, in under a "
+      "minute.");
+  app.option_defaults()->always_capture_default();
+  TrainOptions train;
+  ProgramOptions program;
+  add_program_options(app, program);
+  add_train_options(app, train);
+  CLI11_PARSE(app, argc, argv);
+  complete(app, train);
+  run(app, train, program);
+  return 0;
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Trains a next-token model: token embedding + positions, look-back, hidden layers, linear "
-      "head.\nWithout options, on the characters of Edith Wharton's The Verdict, in under a "
-      "minute.");
-  app.option_defaults()->always_capture_default();
-  rowgrad::TrainOptions train;
-  rowgrad::ProgramOptions program;
-  rowgrad::add_program_options(app, program);
-  rowgrad::add_train_options(app, train);
-  CLI11_PARSE(app, argc, argv);
-  rowgrad::complete(app, train);
-  std::signal(SIGINT, [](int) { rowgrad::interrupted = 1; });
-  std::signal(SIGTERM, [](int) { rowgrad::interrupted = 1; });
-  try {
-    return rowgrad::run(app, train, program);
-  } catch (const std::bad_alloc&) {
-    std::cerr << "train_verdict: there is not enough memory for a model of this size\n";
-    return 1;
-  } catch (const std::exception& error) {
-    std::cout << std::flush;
-    std::cerr << "train_verdict: " << error.what() << '\n';
-    return 1;
-  }
+  return rowgrad::run_program("train_verdict", [&] { return rowgrad::run_with(argc, argv); });
 }

@@ -134,6 +134,17 @@ class CachedFile {
 
 }  // namespace
 
+std::vector<fs::path> published_places() {
+  std::vector<fs::path> folders;
+  if (const auto given = environment("ROWGRAD_DATA")) folders.push_back(*given);
+  if (const auto cache = cache_folder()) folders.push_back(*cache);
+  std::vector<fs::path> places;
+  for (const fs::path& folder : folders)
+    for (const PublishedFile* file : {&kVerdict, &kGpt2Merges, &kGpt2Encoder})
+      places.push_back(folder / file->name);
+  return places;
+}
+
 std::string sha256(const std::string& contents) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <rowgrad/examples/support/download.hpp>
 
@@ -54,6 +55,9 @@ Gpt2Files find_gpt2_files(const Download& fetch = download);
 /// One file, from the first of the three places that has it. Throws Unavailable; and
 /// std::runtime_error where $ROWGRAD_DATA is no folder or the file in it is of no use.
 DataFile find_published(const PublishedFile& file, const Download& fetch = download);
+
+/// Where these files are looked for on this machine, whether they are there or not.
+std::vector<std::filesystem::path> published_places();
 
 /// In lower-case hexadecimal digits.
 std::string sha256(const std::string& contents);

@@ -2,9 +2,12 @@
 
 // What options may be. CLI11's own checks let NaN through and print limits of 300 digits.
 
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -13,28 +16,18 @@
 namespace rowgrad {
 
 constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr std::uint64_t kLargestWhole = std::numeric_limits<std::uint64_t>::max();
 
-/// A whole number from 1 on, of at most twelve digits.
-inline CLI::Validator at_least_one() {
-  return {[](const std::string& text) -> std::string {
-            const bool digits =
-                !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            if (digits && text.size() <= 12 && text.find_first_not_of('0') != std::string::npos)
-              return {};
-            return "got " + text + ", expected a whole number from 1 on";
+/// A whole number in [least, most], in digits alone; by default of at most twelve.
+inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'999) {
+  return {[least, most](const std::string& text) -> std::string {
+            std::uint64_t number = 0;
+            const char* end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, number);
+            if (error == std::errc() && rest == end && number >= least && number <= most) return {};
+            return concat("got ", text, ", expected a whole number from ", least, " to ", most);
           },
-          "N >= 1"};
-}
-
-/// A whole number from 0 on, of at most twelve digits.
-inline CLI::Validator at_least_zero() {
-  return {[](const std::string& text) -> std::string {
-            if (!text.empty() && text.size() <= 12 &&
-                text.find_first_not_of("0123456789") == std::string::npos)
-              return {};
-            return "got " + text + ", expected a whole number from 0 on";
-          },
-          "N >= 0"};
+          concat("N >= ", least)};
 }
 
 /// A number in [low, high]; not NaN and not infinite.

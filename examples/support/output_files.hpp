@@ -1,16 +1,38 @@
 #pragma once
 
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
+#include <sys/types.h>
+#include <tuple>
 #include <vector>
 
 namespace rowgrad {
 
-/// Refuses, before any work, files that could not be written after it: those in a folder that is
-/// not there, those that are folders, two with one name, and one that is also read. Empty paths
-/// stand for options that were not given. Throws std::runtime_error.
+/// Refuses, before any work, files that could not be written after it (in a folder that is not
+/// there or closed, or folders themselves), and those that are also read or written otherwise, by
+/// whatever name: `read`, The Verdict and GPT-2's files where programs look for them, standard
+/// input; each other, standard output and error. Devices and pipes may be shared. Empty paths stand
+/// for options that were not given. Throws std::runtime_error.
 void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read);
 
-/// Flushes standard output. Throws std::runtime_error if something printed there was lost.
-void check_standard_output();
+/// A file that a program writes again and again, and nobody else meanwhile.
+class OwnFile {
+ public:
+  explicit OwnFile(std::filesystem::path path);
+
+  /// Calls write(), unless another program has written the file since this one last did, or since
+  /// the start: then throws std::runtime_error.
+  void rewrite(const std::function<void()>& write);
+
+ private:
+  using Version = std::optional<std::tuple<dev_t, ino_t, std::time_t, long>>;
+  Version version() const;
+
+  std::filesystem::path path_;
+  Version last_;
+};
 
 }  // namespace rowgrad

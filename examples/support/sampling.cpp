@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/sampling.hpp>
 
 namespace rowgrad {
@@ -30,7 +31,7 @@ Ids sample(NextTokenModel& model, const Ids& prompt, std::size_t count, double t
   model.eval();
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const std::size_t vocabulary = model.options().vocabulary;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count && !interrupted(); ++i) {
     const std::size_t length = std::min(text.size(), model.options().context);
     const Ids window = to_ids(std::span(text).last(length));
     Tape tape(Tape::inference);

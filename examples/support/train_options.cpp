@@ -107,22 +107,24 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
 void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--tokenizer", options.tokenizer, "what a token is")
       ->check(CLI::IsMember(kTokenizerNames));
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains");
-  app.add_option("--context", options.context, "tokens in a window")->check(at_least_one());
+  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
+      ->check(whole_number(1));
+  app.add_option("--context", options.context, "tokens in a window")->check(whole_number(1));
   app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(at_least_one());
-  app.add_option("--batch", options.batch, "windows a step")->check(at_least_one());
-  app.add_option("--width", options.width, "numbers in an embedding")->check(at_least_one());
+      ->check(whole_number(1));
+  app.add_option("--batch", options.batch, "windows a step")->check(whole_number(1));
+  app.add_option("--width", options.width, "numbers in an embedding")->check(whole_number(1));
   app.add_option("--look-back", options.look_back,
                  "tokens that a prediction sees, the current one included")
-      ->check(at_least_one());
+      ->check(whole_number(1));
   app.add_option("--hidden", options.hidden, "widths of the hidden layers, as 256,128; 0 for none")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(whole_number(0));
   app.add_option("--positions", options.positions, "what tells positions apart")
       ->check(CLI::IsMember({"learned", "sinusoidal", "none"}));
   app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
       ->check(finite_number(0, 0.99));
-  app.add_option("--epochs", options.epochs, "passes over the text")->check(at_least_one());
+  app.add_option("--epochs", options.epochs, "passes over the text")->check(whole_number(1));
   app.add_flag("--tie", options.tie,
                "the token table is the head's weight too; if need be, a hidden layer of its width "
                "comes last");
@@ -134,12 +136,13 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember(kSchedules));
   app.add_option("--warmup", options.warmup,
                  "steps over which the rate first rises in a line, before the schedule")
-      ->check(at_least_zero());
+      ->check(whole_number(0));
   app.add_option("--clip", options.clip,
                  "largest norm of all gradients together, scaled down to it; 0 for no limit")
       ->check(finite_number(0, kLargest));
   app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
-  app.add_option("--seed", options.seed, "of weights, order and dropout");
+  app.add_option("--seed", options.seed, "of weights, order and dropout")
+      ->check(whole_number(0, kLargestWhole));
   app.add_option("--validation", options.validation,
                  "share of the text, at its end, kept for validation")
       ->check(finite_number(0, 0.99));

@@ -1,12 +1,16 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <new>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/parameter_updates.hpp>
 
 namespace rowgrad {
 
@@ -51,6 +55,18 @@ EpochRecord record_from(const json& value) {
   return record;
 }
 
+// How many numbers a model will have, before one is made: a file may claim any size.
+double numbers_of(const NextTokenOptions& options) {
+  const auto vocabulary = static_cast<double>(options.vocabulary);
+  const auto width = static_cast<double>(options.width);
+  double sum = vocabulary * width;
+  if (options.positions != Positions::kNone) sum += static_cast<double>(options.context) * width;
+  double read = static_cast<double>(options.look_back) * width;
+  for (const std::size_t next : options.hidden)
+    sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
+  return sum + (options.tie_weights ? vocabulary : (read + 1) * vocabulary);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -65,7 +81,7 @@ json to_json(const EpochRecord& record) {
           {"tokens_per_second", record.tokens_per_second}};
 }
 
-double evaluate(NextTokenModel& model, DataLoader& loader) {
+std::optional<double> evaluate(NextTokenModel& model, DataLoader& loader) {
   const bool was_training = model.training();
   model.eval();
   double loss = 0;
@@ -76,8 +92,10 @@ double evaluate(NextTokenModel& model, DataLoader& loader) {
         model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
     loss += sum.item();
     tokens += batch.targets.size();
+    if (interrupted()) break;
   }
   if (was_training) model.train();
+  if (interrupted()) return std::nullopt;
   return loss / static_cast<double>(tokens);
 }
 
@@ -98,12 +116,12 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> token
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
                    std::string text_hash, Split ids)
-    : model(options.model(tokenizer->size()), Random(options.seed)),
-      options_(options),
+    : options_(options),
       text_hash_(std::move(text_hash)),
       tokenizer_(std::move(tokenizer)),
       loader_(training_loader(options, std::move(ids.train))),
       validation_(validation_loader(options, std::move(ids.validation))),
+      model(options.model(tokenizer_->size()), Random(options.seed)),
       optimizer_(options.make_optimizer(model.parameters())) {
   start_schedule({.step_count = 0, .base_rates = {options.learning_rate}});
 }
@@ -126,17 +144,21 @@ double Training::step(const Batch& batch) {
   return loss.item();
 }
 
-void Training::finish_epoch() {
+bool Training::finish_epoch() {
   EpochRecord record{.epoch = history_.size() + 1,
                      .steps = steps_,
                      .training_loss = loss_sum_ / static_cast<double>(tokens_),
                      .tokens_per_second = tokens_per_second()};
-  if (validation_) record.validation_loss = evaluate(model, *validation_);
+  if (validation_) {
+    record.validation_loss = evaluate(model, *validation_);
+    if (!record.validation_loss) return false;
+  }
   history_.push_back(record);
   loss_sum_ = 0;
   tokens_ = 0;
   seconds_ = 0;
   timed_tokens_ = 0;
+  return true;
 }
 
 double Training::tokens_per_second() const {
@@ -159,29 +181,32 @@ void Training::start_schedule(LearningRateSchedule::State state) {
   schedule_->load_state(std::move(state));
 }
 
+json Training::progress() const {
+  json history = json::array();
+  for (const EpochRecord& record : history_) history.push_back(to_json(record));
+  const auto position = loader_.position();
+  return {{"steps", steps_},
+          {"epoch_loss_sum", loss_sum_},
+          {"epoch_tokens", tokens_},
+          {"history", history},
+          {"loader", {{"epoch", position.epoch}, {"batch", position.batch}}},
+          {"schedule",
+           {{"step_count", schedule_->state().step_count},
+            {"base_rates", schedule_->state().base_rates}}},
+          {"random", model.random_state()}};
+}
+
 void Training::save(const std::filesystem::path& path) const {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : model.state()) tensors.emplace_back(kModel + name, tensor);
   const auto optimizer = optimizer_->state();
   for (const auto& [name, tensor] : optimizer) tensors.emplace_back(kOptimizer + name, &tensor);
-  json history = json::array();
-  for (const EpochRecord& record : history_) history.push_back(to_json(record));
-  const auto position = loader_.position();
-  const json run{{"steps", steps_},
-                 {"epoch_loss_sum", loss_sum_},
-                 {"epoch_tokens", tokens_},
-                 {"history", history},
-                 {"loader", {{"epoch", position.epoch}, {"batch", position.batch}}},
-                 {"schedule",
-                  {{"step_count", schedule_->state().step_count},
-                   {"base_rates", schedule_->state().base_rates}}},
-                 {"random", model.random_state()}};
   write_safetensors(path, tensors,
                     {{"format", kFormat},
                      {"options", json(options_).dump()},
                      {"tokenizer", tokenizer_->to_json()},
                      {"text_sha256", text_hash_},
-                     {"run", run.dump()}});
+                     {"run", progress().dump()}});
 }
 
 std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
@@ -190,38 +215,76 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
   const auto format = file.metadata.find("format");
   check_runtime(format != file.metadata.end() && format->second == kFormat, path.string(),
                 ": not a checkpoint of train_verdict");
+  const auto refusal = [&](const char* reason) {
+    return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
+  };
   try {
     for (const char* key : {"options", "tokenizer", "text_sha256", "run"})
       check_argument(file.metadata.contains(key), "its metadata lacks '", key, "'");
-    check_argument(file.metadata.at("text_sha256") == sha256(text),
-                   "the run was on another text (SHA-256 ", file.metadata.at("text_sha256"), ")");
-    auto run =
-        std::make_unique<Training>(json::parse(file.metadata.at("options")).get<TrainOptions>(),
-                                   tokenizer_from_json(file.metadata.at("tokenizer")), text);
+    check_argument(file.metadata.at("text_sha256") == sha256(text), "the run was on another text");
+    const auto options = json::parse(file.metadata.at("options")).get<TrainOptions>();
+    check_argument(json(options).dump() == file.metadata.at("options"),
+                   "its options are not as they were written");  // a negative number, say
+    auto tokenizer = tokenizer_from_json(file.metadata.at("tokenizer"));
+    double numbers = 0;
+    for (const auto& [name, tensor] : file.tensors)
+      if (name.starts_with(kModel)) numbers += static_cast<double>(tensor.size());
+    const double expected = numbers_of(options.model(tokenizer->size()));
+    check_argument(expected <= 2 * numbers, "its model has ", numbers, " numbers, its options say ",
+                   expected);
+    auto run = std::make_unique<Training>(options, std::move(tokenizer), text);
     run->restore(file);
     return run;
+  } catch (const json::exception&) {
+    throw refusal("its metadata is not that of a run");
+  } catch (const std::bad_alloc&) {
+    throw refusal("there is not enough memory");
   } catch (const std::exception& error) {
-    throw std::runtime_error(concat(path.string(), ": cannot be resumed: ", error.what()));
+    throw refusal(error.what());
   }
 }
 
+// The optimizer comes last: how much work its state is depends on counts that are checked first.
 void Training::restore(const SafetensorsFile& file) {
-  model.load_state(with_prefix(file.tensors, kModel));
-  optimizer_->load_state(with_prefix(file.tensors, kOptimizer));
   const json run = json::parse(file.metadata.at("run"));
-  start_schedule({.step_count = run.at("schedule").at("step_count"),
-                  .base_rates = run.at("schedule").at("base_rates")});
-  model.load_random_state(run.at("random").get<std::map<std::string, std::string>>());
   loader_.restore({.epoch = run.at("loader").at("epoch"), .batch = run.at("loader").at("batch")});
   steps_ = run.at("steps");
   loss_sum_ = run.at("epoch_loss_sum");
   tokens_ = run.at("epoch_tokens");
   for (const json& record : run.at("history")) history_.push_back(record_from(record));
+  start_schedule({.step_count = run.at("schedule").at("step_count"),
+                  .base_rates = run.at("schedule").at("base_rates")});
+  model.load_random_state(run.at("random").get<std::map<std::string, std::string>>());
+  check_argument(progress().dump() == file.metadata.at("run"),
+                 "its progress is not as it was written");
+  check_progress();
+  const auto optimizer = with_prefix(file.tensors, kOptimizer);
+  for (const auto& [name, tensor] : optimizer)
+    check_argument(!name.starts_with("step.") || tensor == saved_steps(steps_), "its optimizer's '",
+                   name, "' is not the ", steps_, " steps of the run");
+  model.load_state(with_prefix(file.tensors, kModel));
+  optimizer_->load_state(optimizer);
+}
+
+// Everything that counts, against each other and the text.
+void Training::check_progress() const {
   const auto position = loader_.position();
-  check_argument(history_.size() == position.epoch &&
-                     steps_ == position.epoch * steps_per_epoch() + position.batch,
-                 "its step ", steps_, " is not batch ", position.batch, " of epoch ",
-                 position.epoch + 1);
+  check_argument(history_.size() == position.epoch ||
+                     (history_.size() + 1 == position.epoch && position.batch == 0),
+                 "its records are of ", history_.size(), " epochs at batch ", position.batch,
+                 " of epoch ", position.epoch + 1);
+  check_argument(steps_ == position.epoch * steps_per_epoch() + position.batch, "its step ", steps_,
+                 " is not batch ", position.batch, " of epoch ", position.epoch + 1);
+  check_argument(schedule_->step_count() == steps_, "its schedule is at step ",
+                 schedule_->step_count(), " of ", steps_);
+  const std::uint64_t windows =
+      awaits_validation() ? loader_.windows().size() : position.batch * options_.batch;
+  check_argument(tokens_ == windows * options_.context, "its epoch has ", tokens_, " tokens after ",
+                 windows, " windows of ", options_.context);
+  for (std::size_t i = 0; i < history_.size(); ++i)
+    check_argument(history_[i].epoch == i + 1 && history_[i].steps == (i + 1) * steps_per_epoch(),
+                   "its record ", i + 1, " is of epoch ", history_[i].epoch, " and step ",
+                   history_[i].steps);
 }
 
 }  // namespace rowgrad

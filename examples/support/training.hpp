@@ -28,8 +28,9 @@ struct EpochRecord {
 
 nlohmann::json to_json(const EpochRecord& record);
 
-/// Mean cross-entropy over everything the loader gives, in evaluation mode.
-double evaluate(NextTokenModel& model, DataLoader& loader);
+/// Mean cross-entropy over everything the loader gives, in evaluation mode. Nothing if it was
+/// interrupted (program.hpp).
+std::optional<double> evaluate(NextTokenModel& model, DataLoader& loader);
 
 /// What a model could reach that knows how often each token occurs and nothing else: mean −log p of
 /// `text` under the frequencies in `counted`, each token counted once more than it occurs.
@@ -51,16 +52,18 @@ class Training {
 
   /// Trains one epoch, or what is left of it, and adds its record. `after_step` is called with the
   /// loss of each step; when it returns false, training stops there, without a record unless the
-  /// epoch was at its end. Returns whether it was not stopped.
+  /// epoch was at its end. Nor is there a record when the validation at its end was interrupted;
+  /// that is then what is left of the epoch. Returns whether it was not stopped.
   template <class AfterStep>
   bool run_epoch(const AfterStep& after_step) {
     bool goes_on = true;
-    for (const Batch& batch : loader_) {
-      goes_on = after_step(step(batch));
-      if (!goes_on && loader_.position().batch != 0) return false;
+    if (!awaits_validation()) {
+      for (const Batch& batch : loader_) {
+        goes_on = after_step(step(batch));
+        if (!goes_on && loader_.position().batch != 0) return false;
+      }
     }
-    finish_epoch();
-    return goes_on;
+    return finish_epoch() && goes_on;
   }
 
   /// Sets what may change in a resumed run: --epochs and --learning-rate.
@@ -79,22 +82,28 @@ class Training {
   double tokens_per_second() const;
   double learning_rate() const { return optimizer_->learning_rate(); }
 
-  NextTokenModel model;
-
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
            std::string text_hash, Split ids);
+  nlohmann::json progress() const;
   void restore(const SafetensorsFile& file);
+  void check_progress() const;
   void start_schedule(LearningRateSchedule::State state);
 
   double step(const Batch& batch);
-  void finish_epoch();
+  bool finish_epoch();
+  bool awaits_validation() const { return loader_.position().epoch > history_.size(); }
 
   TrainOptions options_;
   std::string text_hash_;
   std::unique_ptr<Tokenizer> tokenizer_;
   DataLoader loader_;
   std::optional<DataLoader> validation_;
+
+ public:
+  NextTokenModel model;  // made after the loaders, which refuse a context longer than the text
+
+ private:
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LearningRateSchedule> schedule_;
   std::vector<EpochRecord> history_;

@@ -1,3 +1,5 @@
+#include <csignal>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
@@ -5,6 +7,7 @@
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/sampling.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -181,6 +184,108 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
             std::string::npos);
 }
 
+// A checkpoint with another value for one of the things it counts, at a place in its progress.
+std::string error_of_lie(const std::filesystem::path& path, const std::string& place,
+                         const nlohmann::json& value) {
+  SafetensorsFile file = read_safetensors(path);
+  auto run = nlohmann::json::parse(file.metadata.at("run"));
+  run[nlohmann::json::json_pointer(place)] = value;
+  file.metadata["run"] = run.dump();
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
+  const std::string lie = path.string() + ".lie";
+  write_safetensors(lie, tensors, file.metadata);
+  return error_of<std::runtime_error>([&] { Training::resume(lie, text()); });
+}
+
+TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
+  const TemporaryFolder folder;
+  const auto training = start(small());
+  const std::size_t epoch = training->steps_per_epoch();
+  run(*training, epoch + 2);
+  training->save(folder / "good");
+  for (const auto& [place, value] :
+       std::vector<std::pair<std::string, nlohmann::json>>{{"/steps", epoch + 3},
+                                                           {"/steps", -1},
+                                                           {"/steps", epoch + 2.5},
+                                                           {"/epoch_tokens", 1},
+                                                           {"/epoch_tokens", "many"},
+                                                           {"/loader/epoch", 2},
+                                                           {"/loader/epoch", 1LL << 62},
+                                                           {"/loader/batch", 3},
+                                                           {"/schedule/step_count", 1LL << 40},
+                                                           {"/history/0/epoch", 7},
+                                                           {"/history/0/steps", 7},
+                                                           {"/history", nlohmann::json::array()}}) {
+    const std::string message = error_of_lie(folder / "good", place, value);
+    EXPECT_NE(message.find("good.lie: cannot be resumed: its "), std::string::npos)
+        << place << ' ' << value << ": " << message;
+  }
+}
+
+TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
+  const TemporaryFolder folder;
+  TrainOptions options = small();
+  options.momentum = 0.9;
+  options.tokenizer = "word";
+  const auto training = start(options);
+  run(*training, 9);
+  training->save(folder / "good");
+  const auto message = [&](const auto& change) {
+    SafetensorsFile file = read_safetensors(folder / "good");
+    change(file);
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
+    write_safetensors(folder / "lie", tensors, file.metadata);
+    return error_of<std::runtime_error>([&] { Training::resume(folder / "lie", text()); });
+  };
+  // Rows would be replayed that often, or models be made that large.
+  EXPECT_NE(message([](SafetensorsFile& file) {
+              file.tensors.at("optimizer.late.history.token.weight")(0, 0) = 16777215;
+            }).find("more steps than the parameter's 9"),
+            std::string::npos);
+  EXPECT_NE(message([](SafetensorsFile& file) {
+              file.tensors.at("optimizer.late.history.token.weight")(0, 0) = 16777215;
+              file.tensors.at("optimizer.step.token.weight") = Tensor{0, 16777215};
+            }).find("'step.token.weight' is not the 9 steps of the run"),
+            std::string::npos);
+  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}})
+    EXPECT_NE(message([&](SafetensorsFile& file) {
+                auto changed = nlohmann::json::parse(file.metadata.at("options"));
+                changed[key] = value;
+                file.metadata["options"] = changed.dump();
+              }).find("its options say"),
+              std::string::npos)
+        << key;
+}
+
+TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
+  const TemporaryFolder folder;
+  const auto reference = start(small());
+  const std::size_t epoch = reference->steps_per_epoch();
+  run(*reference, 2 * epoch);
+  const auto stopped = start(small());
+  run_program("test", [&] {
+    const HeldInterrupts held;
+    const bool whole = stopped->run_epoch([&](double) {
+      if (stopped->steps() == epoch) std::raise(SIGINT);
+      return true;
+    });
+    EXPECT_FALSE(whole);
+    EXPECT_TRUE(stopped->history().empty());
+    stopped->save(folder / "checkpoint");
+    return 0;
+  });
+  const auto resumed = Training::resume(folder / "checkpoint", text());
+  resumed->run_epoch([](double) { return true; });
+  EXPECT_EQ(resumed->steps(), epoch);
+  ASSERT_EQ(resumed->history().size(), 1U);
+  EXPECT_EQ(resumed->history()[0].validation_loss, reference->history()[0].validation_loss);
+  run(*resumed, 2 * epoch);
+  EXPECT_EQ(fingerprint(*resumed, folder), fingerprint(*reference, folder));
+}
+
 TEST(Training, LearnsBelowTheUnigramLoss) {
   TrainOptions options = small();
   options.dropout = 0;
@@ -222,6 +327,18 @@ TEST(Sample, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {
   EXPECT_EQ(sample(model, prompt, 1, 0, first)(0), std::max_element(row, row + 7) - row);
   EXPECT_THROW(sample(model, Ids::from_shape({0}), 1, 1, first), std::invalid_argument);
   EXPECT_THROW(sample(model, prompt, 1, -1, first), std::invalid_argument);
+}
+
+TEST(Sample, EndsWhenItIsInterrupted) {
+  NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8}, Random(1));
+  Random random(2);
+  const int status = run_program("test", [&] {
+    const HeldInterrupts held;
+    std::raise(SIGTERM);
+    EXPECT_EQ(sample(model, Ids{1}, 10, 1, random).size(), 0U);
+    return 0;
+  });
+  EXPECT_EQ(status, 143);
 }
 
 TEST(MetricsCsv, HasALineAnEpoch) {

@@ -1,0 +1,77 @@
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <new>
+#include <stdexcept>
+#include <unistd.h>
+
+#include <rowgrad/examples/support/program.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Any thread may get the signal.
+std::atomic<int> noted = 0;
+std::atomic<bool> held = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+constexpr int kStatusOfSignals = 128;  // as shells count: 128 + the signal's number
+
+const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
+
+// Put together beforehand, for a handler may hardly do anything; never destroyed, for a signal may
+// come after main.
+auto& last_words = *new std::array<std::string, 2>;
+
+void handle(int signal) {
+  int none = 0;
+  if (held && noted.compare_exchange_strong(none, signal)) return;
+  const std::string& words = last_words[signal == SIGINT ? 0 : 1];
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, words.data(), words.size());
+  ::_exit(kStatusOfSignals + signal);
+}
+
+void handle_signals(const std::string& name) {
+  const std::string begin = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + name + ": stopped by ";
+  last_words = {begin + name_of(SIGINT) + '\n', begin + name_of(SIGTERM) + '\n'};
+  struct sigaction action {};
+  action.sa_handler = handle;
+  action.sa_flags = SA_RESTART;  // a signal that is noted must not break a save
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+}
+
+int fail(const std::string& name, const char* what) {
+  std::cout.flush();
+  std::cerr << name << ": " << what << '\n';
+  return 1;
+}
+
+}  // namespace
+
+int run_program(const std::string& name, const std::function<int()>& work) {
+  constexpr const char* kNoMemory = "there is not enough memory for what was asked";
+  handle_signals(name);
+  int status = 0;
+  try {
+    status = work();
+  } catch (const std::bad_alloc&) {
+    return fail(name, kNoMemory);
+  } catch (const std::length_error&) {  // more than a container may ever have
+    return fail(name, kNoMemory);
+  } catch (const std::exception& error) {
+    return fail(name, error.what());
+  }
+  std::cout.flush();
+  if (!std::cout) return fail(name, "cannot write to standard output");
+  const int signal = noted.exchange(0);
+  return signal != 0 ? kStatusOfSignals + signal : status;
+}
+
+HeldInterrupts::HeldInterrupts() { held = true; }
+HeldInterrupts::~HeldInterrupts() { held = false; }
+
+bool interrupted() { return noted != 0; }
+const char* interruption() { return name_of(noted); }
+
+}  // namespace rowgrad

@@ -1,0 +1,191 @@
+// The programs themselves, run as a user runs them.
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/examples/support/program.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::TemporaryFolder;
+
+constexpr const char* kText =
+    "a dog and a cat sat on the mat, and the cat and the dog looked at the man on the mat. ";
+
+struct Outcome {
+  int status = 0;
+  std::string output;  // and errors
+};
+
+// A shell command with the programs in its path, without network and without files of the user.
+Outcome shell(const std::string& command) {
+  const std::string whole =
+      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
+             ":$PATH ROWGRAD_OFFLINE=1; ", "export PATH ROWGRAD_OFFLINE; ", command);
+  FILE* const pipe = popen(whole.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("there is no shell");
+  Outcome outcome;
+  std::array<char, 4096> block;
+  while (const std::size_t length = std::fread(block.data(), 1, block.size(), pipe))
+    outcome.output.append(block.data(), length);
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+  return outcome;
+}
+
+void expect_refused(const std::string& command, const std::string& words) {
+  const Outcome outcome = shell(command);
+  EXPECT_TRUE(outcome.status > 0 && outcome.status < 128) << command << ": " << outcome.status;
+  EXPECT_NE(outcome.output.find(words), std::string::npos) << command << ":\n" << outcome.output;
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(Programs, RefuseNumbersThatAreNone) {
+  expect_refused("train_verdict --seed -1", "--seed: got -1, expected a whole number from 0");
+  expect_refused("train_verdict --seed 99999999999999999999999", "--seed: got 9999");
+  expect_refused("train_verdict --sample -1", "--sample: got -1");
+  expect_refused("train_verdict --max-steps 1.5", "--max-steps: got 1.5");
+  expect_refused("train_verdict --hidden 0,5", "a layer has width 0");
+  expect_refused("train_verdict --hidden=-5", "--hidden: got -5");
+  expect_refused("train_verdict --threads 1025", "--threads: got 1025");
+  expect_refused("inspect_rows --seed -1", "--seed: got -1");
+  expect_refused("inspect_rows --vocabulary 300", "--vocabulary is for --tokenizer bpe");
+  expect_refused("exact_rows --rows 17", "--rows: got 17, expected a whole number from 18");
+}
+
+TEST(Programs, SayThatThereIsTooLittleMemory) {
+  expect_refused("inspect_rows --width 1000000000", "inspect_rows: there is not enough memory");
+  expect_refused("ulimit -v 2000000; exec train_verdict --threads 1000 --max-steps 1",
+                 "not enough memory for 1000 threads");
+  expect_refused("exact_rows --rows 1000000000 --width 1000000",
+                 "exact_rows: there is not enough memory");
+}
+
+TEST(Programs, FailWhenTheirOutputIsLost) {
+  for (const std::string command :
+       {"first_step", "custom_layer", "inspect_rows", "exact_rows --rows 30 --steps 1",
+        "tokenize --tokenizer char </dev/null", "train_verdict --max-steps 1 --sample 0",
+        "train_verdict --help"})
+    expect_refused(command + " >/dev/full", "cannot write to standard output");
+}
+
+class ProgramsAndFiles : public ::testing::Test {
+ protected:
+  ProgramsAndFiles() {
+    write_file(folder_ / "corpus", repeated(kText, 40));
+    std::filesystem::create_hard_link(folder_ / "corpus", folder_ / "hard");
+    std::filesystem::create_symlink("corpus", folder_ / "soft");
+    std::filesystem::create_symlink("new", folder_ / "dangling");
+  }
+
+  // In the folder, with the shortest training there is.
+  std::string in_folder(const std::string& command) const {
+    return concat("cd ", folder_.path().string(), "; train='train_verdict --context 4 --width 4 ",
+                  "--hidden 4 --batch 4 --max-steps 2 --sample 0 --corpus corpus'; ", command);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
+  ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
+  write_file(folder_ / "the-verdict.txt", "text");
+  write_file(folder_ / "encoder.json", "{}");
+  const std::string checkpoint = read_file(folder_ / "ck");
+  for (const std::string command :
+       {"$train --resume ck --json ck", "$train --resume ck --metrics ./ck",
+        "$train --save a --metrics a", "$train --save new --json dangling", "$train --save corpus",
+        "$train --save soft", "$train --json hard", "$train --save out >out",
+        "$train --json /dev/stdout >out", "ROWGRAD_DATA=$PWD $train --save the-verdict.txt",
+        "ROWGRAD_DATA=$PWD train_verdict --metrics encoder.json",
+        "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
+        "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
+        "tokenize --tokenizer char --corpus ck --save corpus <corpus",
+        "inspect_rows --corpus corpus --csv hard", "inspect_rows --corpus corpus --json a --csv a"})
+    expect_refused(in_folder(command), "is written here and also read");
+  EXPECT_EQ(read_file(folder_ / "ck"), checkpoint);
+  EXPECT_EQ(read_file(folder_ / "corpus"), repeated(kText, 40));
+  EXPECT_EQ(read_file(folder_ / "the-verdict.txt"), "text");
+  EXPECT_EQ(read_file(folder_ / "encoder.json"), "{}");
+}
+
+TEST_F(ProgramsAndFiles, ARunMayGoOnInItsCheckpointAndDevicesMayBeShared) {
+  for (const std::string command : {"$train --save ck", "$train --resume ck --save ck",
+                                    "$train --save /dev/null --metrics /dev/null --json /dev/null",
+                                    "$train --json /dev/stdout --metrics /dev/stdout | cat"}) {
+    const Outcome outcome = shell(in_folder(command));
+    EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
+  }
+}
+
+// Given more than a pipe holds, the program has begun to read when all but the rest is written; and
+// it cannot end, for the pipe stays open.
+Outcome signalled_while_reading(int signal, const TemporaryFolder& folder) {
+  std::array<int, 2> ends;
+  if (pipe(ends.data()) != 0) throw std::runtime_error("there is no pipe");
+  const std::string errors = folder / "errors";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    if (std::freopen(errors.c_str(), "w", stderr) != nullptr)
+      execl(ROWGRAD_PROGRAMS "/train_verdict", "train_verdict", "--corpus", "/dev/stdin", nullptr);
+    _exit(127);
+  }
+  close(ends[0]);
+  const std::string text(1 << 20, 'x');
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = write(ends[1], text.data() + at, text.size() - at);
+    if (written <= 0) break;
+    at += static_cast<std::size_t>(written);
+  }
+  kill(child, signal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(ends[1]);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status), read_file(errors)};
+}
+
+TEST(Programs, AreEndedBySignalsWhileTheyRead) {
+  const TemporaryFolder folder;
+  const Outcome interrupt = signalled_while_reading(SIGINT, folder);
+  EXPECT_EQ(interrupt.status, 130);
+  EXPECT_EQ(interrupt.output, "train_verdict: stopped by Ctrl-C\n");
+  const Outcome terminate = signalled_while_reading(SIGTERM, folder);
+  EXPECT_EQ(terminate.status, 143);
+  EXPECT_EQ(terminate.output, "train_verdict: stopped by SIGTERM\n");
+}
+
+TEST(RunProgram, EndsAtTheFirstSignalOrWhileTheyAreHeldAtTheSecond) {
+  const auto stopped = ::testing::ExitedWithCode(143);
+  EXPECT_EXIT(run_program("some", [] { return std::raise(SIGTERM); }), stopped,
+              "^some: stopped by SIGTERM\n$");
+  const auto held = [](int signals) {
+    const HeldInterrupts interrupts;
+    for (int i = 0; i < signals; ++i) std::raise(SIGTERM);
+    return interrupted() ? 0 : 1;
+  };
+  EXPECT_EXIT(run_program("some", [&] { return held(2); }), stopped, "stopped by SIGTERM");
+  EXPECT_EQ(run_program("some", [&] { return held(1); }), 143);
+  EXPECT_EQ(run_program("some", [&] { return held(0); }), 1);
+  EXPECT_FALSE(interrupted());
+}
+
+}  // namespace
+}  // namespace rowgrad
