@@ -48,7 +48,8 @@ void add_program_options(CLI::App& app, ProgramOptions& options) {
   app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
   app.add_option("--save-every", options.save_every,
                  "steps after which it is written too; 0 for none within an epoch")
-      ->check(whole_number(0));
+      ->check(whole_number(0))
+      ->needs("--save");
   app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped");
   app.add_option("--metrics", options.metrics, "CSV file of losses by epoch");
   app.add_option("--json", options.json, "JSON file of the whole run");

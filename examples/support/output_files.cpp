@@ -1,5 +1,9 @@
+#include <fstream>
+#include <optional>
 #include <set>
 #include <sys/stat.h>
+#include <system_error>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 
@@ -21,7 +25,8 @@ std::optional<struct stat> status_of(const fs::path& path) {
 // What a path leads to, links followed though they lead to nothing yet.
 fs::path followed(fs::path path) {
   constexpr int kMostLinks = 40;  // as the system has it
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path); ++i)
+  std::error_code closed;         // a folder that we may not look into
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, closed); ++i)
     path = path.parent_path() / fs::read_symlink(path);
   return path;
 }
@@ -51,8 +56,9 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
   for (const std::string& path : written) {
     if (path.empty()) continue;
     const fs::path folder = fs::absolute(followed(path)).parent_path();
-    check_runtime(fs::is_directory(folder), path, ": there is no folder ", folder.string());
-    check_runtime(!fs::is_directory(path), path, ": is a folder");
+    std::error_code closed;
+    check_runtime(fs::is_directory(folder, closed), path, ": there is no folder ", folder.string());
+    check_runtime(!fs::is_directory(path, closed), path, ": is a folder");
     const Identity identity = identity_of(path);
     if (!identity) continue;
     check_runtime(access(folder.c_str(), W_OK) == 0, path, ": nothing can be written in ",
@@ -62,20 +68,26 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
   }
 }
 
-OwnFile::OwnFile(fs::path path) : path_(std::move(path)), last_(version()) {}
+OwnFile::OwnFile(fs::path path) : path_(std::move(path)), last_(beginning()) {}
 
-auto OwnFile::version() const -> Version {
+// Not its number or time, which some network file systems change of themselves.
+std::optional<std::string> OwnFile::beginning() const {
+  constexpr std::size_t kBytes = std::size_t{1} << 16;
   const auto status = status_of(path_);
   if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
-  return Version({status->st_dev, status->st_ino, status->st_mtim.tv_sec, status->st_mtim.tv_nsec});
+  std::string bytes(kBytes, '\0');
+  std::ifstream file(path_, std::ios::binary);
+  file.read(bytes.data(), kBytes);
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
 }
 
 void OwnFile::rewrite(const std::function<void()>& write) {
-  const Version present = version();
+  const auto present = beginning();
   check_runtime(!present || present == last_, path_.string(),
                 ": another program has written it meanwhile; nothing was saved there");
   write();
-  last_ = version();
+  last_ = beginning();
 }
 
 }  // namespace rowgrad

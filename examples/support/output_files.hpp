@@ -1,12 +1,9 @@
 #pragma once
 
-#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
-#include <sys/types.h>
-#include <tuple>
 #include <vector>
 
 namespace rowgrad {
@@ -24,15 +21,14 @@ class OwnFile {
   explicit OwnFile(std::filesystem::path path);
 
   /// Calls write(), unless another program has written the file since this one last did, or since
-  /// the start: then throws std::runtime_error.
+  /// the start: then throws std::runtime_error. A file is known by how it begins.
   void rewrite(const std::function<void()>& write);
 
  private:
-  using Version = std::optional<std::tuple<dev_t, ino_t, std::time_t, long>>;
-  Version version() const;
+  std::optional<std::string> beginning() const;  // nothing if there is no such file
 
   std::filesystem::path path_;
-  Version last_;
+  std::optional<std::string> last_;
 };
 
 }  // namespace rowgrad

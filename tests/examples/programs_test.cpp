@@ -127,7 +127,8 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
 TEST_F(ProgramsAndFiles, ARunMayGoOnInItsCheckpointAndDevicesMayBeShared) {
   for (const std::string command : {"$train --save ck", "$train --resume ck --save ck",
                                     "$train --save /dev/null --metrics /dev/null --json /dev/null",
-                                    "$train --json /dev/stdout --metrics /dev/stdout | cat"}) {
+                                    "$train --json /dev/stdout --metrics /dev/stdout | cat",
+                                    "ln -s loop loop; HOME=$PWD/loop $train --save ck"}) {
     const Outcome outcome = shell(in_folder(command));
     EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
   }

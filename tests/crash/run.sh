@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# What a crash leaves on the disk. Training runs that save after every step are killed (SIGKILL) at
+# random moments: each time there must be a whole checkpoint, and the run that goes on from it must
+# end with the bits of one that was never stopped. Then what cannot be written: a full disk, a limit
+# of sizes, a folder that is or becomes read-only, /dev/full, a file with two writers. Each is to be
+# a clear error that leaves the old file as it was.
+#   tests/crash/run.sh [KILLS]    30 if not given
+# As root, or where user namespaces are allowed, with file systems of its own; else these are left
+# out, and it says so. ROWGRAD_BUILD names another build folder.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+kills=${1-30}
+[[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/crash/run.sh [KILLS]" >&2 && exit 2; }
+
+# Mounts are made in a name space that ends with this script, and with them all that they hold.
+if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
+  configure
+  compile train_verdict
+  for as_root in "" --map-root-user; do
+    # shellcheck disable=SC2086
+    if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
+      # shellcheck disable=SC2086
+      ROWGRAD_CRASH_MOUNTS=yes exec unshare --mount $as_root "${BASH_SOURCE[0]}" "$@"
+    fi
+  done
+  ROWGRAD_CRASH_MOUNTS=no
+fi
+
+scratch=$(mktemp -d)
+finish() {
+  # shellcheck disable=SC2046
+  kill $(jobs -p) 2>/dev/null || true
+  wait
+  umount "$scratch/disk" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap finish EXIT
+cd "$scratch"
+mkdir runs disk
+
+# Words under momentum and decay: most rows of the table are owed updates at any time.
+run=("$build/examples/train_verdict" --corpus "$root/examples/data/the-slow-clock.txt"
+  --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
+  --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
+short=("${run[@]}" --epochs 3)
+endless=("${run[@]}" --epochs 1000000)
+
+fail() {
+  printf 'crash: %s\n' "$1" >&2
+  cat log >&2
+  exit 1
+}
+
+# numbers FILE: all of a checkpoint but the times in its history, which no two runs share.
+numbers() {
+  local length
+  length=$(od -A n -t u8 -N 8 "$1")
+  tail -c +9 "$1" | head -c "$length" | sed -E 's/\\"tokens_per_second\\":[^,}]*//g; s/ *$//'
+  tail -c +"$((9 + length))" "$1"
+}
+
+expect_same_numbers() {
+  cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
+}
+
+# expect_error WORDS COMMAND...: it fails, and says so.
+expect_error() {
+  local words=$1 status=0
+  shift
+  "$@" >log 2>&1 || status=$?
+  ((status == 1)) || fail "the status is $status, not 1: $*"
+  grep -q "$words" log || fail "the message lacks '$words': $*"
+}
+
+# --- Killed -------------------------------------------------------------------------------------
+started=${EPOCHREALTIME/./}
+"${short[@]}" --save runs/reference --save-every 1 >log 2>&1 || fail "the reference run failed"
+micros=$((${EPOCHREALTIME/./} - started))
+
+killed=0 in_a_save=0 ended=0
+while ((killed < kills)); do
+  resume=()
+  [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
+  "${short[@]}" --save runs/ck --save-every 1 "${resume[@]}" >log 2>&1 &
+  delay=$((SRANDOM % micros))
+  sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
+  kill -9 $! 2>/dev/null || true
+  status=0
+  wait $! 2>/dev/null || status=$?
+  case $status in
+    0)  # it was faster
+      ended=$((ended + 1))
+      expect_same_numbers runs/reference runs/ck
+      [[ $(echo runs/*) == "runs/ck runs/reference" ]] || fail "there are files left: $(echo runs/*)"
+      rm runs/ck
+      ;;
+    137)
+      killed=$((killed + 1))
+      [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
+      [[ ! -e runs/ck ]] || "${run[@]}" --resume runs/ck --max-steps 1 >log 2>&1 ||
+        fail "there is no whole checkpoint after kill $killed"
+      ;;
+    *) fail "status $status after kill $killed" ;;
+  esac
+done
+if [[ -e runs/ck ]]; then
+  "${short[@]}" --resume runs/ck --save runs/ck >log 2>&1 || fail "no resumption"
+  expect_same_numbers runs/reference runs/ck
+fi
+echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
+echo "always a whole checkpoint, always the bits of a run that was never stopped"
+
+# --- What cannot be written ---------------------------------------------------------------------
+rm -rf runs/*
+
+# expect_old_file FILE: it is what it was, and the only one in its folder but for what filled that.
+expect_old_file() {
+  cmp "$1" old || fail "$1 has changed"
+  local file
+  for file in "$(dirname "$1")"/*; do
+    [[ $file == "$1" || $file == */filler ]] || fail "$file is left"
+  done
+}
+
+"${run[@]}" --max-steps 2 --save old >log 2>&1 || fail "no old file"
+
+cp old runs/ck
+# Past the limit a write fails like that on a full disk, if the signal is ignored.
+expect_error "cannot write .*File too large" \
+  bash -c 'trap "" XFSZ; ulimit -f 64; exec "$@"' limited "${short[@]}" --save runs/ck
+expect_old_file runs/ck
+echo "a limit of sizes: an error, the old file intact"
+
+for option in --save --metrics --json; do
+  expect_error "cannot write /dev/full: No space left" "${run[@]}" --max-steps 2 $option /dev/full
+done
+expect_error "cannot write to standard output" \
+  bash -c '"$@" >/dev/full' full "${run[@]}" --max-steps 2
+echo "/dev/full: errors"
+
+"${endless[@]}" --save runs/ck --save-every 1 >first 2>&1 &
+first=$!
+"${endless[@]}" --save runs/ck --save-every 1 >second 2>&1 &
+second=$!
+status=0
+wait -n "$first" "$second" || status=$?
+kill -INT "$first" "$second" 2>/dev/null || true
+wait
+cat first second >log
+((status == 1)) || fail "the status of the second writer is $status"
+[[ $(grep -c "another program has written it" log) == 1 ]] || fail "there is no word of two writers"
+"${run[@]}" --resume runs/ck --max-steps 1 >log 2>&1 || fail "no whole checkpoint of two writers"
+echo "two writers: an error for one, the other's file intact"
+
+if [[ $ROWGRAD_CRASH_MOUNTS == no ]]; then
+  echo "a full disk, a read-only folder: left out, for mounting is not allowed here"
+  exit
+fi
+
+mount -t tmpfs -o size=1m none disk
+cp old disk/ck
+head -c 1m /dev/zero >disk/filler 2>/dev/null || true
+expect_error "cannot write .*No space left" "${short[@]}" --save disk/ck
+expect_old_file disk/ck
+rm disk/filler
+"${short[@]}" --resume disk/ck --save disk/ck >log 2>&1 || fail "no resumption with space again"
+echo "a full disk: an error, the old file intact"
+
+cp old disk/ck
+"${endless[@]}" --save disk/ck --save-every 1 >log 2>&1 &
+until ! cmp -s old disk/ck; do sleep 0.01; done
+until mount -o remount,ro none disk 2>/dev/null; do :; done  # busy in the midst of a save
+cp disk/ck old
+status=0
+wait $! || status=$?
+((status == 1)) || fail "the status is $status after the folder became read-only"
+grep -q "cannot write .*Read-only file system" log || fail "there is no word of the folder"
+expect_old_file disk/ck
+expect_error "nothing can be written in" "${short[@]}" --save disk/ck
+expect_error "nothing can be written in" "${short[@]}" --json disk/new
+expect_old_file disk/ck
+echo "a folder that becomes or is read-only: errors, the old file intact"
