@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <omp.h>
 
 namespace rowgrad::kernels {
 
 /// Calls body(begin, end) for pieces that cover [0, count), one piece a thread; on the calling
-/// thread alone where a second thread would get fewer than `grain` items. `body` must not throw.
+/// thread alone where a second thread would get fewer than `grain` items. What `body` throws, on any
+/// thread, reaches the caller when all threads have ended: the first exception, if there are
+/// several.
 template <class Body>
 void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
   const std::size_t useful = count / std::max<std::size_t>(grain, 1);
@@ -18,6 +21,7 @@ void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
     if (count > 0) body(std::size_t{0}, count);
     return;
   }
+  std::exception_ptr thrown;  // one that left the parallel region would end the process
   const auto threads = std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
@@ -25,8 +29,14 @@ void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
     const auto part = static_cast<std::size_t>(omp_get_thread_num());
     const std::size_t begin = count * part / parts;
     const std::size_t end = count * (part + 1) / parts;
-    if (begin < end) body(begin, end);
+    try {
+      if (begin < end) body(begin, end);
+    } catch (...) {
+#pragma omp critical(rowgrad_thrown)
+      if (!thrown) thrown = std::current_exception();
+    }
   }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 /// Numbers a thread should have to itself before a second one pays for being woken.

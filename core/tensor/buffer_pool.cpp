@@ -34,12 +34,12 @@ SizeClass size_class(std::size_t bytes) {
   return {octave * kSteps + (steps - kSteps), steps * step * kAlignment};
 }
 
+// Null if there is no memory.
 void* system_allocate(std::size_t bytes) {
   const bool large = bytes >= kHugePage;
   const std::size_t alignment = large ? kHugePage : kAlignment;
   void* block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (block == nullptr) throw std::bad_alloc();
-  if (large) madvise(block, bytes, MADV_HUGEPAGE);  // advice only: a refusal costs speed alone
+  if (large && block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);  // advice only: a refusal costs speed alone
   return block;
 }
 
@@ -80,6 +80,11 @@ void* BufferPool::allocate(std::size_t bytes) {
     }
   }
   void* block = system_allocate(size.bytes);
+  if (block == nullptr) {
+    release_idle();
+    block = system_allocate(size.bytes);
+    if (block == nullptr) throw std::bad_alloc();
+  }
   const std::scoped_lock lock(shared.mutex);
   shared.statistics.bytes_in_use += size.bytes;
   ++shared.statistics.system_requests;

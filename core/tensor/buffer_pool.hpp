@@ -21,7 +21,8 @@ struct BufferPoolStatistics {
 /// 2 MiB and more are aligned to 2 MiB and advised to use pages of that size.
 class BufferPool {
  public:
-  /// An uninitialised block of at least `bytes` bytes. Throws std::bad_alloc.
+  /// An uninitialised block of at least `bytes` bytes. Where the operating system has none left, it
+  /// gets the idle blocks back and is asked again; if that does not help, throws std::bad_alloc.
   static void* allocate(std::size_t bytes);
 
   /// Takes back a block that allocate(bytes) gave.

@@ -9,10 +9,16 @@
 
 namespace rowgrad {
 
+/// A stream to write text to. The standard's own keeps an exception to itself, std::bad_alloc say,
+/// and the text ends where it was.
+struct TextStream : std::ostringstream {
+  TextStream() { exceptions(std::ios::badbit); }
+};
+
 /// The parts one after another, each as `operator<<` prints it.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream text;
+  TextStream text;
   (text << ... << parts);
   return std::move(text).str();
 }

@@ -90,7 +90,7 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
 }
 
 std::string Random::state() const {
-  std::ostringstream text;
+  TextStream text;
   text << engine_ << ' ' << second_normal_.has_value() << ' ' << std::hexfloat
        << second_normal_.value_or(0);
   return std::move(text).str();
@@ -98,6 +98,7 @@ std::string Random::state() const {
 
 void Random::restore(std::string_view state) {
   std::istringstream text{std::string(state)};
+  text.exceptions(std::ios::badbit);  // lets std::bad_alloc out
   std::mt19937 engine;
   bool has_second = false;
   std::string second;

@@ -1,8 +1,12 @@
 #include <atomic>
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/kernels/parallel.hpp>
 
@@ -56,6 +60,27 @@ TEST(RowGrain, CountsRowsThatHoldAThreadsWorthOfNumbers) {
   EXPECT_EQ(row_grain(64), kGrainNumbers / 64);
   EXPECT_EQ(row_grain(10 * kGrainNumbers), 1U);
   EXPECT_EQ(row_grain(0), kGrainNumbers);
+}
+
+TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
+  for (const int threads : {1, 2, 3}) {
+    const testing::Threads scope(threads);
+    for (const std::size_t thrower : {0UL, 1UL, 2UL}) {
+      std::vector<int> visits(3, 0);
+      const auto body = [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          if (i == thrower) throw std::out_of_range(std::to_string(i));
+          ++visits[i];
+        }
+      };
+      EXPECT_EQ(testing::error_of<std::out_of_range>([&] { parallel_for(3, 1, body); }),
+                std::to_string(thrower));
+      EXPECT_EQ(visits[thrower], 0);
+      if (threads == 3) EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the others ran on";
+    }
+    const auto both = [](std::size_t, std::size_t) { throw std::bad_alloc(); };
+    EXPECT_THROW(parallel_for(3, 1, both), std::bad_alloc);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/failing_allocations.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
@@ -121,6 +122,25 @@ TEST(BufferPool, RefusesWhatCannotBeHad) {
   EXPECT_EQ(BufferPool::statistics().system_requests, before.system_requests);
   BufferPool::deallocate(nullptr, 64);  // like free, takes null
   EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);
+}
+
+TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
+  for (const std::size_t refusals : {1U, 2U}) {
+    void* const idle = BufferPool::allocate(100000);
+    const std::size_t in_use = BufferPool::statistics().bytes_in_use;
+    const testing::FailingAllocations failing(1, refusals);
+    BufferPool::deallocate(idle, 100000);  // now: the line above has emptied the pool
+    void* block = nullptr;
+    if (refusals == 1) {
+      EXPECT_NO_THROW(block = BufferPool::allocate(5000));
+      BufferPool::deallocate(block, 5000);
+    } else {
+      EXPECT_THROW(block = BufferPool::allocate(5000), std::bad_alloc);
+      EXPECT_EQ(BufferPool::statistics().bytes_idle, 0U);
+    }
+    EXPECT_LT(BufferPool::statistics().bytes_idle, 100000U);
+    EXPECT_LT(BufferPool::statistics().bytes_in_use, in_use);
+  }
 }
 
 TEST(BufferPool, TakesBackOnOneThreadWhatAnotherWasGiven) {
