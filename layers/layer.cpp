@@ -130,20 +130,24 @@ void Layer::load_state(const std::map<std::string, Tensor>& state) {
     check_argument(found != state.end(), "Layer::load_state: '", name, "' is missing");
     check_argument(found->second.shape() == shape, "Layer::load_state: '", name, "' has shape ",
                    bracketed(found->second.shape()), ", expected ", bracketed(shape));
+    return &found->second;
   };
+  std::vector<std::pair<Parameter*, const Tensor*>> parameters;
+  std::vector<std::pair<Tensor*, const Tensor*>> buffers;
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      check(layer.path_ + name, parameter->shape());
-    for (const auto& [name, buffer] : layer.buffers_) check(layer.path_ + name, buffer->shape());
+      parameters.emplace_back(parameter, check(layer.path_ + name, parameter->shape()));
+    for (const auto& [name, buffer] : layer.buffers_)
+      buffers.emplace_back(buffer, check(layer.path_ + name, buffer->shape()));
   });
   for (const auto& [name, tensor] : state)
     check_argument(own.contains(name), "Layer::load_state: the layer has nothing named '", name,
                    "'");
-  visit([&](const Layer& layer) {
-    for (const auto& [name, parameter] : layer.parameters_)
-      parameter->assign(state.at(layer.path_ + name));
-    for (const auto& [name, buffer] : layer.buffers_) *buffer = state.at(layer.path_ + name);
-  });
+  // The numbers go where the old ones are: from here on nothing can fail.
+  for (const auto& [parameter, value] : parameters)
+    std::copy(value->begin(), value->end(), parameter->numbers().begin());
+  for (const auto& [buffer, value] : buffers)
+    std::copy(value->begin(), value->end(), buffer->begin());
 }
 
 std::map<std::string, std::string> Layer::random_state() const {
@@ -206,7 +210,7 @@ std::string Layer::summary() const {
     name_width = std::max(name_width, line.name.size());
     shape_width = std::max(shape_width, line.shape.size());
   }
-  std::ostringstream text;
+  TextStream text;
   text << std::left;
   for (const Line& line : lines)
     text << std::setw(static_cast<int>(name_width + 2)) << line.name

@@ -129,24 +129,33 @@ void Gradient::scale(real factor) {
 
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
-  if (is_none()) {
-    kind_ = std::move(other.kind_);
-    return;
-  }
+  Gradient prepared = prepare_sum(std::move(other));
+  write_out();
+  add_prepared(std::move(prepared));
+}
+
+// The sum of two row gradients needs memory; anything else is added in place.
+Gradient Gradient::prepare_sum(Gradient other) const {
+  if (is_none() || other.is_none()) return other;
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
-  write_out();
+  if (is_rows() && other.is_rows()) return sum(rows(), other.rows());
   other.write_out();
-  if (is_rows() && other.is_rows()) {
-    kind_ = sum(rows(), other.rows());
+  return other;
+}
+
+void Gradient::add_prepared(Gradient prepared) noexcept {
+  if (prepared.is_none()) return;
+  if (is_none() || (is_rows() && prepared.is_rows())) {
+    kind_ = std::move(prepared.kind_);
     return;
   }
-  if (is_rows()) kind_.swap(other.kind_);
+  if (is_rows()) kind_.swap(prepared.kind_);
   Tensor& sum = std::get<Tensor>(kind_);
-  if (other.is_rows()) {
-    add_rows_to(sum, other.rows());
+  if (prepared.is_rows()) {
+    add_rows_to(sum, prepared.rows());
   } else {
-    kernels::map_into(sum.size(), sum.data(), kAdd, sum.data(), other.dense().data());
+    kernels::map_into(sum.size(), sum.data(), kAdd, sum.data(), prepared.dense().data());
   }
 }
 

@@ -117,28 +117,24 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
                              [](const Parameter* parameter) { return parameter->trainable(); }),
                  "gradient_check: none of ", parameters.size(), " parameters is trainable");
   std::vector<Gradient> kept;
-  for (Parameter* parameter : parameters) {
-    kept.push_back(parameter->gradient());
-    parameter->zero_gradient();
-  }
+  for (const Parameter* parameter : parameters) kept.push_back(parameter->gradient());
   auto restore = [&] {
-    std::vector<Gradient> found;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      found.push_back(parameters[i]->gradient());
       parameters[i]->zero_gradient();
-      parameters[i]->add_gradient(kept[i]);
+      parameters[i]->add_gradient(std::move(kept[i]));
     }
-    return found;
   };
   std::vector<Gradient> gradients;
   try {
+    for (Parameter* parameter : parameters) parameter->zero_gradient();
     Tape tape;
     tape.backward(weighted_sum(function(tape)));
-    gradients = restore();
+    for (const Parameter* parameter : parameters) gradients.push_back(parameter->gradient());
   } catch (...) {
     restore();
     throw;
   }
+  restore();
 
   auto evaluate = [&] {
     Tape tape(Tape::inference);

@@ -109,11 +109,15 @@ void Parameter::note_change(const LazyRows& keeper) {
 }
 
 void Parameter::add_gradient(Gradient gradient) {
+  add_prepared_gradient(prepare_gradient(std::move(gradient)));
+}
+
+Gradient Parameter::prepare_gradient(Gradient gradient) const {
   check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape_));
   gradient.write_out();
-  gradient_.add(std::move(gradient));
+  return gradient_.prepare_sum(std::move(gradient));
 }
 
 }  // namespace rowgrad

@@ -88,6 +88,12 @@ class Parameter {
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
 
+  /// The same in two parts, as Gradient has them.
+  Gradient prepare_gradient(Gradient gradient) const;
+  void add_prepared_gradient(Gradient prepared) noexcept {
+    gradient_.add_prepared(std::move(prepared));
+  }
+
   /// The numbers that the gradient holds, of the whole or of its rows, to be changed in place.
   std::span<real> gradient_numbers() { return gradient_.numbers(); }
 

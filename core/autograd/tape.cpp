@@ -23,14 +23,18 @@ class TapeSlots {
  public:
   TapeSlot* acquire(Tape* tape) {
     const std::scoped_lock lock(mutex_);
-    if (free_.empty()) free_.push_back(all_.emplace_back(std::make_unique<TapeSlot>()).get());
+    if (free_.empty()) {
+      all_.push_back(std::make_unique<TapeSlot>());
+      free_.reserve(all_.capacity());  // room for all of them: release() needs no memory
+      free_.push_back(all_.back().get());
+    }
     TapeSlot* slot = free_.back();
     free_.pop_back();
     slot->tape = tape;
     ++slot->serial;
     return slot;
   }
-  void release(TapeSlot* slot) {
+  void release(TapeSlot* slot) noexcept {
     const std::scoped_lock lock(mutex_);
     ++slot->serial;
     slot->tape = nullptr;
@@ -269,14 +273,26 @@ void Tape::backward(const Variable& loss) {
   for (std::size_t i = last + 1; i-- > 0;)
     if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i);
 
-  // Only now, when no rule can fail any more, do parameters change and can gradients be read.
-  has_gradients_ = true;
+  std::vector<std::pair<Parameter*, Gradient>> sums;  // for each parameter, over all its nodes
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
     node.gradient.write_out();
-    if (node.parameter != nullptr)
-      node.parameter->add_gradient(std::exchange(node.gradient, Gradient()));
+    if (node.parameter == nullptr || node.gradient.is_none()) continue;
+    Gradient gradient = std::exchange(node.gradient, Gradient());
+    const auto known = std::find_if(sums.begin(), sums.end(), [&](const auto& sum) {
+      return sum.first == node.parameter;
+    });
+    if (known != sums.end()) {
+      known->second.add(std::move(gradient));
+    } else {
+      sums.emplace_back(node.parameter, std::move(gradient));
+    }
   }
+  for (auto& [parameter, sum] : sums) sum = parameter->prepare_gradient(std::move(sum));
+
+  // Only now, when nothing can fail any more, do parameters change and can gradients be read.
+  has_gradients_ = true;
+  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
 }
 
 const Gradient& Tape::gradient(const Variable& input) const {

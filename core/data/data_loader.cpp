@@ -49,11 +49,13 @@ void DataLoader::restore(const Position& position) {
 }
 
 void DataLoader::start_epoch() {
-  if (!restored_ && position_.batch > 0) position_ = {position_.epoch + 1, 0};
+  Position start = position_;
+  if (!restored_ && start.batch > 0) start = {start.epoch + 1, 0};
+  if (options_.shuffle)
+    order_ = Random(scramble(scramble(options_.seed) + start.epoch))
+                 .permutation(static_cast<std::int64_t>(windows_.size()));
+  position_ = start;
   restored_ = false;
-  if (!options_.shuffle) return;
-  order_ = Random(scramble(scramble(options_.seed) + position_.epoch))
-               .permutation(static_cast<std::int64_t>(windows_.size()));
 }
 
 const Batch& DataLoader::next_batch() {

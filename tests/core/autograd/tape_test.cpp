@@ -1,8 +1,11 @@
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
+#include "tests/support/failing_allocations.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
@@ -306,6 +309,14 @@ TEST(Backward, RunsOnATapeAThread) {
   two.join();
   EXPECT_EQ(first, alone);
   EXPECT_EQ(second, alone);
+}
+
+TEST(Tape, EndsWithoutMemory) {
+  std::vector<std::unique_ptr<Tape>> tapes;
+  for (int i = 0; i < 100; ++i) tapes.push_back(std::make_unique<Tape>());
+  const testing::FailingAllocations failing(1);
+  tapes.clear();
+  EXPECT_FALSE(failing.any_failed());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
+#include "tests/support/failing_allocations.hpp"
 #include "tests/support/id_values.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/tensor/buffer_pool.hpp>
@@ -206,6 +208,23 @@ TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
                 [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
             "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
             "out");
+}
+
+TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {
+  const auto make = [] {
+    auto loader = std::make_unique<DataLoader>(
+        windows(20), DataLoaderOptions{.batch = 3, .shuffle = true, .seed = 5});
+    loader->restore({2, 4});
+    return loader;
+  };
+  const std::vector<Numbers> expected = loop(*make());
+  testing::for_every_failure(
+      make, [](DataLoader& loader) { loader.begin(); },
+      [&](DataLoader& loader, bool finished) {
+        if (finished) return;
+        EXPECT_EQ(loader.position(), (Position{2, 4}));
+        EXPECT_EQ(loop(loader), expected);
+      });
 }
 
 }  // namespace
