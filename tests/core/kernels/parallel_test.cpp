@@ -76,7 +76,9 @@ TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
       EXPECT_EQ(testing::error_of<std::out_of_range>([&] { parallel_for(3, 1, body); }),
                 std::to_string(thrower));
       EXPECT_EQ(visits[thrower], 0);
-      if (threads == 3) EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the others ran on";
+      if (threads == 3) {
+        EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the others ran on";
+      }
     }
     const auto both = [](std::size_t, std::size_t) { throw std::bad_alloc(); };
     EXPECT_THROW(parallel_for(3, 1, both), std::bad_alloc);
