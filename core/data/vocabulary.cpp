@@ -12,7 +12,7 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::int32_t kFree = -1;
+constexpr std::int32_t kFreeSlot = -1;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id)
     check_argument(!token(id).empty(), "Vocabulary: token ", id, " is empty");
 
-  slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFree);
+  slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFreeSlot);
   const auto refuse_two_ids = [&](std::int32_t first, std::int32_t second) {
     check_argument(false, "Vocabulary: ", in_quotes(token(first)), " has two ids, ", first, " and ",
                    second);
@@ -40,14 +40,15 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
     if (is_special(id)) continue;
     std::int32_t& slot = slots_[slot_of(token(id))];
-    if (slot != kFree) refuse_two_ids(slot, id);
+    if (slot != kFreeSlot) refuse_two_ids(slot, id);
     slot = id;
   }
 
   special_by_token_ = special_ids_;
   for (const std::int32_t id : special_ids_) check_utf8("Vocabulary: a special token", token(id));
   const auto token_of = [&](std::int32_t id) -> std::string_view { return token(id); };
-  std::ranges::stable_sort(special_by_token_, {}, token_of);
+  std::ranges::sort(special_by_token_, {},
+                    [&](std::int32_t id) { return std::pair(token_of(id), id); });
   const auto twice = std::ranges::adjacent_find(special_by_token_, {}, token_of);
   if (twice != special_by_token_.end()) refuse_two_ids(twice[0], twice[1]);
 }
@@ -64,7 +65,7 @@ bool Vocabulary::is_special(std::int32_t id) const {
 
 std::optional<std::int32_t> Vocabulary::find(std::string_view token) const {
   const std::int32_t id = slots_[slot_of(token)];
-  return id == kFree ? std::nullopt : std::optional(id);
+  return id == kFreeSlot ? std::nullopt : std::optional(id);
 }
 
 std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) const {
@@ -80,7 +81,7 @@ std::size_t Vocabulary::slot_of(std::string_view token) const {
   for (;; ++slot) {
     slot &= slots_.size() - 1;
     const std::int32_t id = slots_[slot];
-    if (id == kFree || tokens_[static_cast<std::size_t>(id)] == token) return slot;
+    if (id == kFreeSlot || tokens_[static_cast<std::size_t>(id)] == token) return slot;
   }
 }
 

@@ -1,0 +1,90 @@
+#include "tests/fuzz/fuzzing.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <sanitizer/allocator_interface.h>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rowgrad/core/data/unicode.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad::fuzzing {
+namespace {
+
+// A vector of empty strings takes 32 bytes for the three of `"",`, and while it grows three times
+// as many. Besides, there are messages, folders and tables of fixed size.
+constexpr std::size_t kBytesPerByte = 40;
+constexpr std::size_t kFixedBytes = 64 * 1024;
+constexpr std::size_t kLongestMessage = 400;
+
+std::atomic<std::size_t> in_use = 0;
+std::atomic<std::size_t> most_in_use = 0;
+
+void count_allocation(const volatile void*, std::size_t bytes) {
+  const std::size_t now = in_use += bytes;
+  if (now > most_in_use) most_in_use = now;
+}
+
+void count_release(const volatile void* memory) {
+  if (memory != nullptr) in_use -= __sanitizer_get_allocated_size(const_cast<const void*>(memory));
+}
+
+}  // namespace
+
+void expect(bool condition, std::string_view message) {
+  if (condition) return;
+  std::fprintf(stderr, "FOUND: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::abort();
+}
+
+std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read) {
+  static const bool prepared = [] {
+    character_class(U'a');  // makes a table that stays
+    return __sanitizer_install_malloc_and_free_hooks(count_allocation, count_release) != 0;
+  }();
+  expect(prepared, "memory cannot be counted");
+
+  std::optional<std::string> refusal;
+  const std::size_t before = in_use;
+  most_in_use = before;
+  try {
+    read();
+  } catch (const std::runtime_error& error) {
+    refusal = error.what();
+  } catch (const std::invalid_argument& error) {
+    refusal = error.what();
+  }
+  const std::size_t most = most_in_use - before;
+  expect(most <= kFixedBytes + kBytesPerByte * input.size(),
+         concat(most, " bytes of memory for an input of ", input.size()));
+  if (refusal) {
+    expect(refusal->size() <= kLongestMessage, concat("a long message: ", *refusal));
+    expect(refusal->find("json.exception") == std::string::npos,
+           concat("a message in the words of a library: ", *refusal));
+  }
+  return refusal;
+}
+
+std::string memory_file(std::string_view contents) {
+  static const int file = ::memfd_create("fuzzing", 0);
+  const auto size = static_cast<ssize_t>(contents.size());
+  expect(file >= 0 && ::ftruncate(file, 0) == 0 &&
+             ::pwrite(file, contents.data(), contents.size(), 0) == size,
+         "no file in memory");
+  return concat("/proc/self/fd/", file);
+}
+
+}  // namespace rowgrad::fuzzing
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Time of the processor: that of the clock on the wall depends on what else the machine does.
+  const std::clock_t start = std::clock();
+  rowgrad::fuzzing::run({reinterpret_cast<const char*>(data), size});
+  rowgrad::fuzzing::expect(std::clock() - start < CLOCKS_PER_SEC, "over a second for one input");
+  return 0;
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Feeds the readers with inputs that libFuzzer makes up, under AddressSanitizer and
+# UndefinedBehaviorSanitizer, and fails at the first finding.
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one after the other
+# Beside crashes, findings are an exception of another kind than a refusal, a long message, an input
+# that takes a second, memory beyond a small multiple of the input (fuzzing.cpp), and what a target
+# itself compares. The programs read JSON, in lines as well as in files, and no CSV.
+# tests/fuzz/corpus has the inputs to start from; the build folder keeps what was found to be new.
+# CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+build=$build-fuzz
+
+seconds=${1:-10}
+if [[ ! $seconds =~ ^[0-9]+$ ]]; then
+  echo "usage: tests/fuzz/run.sh [SECONDS [TARGET...]]" >&2
+  exit 2
+fi
+targets=("${@:2}")
+if ((${#targets[@]} == 0)); then
+  for corpus in "$root"/tests/fuzz/corpus/*; do targets+=("${corpus##*/}"); done
+fi
+
+# Whether a compiler has what the targets need: libFuzzer, and OpenMP, which not every one is
+# installed with.
+suits() {
+  printf '#include <omp.h>\nextern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) {
+    return omp_get_max_threads() < 0; }' |
+    "$1" -x c++ -fopenmp -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null
+}
+
+compiler=
+for candidate in ${CXX-} clang++ $(compgen -c clang++- | sort -Vru); do
+  if suits "$candidate"; then
+    compiler=$candidate
+    break
+  fi
+done
+if [[ ! $compiler ]]; then
+  install_packages clang libclang-rt-dev libomp-dev llvm
+  compiler=clang++
+else
+  install_packages
+fi
+
+CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=OFF
+compile fuzz_targets
+
+# These limits end what hangs or takes all memory; the targets measure more closely.
+options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1
+  -dict="$root/tests/fuzz/json.dict" -max_total_time="$seconds")
+export OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1
+printf '%-16s %12s %9s\n' target inputs "a second"
+for target in "${targets[@]}"; do
+  folder=$build/fuzz/$target
+  mkdir -p "$folder/corpus"
+  if ! "$build/tests/fuzz/fuzz_$target" "${options[@]}" -artifact_prefix="$folder/" \
+    "$folder/corpus" "$root/tests/fuzz/corpus/$target" >"$folder/log" 2>&1; then
+    grep -vE '^#[0-9]' "$folder/log" | tail -n 60 >&2
+    echo "fuzz_$target found something: the input is the file above, in $folder" >&2
+    exit 1
+  fi
+  awk -v target="$target" '$1 ~ /number_of_executed_units/ { inputs = $2 }
+    $1 ~ /average_exec_per_sec/ { rate = $2 }
+    END { printf "%-16s %12d %9d\n", target, inputs, rate }' "$folder/log"
+done

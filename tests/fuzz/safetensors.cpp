@@ -1,0 +1,52 @@
+// Safetensors files: what is read is written and read again, to the same bits. An input is the
+// header, behind a byte that says how many bytes of data follow it; or F and a whole file.
+
+#include <cstring>
+#include <unistd.h>
+#include <vector>
+
+#include "tests/fuzz/fuzzing.hpp"
+#include <rowgrad/core/io/safetensors.hpp>
+
+namespace rowgrad::fuzzing {
+namespace {
+
+std::string file_of(std::string_view input) {
+  if (input.empty() || input.front() == 'F') return std::string(input.substr(!input.empty()));
+  const std::uint64_t length = input.size() - 1;
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  file += input.substr(1);
+  const auto data_bytes = static_cast<unsigned char>(input.front());
+  for (int i = 0; i < data_bytes; ++i) file += static_cast<char>(17 * i);
+  return file;
+}
+
+void expect_same(const SafetensorsFile& a, const SafetensorsFile& b) {
+  expect(a.metadata == b.metadata && a.tensors.size() == b.tensors.size(), "another file");
+  for (const auto& [name, tensor] : a.tensors) {
+    const auto other = b.tensors.find(name);
+    expect(other != b.tensors.end() && other->second.shape() == tensor.shape(), "another tensor");
+    expect(tensor.size() == 0 ||
+               std::memcmp(tensor.data(), other->second.data(), tensor.size() * sizeof(real)) == 0,
+           "other numbers");
+  }
+}
+
+}  // namespace
+
+void run(std::string_view input) {
+  const std::string contents = file_of(input);
+  const std::string path = memory_file(contents);
+  SafetensorsFile file;
+  if (refusal_of(contents, [&] { file = read_safetensors(path); })) return;
+
+  static const std::string copy = "/dev/shm/rowgrad-fuzz-" + std::to_string(::getpid());
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
+  write_safetensors(copy, tensors, file.metadata);
+  expect_same(read_safetensors(copy), file);
+  ::unlink(copy.c_str());
+}
+
+}  // namespace rowgrad::fuzzing

@@ -1,0 +1,28 @@
+// Tokenizers from JSON: what is read is written and read again, and it encodes without loss.
+
+#include "tests/fuzz/fuzzing.hpp"
+#include <rowgrad/core/data/tokenizer.hpp>
+
+namespace rowgrad::fuzzing {
+
+void run(std::string_view input) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (refusal_of(input, [&] { tokenizer = tokenizer_from_json(input); })) return;
+  const std::string json = tokenizer->to_json();
+  expect(tokenizer_from_json(json)->to_json() == json, "another tokenizer");
+
+  EncodeOptions options;
+  for (const std::int32_t id : tokenizer->vocabulary().special_ids())
+    options.allowed_special.push_back(tokenizer->token(id));
+  const bool words = json.find("\"type\": \"word\"") != std::string::npos;
+  try {
+    const Ids ids = tokenizer->encode(input, options);
+    const std::string text = tokenizer->decode(ids);
+    const bool unknown = tokenizer->vocabulary().find_special(kUnknown).has_value();
+    expect(words || unknown || text == input, "another text");
+  } catch (const std::invalid_argument&) {
+    // No id for a part of the text, or not UTF-8.
+  }
+}
+
+}  // namespace rowgrad::fuzzing
