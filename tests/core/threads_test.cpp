@@ -11,6 +11,7 @@
 #include "tests/support/id_values.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/data/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/character_tokenizer.hpp>
@@ -178,7 +179,7 @@ void expect_the_same_in_threads(const Tokenizer& tokenizer, const std::string& t
       ASSERT_EQ(testing::values(tokenizer.encode(marked, options)), expected);
       ASSERT_EQ(tokenizer.decode(expected), decoded);
       ASSERT_EQ(tokenizer.to_json(), json);
-      ASSERT_EQ(tokenizer.vocabulary().id(tokenizer.token(3)), 3);
+      ASSERT_EQ(tokenizer.vocabulary().find(tokenizer.token(3)), 3);
     }
   });
 }
