@@ -140,10 +140,11 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
             "2147483647");
 }
 
-// A BLAS is some hundred times as fast as this loop, with its oldest kernel too, and the loops that
-// xtensor-blas falls back on without one are no faster.
+// A BLAS is 15 to 40 times as fast as this loop on a processor with AVX2, and 8 times or so with its
+// oldest kernel; the loops that xtensor-blas falls back on without a BLAS are no faster than it.
 TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   constexpr std::size_t kSide = 192;
+  const testing::Threads one(1);  // two that wait for each other measure the machine's other work
   const Tensor a = irregular({kSide, kSide}, 1);
   const Tensor b = irregular({kSide, kSide}, 2);
   Tensor result = empty({kSide, kSide});
@@ -169,7 +170,7 @@ TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   const double product = best_seconds([&] {
     gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
   });
-  EXPECT_GT(loop, 10 * product) << "a plain loop takes " << loop << " s, gemm " << product;
+  EXPECT_GT(loop, 5 * product) << "a plain loop takes " << loop << " s, gemm " << product;
 }
 
 TEST(Gemm, AgreesOnOneAndTwoThreads) {
