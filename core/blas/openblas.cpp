@@ -25,6 +25,7 @@ namespace rowgrad::blas {
 namespace {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
+constexpr const char* kThreadsVariable = "OPENBLAS_NUM_THREADS";
 
 bool reselected = false;
 std::atomic<int> chosen_threads = 0;  // what set_threads was told; 0: nothing
@@ -105,6 +106,10 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
+    // A program compiled by Clang brings LLVM's OpenMP, which serves OpenBLAS as well. Asked while
+    // the program is being loaded, it tells OpenBLAS of one processor.
+    if (openblas_get_num_procs() < omp_get_num_procs() && std::getenv(kThreadsVariable) == nullptr)
+      openblas_set_num_threads(omp_get_max_threads());
   });
   // OpenMP keeps a count for each thread, and OpenBLAS follows the one of the thread that calls it:
   // two that differ would rebuild its buffers under each other.

@@ -73,6 +73,11 @@ TEST(OpenBlas, SaysSoWhenThereIsNoKernelOfThatName) {
 
 TEST(OpenBlas, IsTheBuildThatSharesThreadsWithOurLoops) { EXPECT_EQ(info().threading, "openmp"); }
 
+TEST(OpenBlas, HasAsManyThreadsAsOurLoops) {
+  if (std::getenv("OPENBLAS_NUM_THREADS") != nullptr) GTEST_SKIP() << "the user chose a number";
+  EXPECT_EQ(info().threads, omp_get_max_threads());
+}
+
 TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
   struct Case {
     const char* kernel;
