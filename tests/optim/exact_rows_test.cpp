@@ -22,6 +22,7 @@ using testing::irregular;
 struct Case {
   const char* name;
   std::function<std::unique_ptr<Optimizer>(Parameter&)> make;
+  std::function<void(Optimizer&, std::mt19937&)> vary = {};  // sets all its options at random
 };
 
 void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
@@ -59,6 +60,23 @@ class Twins {
   void set_learning_rate(double rate) {
     late_optimizer_->set_learning_rate(rate);
     dense_optimizer_->set_learning_rate(rate);
+  }
+
+  void vary_options(std::mt19937& random) {
+    std::mt19937 same = random;
+    item_.vary(*late_optimizer_, random);
+    item_.vary(*dense_optimizer_, same);
+  }
+
+  // Other optimizers with other options go on from the state of these.
+  void change_optimizers(std::mt19937& random) {
+    auto late = item_.make(*late_);
+    auto dense = item_.make(dense_);
+    late->load_state(late_optimizer_->state());
+    dense->load_state(dense_optimizer_->state());
+    late_optimizer_ = std::move(late);
+    dense_optimizer_ = std::move(dense);
+    vary_options(random);
   }
 
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
@@ -105,18 +123,20 @@ class Twins {
 };
 
 // Programs differ by their seed alone.
+std::vector<std::int32_t> some_of(std::size_t rows, std::uint32_t percent, std::mt19937& random) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t row = 0; row < rows; ++row)
+    if (random() % 100 < percent) ids.push_back(static_cast<std::int32_t>(row));
+  return ids;
+}
+
 void run_program(const Case& item, std::uint32_t seed, double tolerance) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t limit) { return random() % limit; };
   const std::size_t rows = 1 + below(9);
   const std::size_t width = 1 + below(11);
   Twins twins(item, rows, width);
-  const auto some_rows = [&](std::uint32_t share) {
-    std::vector<std::int32_t> ids;
-    for (std::size_t row = 0; row < rows; ++row)
-      if (below(100) < share) ids.push_back(static_cast<std::int32_t>(row));
-    return ids;
-  };
+  const auto some_rows = [&](std::uint32_t share) { return some_of(rows, share, random); };
   for (int action = 0; action < 60; ++action) {
     switch (below(16)) {
       case 0:
@@ -206,6 +226,100 @@ INSTANTIATE_TEST_SUITE_P(
         optimizer<RMSprop>("rmsprop_centered", RmsPropOptions{.momentum = 0.5, .centered = true}),
         optimizer<RMSprop>("rmsprop_decay", RmsPropOptions{.weight_decay = 0.1})),
     [](const auto& tested) { return tested.param.name; });
+
+// --- Options that change ------------------------------------------------------------------------
+
+// One of a few values.
+template <class Value>
+Value any(std::mt19937& random, std::initializer_list<Value> values) {
+  return values.begin()[random() % values.size()];
+}
+
+void set_any(SgdOptions& options, std::mt19937& random) {
+  options.momentum = any(random, {0.0, 0.5, 0.9});
+  options.dampening = any(random, {0.0, 0.3});
+  options.nesterov = options.momentum > 0 && options.dampening == 0 && any(random, {true, false});
+}
+
+template <class Options>
+void set_any_of_adam(Options& options, std::mt19937& random) {
+  options.beta1 = any(random, {0.0, 0.3, 0.5, 0.9});
+  options.beta2 = any(random, {0.5, 0.9, 0.999});
+  options.epsilon = any(random, {1e-8, 1e-4});
+  options.amsgrad = any(random, {true, false});
+}
+void set_any(AdamOptions& options, std::mt19937& random) { set_any_of_adam(options, random); }
+void set_any(AdamWOptions& options, std::mt19937& random) { set_any_of_adam(options, random); }
+
+void set_any(AdagradOptions& options, std::mt19937& random) {
+  options.learning_rate_decay = any(random, {0.0, 0.1});
+  options.epsilon = any(random, {1e-10, 1e-4});
+}
+
+void set_any(RmsPropOptions& options, std::mt19937& random) {
+  options.alpha = any(random, {0.5, 0.9, 0.99});
+  options.epsilon = any(random, {1e-3, 1e-2});
+  options.momentum = any(random, {0.0, 0.5, 0.9});
+  // The decay of a row alone, step after step, would leave a deviation that is all rounding.
+  options.centered = options.weight_decay == 0 && any(random, {true, false});
+}
+
+template <class Made>
+Case changing(const char* name) {
+  Case made = optimizer<Made>(name, typename Made::Options{});
+  made.vary = [](Optimizer& varied, std::mt19937& random) {
+    typename Made::Options options;
+    options.learning_rate = any(random, {0.001, 0.05, 0.1});
+    options.weight_decay = any(random, {0.0, 0.0, 0.1});
+    options.maximize = any(random, {true, false});
+    set_any(options, random);
+    dynamic_cast<Made&>(varied).set_options(options);
+  };
+  return made;
+}
+
+// Rows are away for long, and are looked up neither before nor after options change.
+void run_changing_program(const Case& item, std::uint32_t seed, double tolerance) {
+  std::mt19937 random(seed);
+  constexpr std::size_t kRows = 4;
+  constexpr std::size_t kWidth = 3;
+  Twins twins(item, kRows, kWidth);
+  twins.vary_options(random);
+  for (int change = 0; change < 6; ++change) {
+    const std::uint32_t share = any(random, {0U, 5U, 30U});
+    const std::uint32_t most = any(random, {20U, 200U});
+    const std::uint32_t count = any(random, {random() % most, 8 * (random() % (most / 8))});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto ids = some_of(kRows, i == 0 ? 50 : share, random);
+      const std::size_t size = ids.size();
+      twins.step(RowGradient({kRows, kWidth}, ids,
+                             irregular({size, kWidth}, change + static_cast<int>(i))),
+                 random() % 200 == 0);
+    }
+    if (random() % 3 == 0) {
+      twins.change_optimizers(random);
+    } else {
+      twins.vary_options(random);
+    }
+  }
+  twins.read_all(tolerance);
+}
+
+class ChangingOptions : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ChangingOptions, EqualTheDenseOptimizer) {
+  const double tolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;
+  for (std::uint32_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    run_changing_program(GetParam(), seed, tolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ChangingOptions,
+                         ::testing::Values(changing<SGD>("sgd"), changing<Adam>("adam"),
+                                           changing<AdamW>("adamw"), changing<Adagrad>("adagrad"),
+                                           changing<RMSprop>("rmsprop")),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace rowgrad

@@ -364,6 +364,34 @@ TEST(LateRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
   EXPECT_EQ(table.rows(std::vector<std::int32_t>{0}), zeros({1, 2}));
 }
 
+// Row 0 gets a gradient in the first step, the first without amsgrad and the last; 160 steps each.
+real after_phases_of_amsgrad(const std::vector<bool>& phases) {
+  Parameter table("table", full({2, 1}, 1));
+  AdamOptions options{.learning_rate = 0.1, .beta1 = 0.5};
+  Adam optimizer({&table});
+  const auto step_with = [&](const RowGradient& rows) {
+    optimizer.zero_grad();
+    table.add_gradient(rows);
+    optimizer.step();
+  };
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    options.amsgrad = phases[phase];
+    optimizer.set_options(options);
+    for (int i = 0; i < 160; ++i)
+      step_with(i == 0 && (phase == 0 || !options.amsgrad)
+                    ? RowGradient({2, 1}, {0}, full({1, 1}, 1 + 2 * static_cast<real>(phase)))
+                    : RowGradient({2, 1}, {1}, full({1, 1}, 1)));
+  }
+  step_with(RowGradient({2, 1}, {0}, full({1, 1}, static_cast<real>(0.1))));
+  return table.value()(0, 0);
+}
+
+TEST(LateRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
+  // The numbers are those of PyTorch's formula, step by step, in double.
+  EXPECT_NEAR(after_phases_of_amsgrad({false, true}), 0.70942584, 1e-5);
+  EXPECT_NEAR(after_phases_of_amsgrad({true, false, true}), -0.4041264, 1e-5);
+}
+
 TEST(TouchedOnly, LeavesTheOtherRowsAndTheirStatesAlone) {
   const Tensor start = irregular({6, 4});
   Parameter table("table", start);
