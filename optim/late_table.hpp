@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -74,9 +75,9 @@ class LateTable final : public LazyRows {
   template <class Refuse>
   static Loaded check(Saved saved, std::uint64_t steps, const Refuse& refuse);
 
-  /// Goes on from there, if the rows brought up to date are the parameter's present numbers. If
-  /// not, those stay, and of the rest only the states, which the caller has put in place, are
-  /// brought up to date.
+  /// Goes on from there with the rows that, brought up to date, are the parameter's present ones,
+  /// bit for bit. The parameter's other rows stay as they are; what those of the file were owed is
+  /// done to their states alone, which the caller has put in place.
   void load(Loaded loaded);
 
  private:
@@ -373,10 +374,16 @@ void LateTable<Rule>::load(Loaded loaded) {
   history_ = std::move(loaded.history);
   Tensor numbers = empty(parameter_->shape());
   read(numbers.data());
-  Tensor present = parameter_->lend(*this);
+  const Tensor present = parameter_->lend(*this);
   lent_ = true;
-  const bool same = std::equal(numbers.begin(), numbers.end(), present.begin());
-  if (!same) parameter_->assign(std::move(present));
+  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+    const real* kept = present.data() + row * width();
+    if (std::memcmp(numbers.data() + row * width(), kept, width() * sizeof(real)) != 0) {
+      settle(row, owed);
+      std::copy_n(kept, width(), row_at(row)[0]);
+    }
+    return 0;
+  });
 }
 
 }  // namespace rowgrad

@@ -1,6 +1,7 @@
 // How rows are brought up to date: when, at what cost, and what readers can rely on.
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -177,6 +178,37 @@ TYPED_TEST(LateRows, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
   TypeParam optimizer({&other}, TestFixture::options());
   optimizer.load_state(state);  // another model's: its states are taken, its numbers are not
   EXPECT_EQ(other.value(), before);
+}
+
+TYPED_TEST(LateRows, ComeBackRowByRow) {
+  // One row is no number, another was changed since: neither is the business of the others.
+  Parameter whole("table", irregular({13, 9}));
+  TypeParam whole_optimizer({&whole}, TestFixture::options());
+  Tensor not_numbers = full({1, 9}, NAN);
+  const std::vector<std::int32_t> fourth{4}, seventh{7};
+  train(whole_optimizer, whole, 0, 30, [](int) {});
+  whole.assign_rows(fourth, not_numbers);
+  train(whole_optimizer, whole, 30, 35, [](int) {});
+
+  const Tensor value = whole.value();
+  Parameter resumed("table", value);
+  TypeParam optimizer({&resumed}, TestFixture::options());
+  resumed.assign_rows(seventh, irregular({1, 9}, 3));
+  optimizer.load_state(whole_optimizer.state());
+  EXPECT_EQ(resumed.rows(seventh), irregular({1, 9}, 3));
+  whole.assign_rows(seventh, irregular({1, 9}, 3));
+
+  train(whole_optimizer, whole, 35, 50, [](int) {});
+  train(optimizer, resumed, 35, 50, [](int) {});
+  const auto expect_same = [](const Tensor& a, const Tensor& b, const char* what) {
+    ASSERT_EQ(a.shape(), b.shape());
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(real)), 0) << what;
+  };
+  expect_same(resumed.value(), whole.value(), "value");
+  const auto state = optimizer.state();
+  ASSERT_EQ(state.size(), whole_optimizer.state().size());
+  for (const auto& [name, tensor] : whole_optimizer.state())
+    expect_same(state.at(name), tensor, name.c_str());
 }
 
 // The dense optimizer's step, done to a copy.
