@@ -14,7 +14,7 @@
 
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/optim/rule_arrays.hpp>
+#include <rowgrad/optim/owed_steps.hpp>
 
 namespace rowgrad {
 
@@ -82,6 +82,8 @@ class LateTable final : public LazyRows {
 
  private:
   using History = StepHistory<Rule>;
+  using Run = typename History::Run;
+  using Owed = OwedSteps<Rule>;
   using Simd = typename Arrays::Simd;
   using Vectors = typename Arrays::Vectors;
 
@@ -97,29 +99,6 @@ class LateTable final : public LazyRows {
   static constexpr std::size_t kNumbersPerRun = 128;
   // Counts of steps up to here are numbers of type `real` without loss.
   static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 24;
-
-  // What rows are owed up to a step, in closed form. Neighbours often are owed the same.
-  class Owed {
-   public:
-    Owed(const History& history, std::uint64_t to) : history_(history), to_(to) {}
-
-    // Whether a row that stands at `from` is owed anything; then map() is for it.
-    bool since(std::uint64_t from) {
-      if (from == to_) return false;
-      if (std::exchange(from_, from) != from)
-        map_ = typename Arrays::Map(history_.compose_steps(from, to_));
-      return true;
-    }
-
-    std::uint64_t to() const { return to_; }
-    const typename Arrays::Map& map() const { return map_; }
-
-   private:
-    const History& history_;
-    std::uint64_t to_;
-    std::uint64_t from_ = ~std::uint64_t{0};
-    typename Arrays::Map map_;
-  };
 
   std::size_t width() const { return parameter_->shape()[1]; }
 
@@ -147,7 +126,7 @@ class LateTable final : public LazyRows {
   }
 
   std::uint64_t catch_up(std::size_t row);
-  bool rests(const Rule& rule, std::size_t row);
+  bool rests(const Run& run, std::size_t row);
   void settle(std::size_t row, Owed& owed);
   void copy_row(std::size_t row, Owed& owed, real* out);
   void catch_up_with(std::span<const std::int32_t> ids);
@@ -183,8 +162,8 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     const real* values = gradient.row(i).data();
     if (owed.since(at_[row])) {
       Arrays::change_span(width(), row_at(row), values,
-                          [rule, map = owed.map()](Vectors& x, const Simd& g) {
-                            x = map.apply(x);
+                          [rule, map = owed.map(), &owed](Vectors& x, const Simd& g) {
+                            x = owed.apply(map, x);
                             Arrays::update(rule, x, g);
                           });
     } else {
@@ -202,12 +181,11 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
 // there, and bits would depend on the caller.
 template <class Rule>
 [[gnu::noinline]] std::uint64_t LateTable<Rule>::catch_up(std::size_t row) {
-  if (!history_.has_replay()) return 0;
   std::uint64_t& at = at_[row];
   std::uint64_t replayed = 0;
-  while (at < history_.steps()) {
+  while (history_.has_replay(at)) {
     const auto* run = &history_.runs()[history_.run_of(at + 1)];
-    if (at % kRestInterval == 0 && rests(run->rule, row)) {
+    if (at % kRestInterval == 0 && rests(*run, row)) {
       const std::uint64_t end = history_.closed_until(at);
       if (end == history_.steps()) break;
       if (end > at) {
@@ -222,7 +200,7 @@ template <class Rule>
     do {
       rules[count++] = &run->rule;
       if (++at == run->end) ++run;
-    } while (at % kRestInterval != 0 && at < history_.steps());
+    } while (at % kRestInterval != 0 && history_.has_replay(at));
     Arrays::change_span(width(), row_at(row), nullptr, [&](Vectors& x, const Simd& zero) {
       for (std::size_t i = 0; i < count; ++i) Arrays::update(*rules[i], x, zero);
     });
@@ -233,11 +211,11 @@ template <class Rule>
 
 // Whether the closed form of a step holds for a row as it is.
 template <class Rule>
-bool LateTable<Rule>::rests(const Rule& rule, std::size_t row) {
-  if (rule.idle() != Idle::kFading) return rule.idle() != Idle::kReplay;
+bool LateTable<Rule>::rests(const Run& run, std::size_t row) {
+  if (run.idle != Idle::kFading) return run.idle != Idle::kReplay;
   bool all = true;
   Arrays::read_span(width(), row_at(row), [&](const Vectors& x, const auto&) {
-    all = all && xsimd::all(rule.faded(x[0], Arrays::states_of(x)));
+    all = all && xsimd::all(run.rule.faded(x[0], Arrays::states_of(x)));
   });
   return all;
 }
@@ -246,8 +224,9 @@ bool LateTable<Rule>::rests(const Rule& rule, std::size_t row) {
 template <class Rule>
 void LateTable<Rule>::settle(std::size_t row, Owed& owed) {
   if (!owed.since(at_[row])) return;
-  Arrays::change_span(width(), row_at(row), nullptr,
-                      [map = owed.map()](Vectors& x, const Simd&) { x = map.apply(x); });
+  Arrays::change_span(
+      width(), row_at(row), nullptr,
+      [map = owed.map(), &owed](Vectors& x, const Simd&) { x = owed.apply(map, x); });
   at_[row] = owed.to();
 }
 
@@ -261,9 +240,10 @@ void LateTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
     std::copy_n(pointers[0], width(), out);
     return;
   }
-  Arrays::read_span(width(), pointers, [map = owed.map(), out](const Vectors& x, const auto& put) {
-    put(map.number(x), out);
-  });
+  Arrays::read_span(width(), pointers,
+                    [map = owed.map(), &owed, out](const Vectors& x, const auto& put) {
+                      put(owed.number(map, x), out);
+                    });
 }
 
 // Each row once, however often its id occurs: replays write.
@@ -271,7 +251,7 @@ template <class Rule>
 void LateTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> late;
   for (const std::int32_t id : ids)
-    if (at_[static_cast<std::size_t>(id)] < history_.steps()) late.push_back(id);
+    if (history_.has_replay(at_[static_cast<std::size_t>(id)])) late.push_back(id);
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
   visit_rows(late.size(),
@@ -280,7 +260,7 @@ void LateTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
 
 template <class Rule>
 void LateTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
-  if (history_.has_replay()) catch_up_with(ids);
+  if (history_.has_replay(0)) catch_up_with(ids);
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     if (i + kernels::kRowsAhead < ids.size())
       for (const real* array : row_at(static_cast<std::size_t>(ids[i + kernels::kRowsAhead])))

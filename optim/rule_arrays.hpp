@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/optim/step_history.hpp>
+#include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
 
@@ -45,41 +44,6 @@ class RuleArrays {
       if (states[i]) pointers[i + 1] = states[i]->data() + offset;
     return pointers;
   }
-
-  /// Steps without gradient as a linear map, for vectors.
-  class Map {
-   public:
-    Map() = default;
-    explicit Map(const LinearMap<kArrays>& map) {
-      // A coefficient that overflows must still make 0 of 0.
-      constexpr double kMost = std::numeric_limits<real>::max();
-      for (std::size_t i = 0; i < kArrays; ++i)
-        for (std::size_t j = 0; j < kArrays; ++j) {
-          const auto coefficient = static_cast<real>(std::clamp(map[i][j], -kMost, kMost));
-          map_[i][j] = Simd(coefficient);
-          used_[i][j] = coefficient != 0;
-        }
-    }
-
-    Simd number(const Vectors& x) const { return row(0, x); }
-
-    Vectors apply(const Vectors& x) const {
-      Vectors y;
-      for (std::size_t i = 0; i < kArrays; ++i) y[i] = row(i, x);
-      return y;
-    }
-
-   private:
-    Simd row(std::size_t i, const Vectors& x) const {
-      Simd sum(real{0});
-      for (std::size_t j = 0; j < kArrays; ++j)
-        if (used_[i][j]) sum = sum + map_[i][j] * x[j];
-      return sum;
-    }
-
-    std::array<std::array<Simd, kArrays>, kArrays> map_;
-    std::array<std::array<bool, kArrays>, kArrays> used_ = {};  // zero times infinity is not wanted
-  };
 
   /// One step of the rule.
   static void update(const Rule& rule, Vectors& x, const Simd& gradient) {

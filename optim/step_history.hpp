@@ -3,8 +3,10 @@
 // The steps that the rows of a table may be owed, and many of them in one.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,9 +14,13 @@
 
 namespace rowgrad {
 
+/// A coefficient of many steps in one. Its range is far wider than that of `real`, for a tiny
+/// coefficient times a large number may be a number like any other.
+using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
+
 /// A linear map of a number and its states.
 template <std::size_t N>
-using LinearMap = std::array<std::array<double, N>, N>;
+using LinearMap = std::array<std::array<Coefficient, N>, N>;
 
 template <std::size_t N>
 LinearMap<N> identity_map() {
@@ -57,6 +63,20 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
   return map;
 }
 
+/// Whether thousands of such steps keep numbers within bounds. If not, numbers may leave the range
+/// of `real` on the way and be back at the end, which no map of all the steps would show.
+template <std::size_t N>
+bool is_bounded(LinearMap<N> map) {
+  constexpr Coefficient kMost = 1 << 24;
+  for (int doubling = 0; doubling <= 12; ++doubling) {
+    for (const auto& row : map)
+      for (const Coefficient coefficient : row)
+        if (!(std::abs(coefficient) <= kMost)) return false;
+    map = compose(map, map);
+  }
+  return true;
+}
+
 /// Steps 1 … steps(), equal neighbours kept as one run. Any stretch of steps that have a closed
 /// form is composed in a number of products that grows with the logarithm of its length.
 template <class Rule>
@@ -67,6 +87,7 @@ class StepHistory {
 
   struct Run {
     Rule rule;
+    Idle idle;          // the rule's, or kReplay for a step that is not bounded
     std::uint64_t end;  // its last step; it begins after the end of the one before
     Map map;            // of one step; meaningless for Idle::kReplay
   };
@@ -74,8 +95,11 @@ class StepHistory {
   std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }
   const std::vector<Run>& runs() const { return runs_; }
 
-  /// Whether some step may have to be replayed.
-  bool has_replay() const { return has_replay_; }
+  /// Whether some step after `from` may have to be replayed.
+  bool has_replay(std::uint64_t from) const { return from < last_replay_; }
+
+  /// The last step that may have to be.
+  std::uint64_t last_replay() const { return last_replay_; }
 
   void clear() { *this = StepHistory(); }
 
@@ -83,16 +107,21 @@ class StepHistory {
     if (!runs_.empty() && same(runs_.back().rule, rule)) {
       runs_.back().end += count;
     } else {
-      const bool closed = rule.idle() != Idle::kReplay;
+      Run next{rule, rule.idle(), steps() + count, idle_map(rule)};
+      if (next.idle == Idle::kReplay || !is_bounded(next.map)) {
+        next.idle = Idle::kReplay;
+        next.map = identity_map<kArrays>();
+      }
       if (!runs_.empty()) {
         complete_last_run();
         if (!rule.fades_like(runs_.back().rule)) last_stop_ = steps();
       }
-      runs_.push_back({rule, steps() + count, closed ? idle_map(rule) : identity_map<kArrays>()});
+      runs_.push_back(next);
       powers_.clear();
     }
-    has_replay_ |= rule.idle() == Idle::kReplay || rule.idle() == Idle::kFading;
-    if (rule.idle() == Idle::kReplay) last_stop_ = steps();
+    const Idle idle = runs_.back().idle;
+    if (idle == Idle::kReplay || idle == Idle::kFading) last_replay_ = steps();
+    if (idle == Idle::kReplay) last_stop_ = steps();
     extend_powers();
   }
 
@@ -111,7 +140,7 @@ class StepHistory {
     if (from >= last_stop_) return steps();
     const std::size_t first = run_of(from + 1);
     std::size_t run = first;
-    while (run < runs_.size() && runs_[run].rule.idle() != Idle::kReplay &&
+    while (run < runs_.size() && runs_[run].idle != Idle::kReplay &&
            (run == first || runs_[run].rule.fades_like(runs_[run - 1].rule)))
       ++run;
     return std::max(from, begin_of(run));
@@ -187,7 +216,7 @@ class StepHistory {
   std::vector<std::vector<Map>> blocks_;
   std::vector<Map> powers_;
   std::uint64_t last_stop_ = 0;  // no stretch in closed form crosses this step, or an earlier one
-  bool has_replay_ = false;
+  std::uint64_t last_replay_ = 0;
 };
 
 }  // namespace rowgrad

@@ -87,17 +87,31 @@ TEST(StepHistory, KnowsWhereAClosedFormEnds) {
   StepHistory<RmsPropRule> history;
   const RmsPropRule closed({}, {});
   const RmsPropRule open({.weight_decay = 0.1}, {});
-  EXPECT_FALSE(history.has_replay());
   history.append(closed, 5);
   EXPECT_EQ(history.closed_until(2), 5U);
-  EXPECT_FALSE(history.has_replay());
+  EXPECT_FALSE(history.has_replay(0));
   history.append(open, 3);
   history.append(closed, 4);
-  EXPECT_TRUE(history.has_replay());
+  EXPECT_TRUE(history.has_replay(7));
+  EXPECT_FALSE(history.has_replay(8));
   EXPECT_EQ(history.closed_until(0), 5U);
   EXPECT_EQ(history.closed_until(5), 5U);
   EXPECT_EQ(history.closed_until(7), 7U);
   EXPECT_EQ(history.closed_until(8), 12U);
+}
+
+TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
+  const auto idle = [](const SgdOptions& options) {
+    StepHistory<SgdRule> history;
+    history.append(SgdRule(options, {.step = 2, .first_of_state = false}));
+    return history.runs().front().idle;
+  };
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 0.999, .weight_decay = 0.9}), Idle::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1}), Idle::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 1.9}), Idle::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 2.1}), Idle::kReplay);
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1.1}), Idle::kReplay);
+  EXPECT_EQ(idle({.learning_rate = 1e30, .momentum = 0.5}), Idle::kReplay);
 }
 
 }  // namespace

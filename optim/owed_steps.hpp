@@ -1,0 +1,147 @@
+#pragma once
+
+// What rows are owed, in closed form: many steps at once, a vector of numbers at a time.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <rowgrad/optim/rule_arrays.hpp>
+#include <rowgrad/optim/step_history.hpp>
+
+namespace rowgrad {
+
+/// Steps without gradient as a linear map with coefficients of type `real`. It holds for numbers so
+/// moderate that whatever leaves the range of `real` would be too small to matter.
+template <class Rule>
+class OwedMap {
+ public:
+  using Arrays = RuleArrays<Rule>;
+  using Simd = typename Arrays::Simd;
+  using Vectors = typename Arrays::Vectors;
+
+  OwedMap() = default;
+  explicit OwedMap(const LinearMap<Arrays::kArrays>& map) {
+    using Limits = std::numeric_limits<real>;
+    constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
+    Coefficient total = 1;  // no number becomes more than this times as large
+    Coefficient lost = 0;   // how much a coefficient differs that is no normal number
+    for (std::size_t i = 0; i < Arrays::kArrays; ++i)
+      for (std::size_t j = 0; j < Arrays::kArrays; ++j) {
+        const Coefficient size = std::abs(map[i][j]);
+        total += size;
+        if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
+        map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
+      }
+    // Half of the range, for the roundings of the sum that is compared with it.
+    Coefficient most = kLargest / (2 * total);
+    if (!(most >= 1)) return;
+    if (lost > 0) most = std::min(most, Limits::min() / lost);
+    most_ = Simd(static_cast<real>(most));
+  }
+
+  /// Which of the numbers it holds for, together with their states: for no infinity and no NaN.
+  auto holds(const Vectors& x) const {
+    Simd total = xsimd::abs(x[0]);
+    for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
+    return total <= most_;
+  }
+
+  Simd number(const Vectors& x) const { return row(0, x); }
+
+  Vectors apply(const Vectors& x) const {
+    Vectors y;
+    for (std::size_t i = 0; i < Arrays::kArrays; ++i) y[i] = row(i, x);
+    return y;
+  }
+
+ private:
+  Simd row(std::size_t i, const Vectors& x) const {
+    Simd sum = map_[i][0] * x[0];
+    for (std::size_t j = 1; j < Arrays::kArrays; ++j) sum = sum + map_[i][j] * x[j];
+    return sum;
+  }
+
+  std::array<std::array<Simd, Arrays::kArrays>, Arrays::kArrays> map_;
+  Simd most_ = Simd(real{-1});
+};
+
+/// What rows are owed up to a step, from wherever they stand. Neighbours often are owed the same.
+template <class Rule>
+class OwedSteps {
+ public:
+  using Arrays = RuleArrays<Rule>;
+  using Simd = typename Arrays::Simd;
+  using Vectors = typename Arrays::Vectors;
+
+  OwedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
+
+  /// Whether a row that stands at `from` is owed anything; then what follows is for it. Each of the
+  /// steps must have a closed form.
+  bool since(std::uint64_t from) {
+    if (from == to_) return false;
+    if (std::exchange(from_, from) != from) map_ = OwedMap<Rule>(history_.compose_steps(from, to_));
+    return true;
+  }
+
+  std::uint64_t to() const { return to_; }
+  const OwedMap<Rule>& map() const { return map_; }
+
+  /// Numbers and states after the steps; the number alone. `map` is a copy of map(): as a variable
+  /// of the caller's, it stays in registers.
+  Vectors apply(const OwedMap<Rule>& map, const Vectors& x) const {
+    const auto holds = map.holds(x);
+    if (xsimd::all(holds)) [[likely]]
+      return map.apply(x);
+    Vectors result = copy(x);
+    replay(holds, result);
+    return result;
+  }
+  Simd number(const OwedMap<Rule>& map, const Vectors& x) const {
+    const auto holds = map.holds(x);
+    if (xsimd::all(holds)) [[likely]]
+      return map.number(x);
+    Vectors result = copy(x);
+    replay(holds, result);
+    return result[0];
+  }
+
+ private:
+  // One by one: an array whose address is taken is kept in memory throughout the loop.
+  static Vectors copy(const Vectors& x) {
+    Vectors result;
+    for (std::size_t k = 0; k < Arrays::kArrays; ++k) result[k] = x[k];
+    return result;
+  }
+
+  // Numbers that the map does not hold for are taken through each of the steps: what overflows on
+  // the way, or never was a number, ends as under the dense optimizer.
+  template <class Holds>
+  [[gnu::noinline]] void replay(Holds holds, Vectors& x) const {
+    const Vectors mapped = map_.apply(x);
+    for (Simd& numbers : x) numbers = xsimd::select(holds, Simd(real{0}), numbers);
+    std::uint64_t at = from_;
+    for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
+      const std::uint64_t end = std::min(to_, history_.runs()[run].end);
+      bool changes = true;  // NaN, infinity and zero soon stay as they are
+      for (; at < end && changes; ++at) {
+        const Vectors before = x;
+        Arrays::update(history_.runs()[run].rule, x, Simd(real{0}));
+        changes = false;
+        for (std::size_t k = 0; k < Arrays::kArrays; ++k)
+          changes = changes || !xsimd::all(x[k] == before[k] ||
+                                           (xsimd::isnan(x[k]) && xsimd::isnan(before[k])));
+      }
+      at = end;
+    }
+    for (std::size_t k = 0; k < Arrays::kArrays; ++k) x[k] = xsimd::select(holds, mapped[k], x[k]);
+  }
+
+  const StepHistory<Rule>& history_;
+  std::uint64_t to_;
+  std::uint64_t from_ = ~std::uint64_t{0};
+  OwedMap<Rule> map_;
+};
+
+}  // namespace rowgrad
