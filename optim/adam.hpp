@@ -76,7 +76,7 @@ struct AdamSteps : RuleDefaults {
     constexpr real kUnit = std::numeric_limits<real>::epsilon() / 4;
     constexpr real kTiny = std::numeric_limits<real>::min();
     const auto& [mean, square, largest] = state;
-    // Where the largest square has yet to become that of another step, it does not stand still.
+    // With amsgrad switched on since, the largest square may still have to rise to the square.
     const Number& divisor = amsgrad != 0 ? largest : square;
     return abs(mean) * Number(fading) <=
                (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny)) &&

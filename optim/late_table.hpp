@@ -93,8 +93,7 @@ class LateTable final : public LazyRows {
 
   // A row may rest only at these steps, so that resting does not depend on when it is read.
   static constexpr std::uint64_t kRestInterval = 8;
-  // A history of more runs than this, and of about the table's memory, is settled and begins anew:
-  // on average that is kNumbersPerRun numbers a step.
+  // A history has at most so many runs, and at most about the table's memory.
   static constexpr std::size_t kMostRuns = 4096;
   static constexpr std::size_t kNumbersPerRun = 128;
   // Counts of steps up to here are numbers of type `real` without loss.
@@ -106,9 +105,13 @@ class LateTable final : public LazyRows {
     return arrays_.at(table_.data(), row * width());
   }
 
+  // Half of the most runs: a power of two.
+  std::size_t half_history() const {
+    return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
+  }
+
   bool history_is_long() const {
-    return history_.runs().size() > std::max(kMostRuns, table_.size() / kNumbersPerRun) ||
-           history_.steps() >= kMostSteps;
+    return history_.runs().size() >= 2 * half_history() || history_.steps() >= kMostSteps;
   }
 
   // Calls visit(i, owed) for i from 0 to count − 1, over threads; it returns the steps it replayed.
@@ -128,6 +131,7 @@ class LateTable final : public LazyRows {
   std::uint64_t catch_up(std::size_t row);
   bool rests(const Run& run, std::size_t row);
   void settle(std::size_t row, Owed& owed);
+  void shorten_history();
   void copy_row(std::size_t row, Owed& owed, real* out);
   void catch_up_with(std::span<const std::int32_t> ids);
 
@@ -173,7 +177,33 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     at_[row] = after;
     return replayed;
   });
-  if (owes) history_.append(rule);
+  if (!owes) return;
+  const std::size_t runs = history_.runs().size();
+  history_.append(rule);
+  if (history_.runs().size() > runs) shorten_history();
+}
+
+// Once the history is half full, every further run settles its share of the rows that stand before
+// the second half. When it is full, none does, and the first half is forgotten.
+template <class Rule>
+void LateTable<Rule>::shorten_history() {
+  const std::size_t half = half_history();
+  if (history_.runs().size() <= half) return;
+  const std::uint64_t since = history_.runs()[half - 1].end;
+  // To a step at which rows may rest, if there is one, so that those that rest do so still.
+  Owed owed(history_, std::max(since, history_.steps() - history_.steps() % kRestInterval));
+  const auto settle_rows = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      if (at_[row] >= since) continue;
+      rows_visited_ += 1 + catch_up(row);
+      if (at_[row] < owed.to()) settle(row, owed);
+    }
+  };
+  const std::size_t share = history_.runs().size() - half;  // 1 … half
+  settle_rows(at_.size() * (share - 1) / half, at_.size() * share / half);
+  if (share < half) return;
+  settle_rows(0, at_.size());  // those that were loaded after their turn
+  history_.forget(half);
 }
 
 // Replays what a row is owed until a closed form holds for all the rest. Returns the number of

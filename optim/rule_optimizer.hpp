@@ -16,8 +16,8 @@ namespace rowgrad {
 /// gradient would have given, up to rounding, for the cost of the rows that were looked up: the
 /// other rows are brought up to date when they are read (late_table.hpp). Where hardly two steps
 /// are alike (under a schedule; Adam's bias corrections), what they owe is not remembered for ever:
-/// after thousands of steps the table is settled whole and the memory begins anew, which is some
-/// 128 numbers a step on average.
+/// after thousands of steps, each step also settles a few rows that have been away since the oldest
+/// of them, of all the table in turn.
 template <class Rule>
 class RuleOptimizer : public Optimizer {
  public:

@@ -103,6 +103,15 @@ class StepHistory {
 
   void clear() { *this = StepHistory(); }
 
+  /// Forgets the first half of the runs, `count` of them, a power of two. No stretch that begins
+  /// before their end may be asked for any more: the next run counts as if it began at step 1.
+  void forget(std::size_t count) {
+    runs_.erase(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::size_t level = 0; level < blocks_.size(); ++level)
+      blocks_[level].erase(blocks_[level].begin(),
+                           blocks_[level].begin() + static_cast<std::ptrdiff_t>(count >> level));
+  }
+
   void append(const Rule& rule, std::uint64_t count = 1) {
     if (!runs_.empty() && same(runs_.back().rule, rule)) {
       runs_.back().end += count;

@@ -114,5 +114,24 @@ TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
   EXPECT_EQ(idle({.learning_rate = 1e30, .momentum = 0.5}), Idle::kReplay);
 }
 
+TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
+  StepHistory<SgdRule> whole, half;
+  for (int i = 0; i < 50; ++i) {
+    for (auto* history : {&whole, &half}) history->append(sgd(0.1 + 0.001 * i), 1 + i % 3);
+    if (half.runs().size() == 16) half.forget(8);
+  }
+  ASSERT_LT(half.runs().size(), 16U);
+  ASSERT_EQ(half.steps(), whole.steps());
+  const std::uint64_t first = half.runs().front().end;
+  for (std::uint64_t from = first; from <= half.steps(); ++from)
+    for (std::uint64_t to = from; to <= half.steps(); ++to) {
+      const LinearMap<2> found = half.compose_steps(from, to);
+      const LinearMap<2> expected = whole.compose_steps(from, to);
+      for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t j = 0; j < 2; ++j)
+          ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;
+    }
+}
+
 }  // namespace
 }  // namespace rowgrad
