@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/io/json_reader.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -61,8 +63,8 @@ Ids parse_ids(std::string_view text) {
     const std::string_view word = text.substr(at, end - at);
     std::int32_t id = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    check_argument(error == std::errc() && rest == word.data() + word.size(), "'", word,
-                   "' is no token id");
+    check_argument(error == std::errc() && rest == word.data() + word.size(), in_quotes(word),
+                   " is no token id");
     ids.push_back(id);
     at = end;
   }
@@ -83,9 +85,10 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
       if (options.decode) {
         std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
       } else {
-        const auto text = nlohmann::json::parse(line, nullptr, false);
-        check_argument(text.is_string(), "is not a JSON string");
-        print_ids(tokenizer.encode(text.get<std::string>(), encode));
+        JsonReader json(line, "JSON");
+        const std::string text = json.string();
+        json.finish();
+        print_ids(tokenizer.encode(text, encode));
       }
     } catch (const std::exception& error) {
       throw std::runtime_error(concat("line ", number, ": ", error.what()));

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -141,8 +142,8 @@ void Layer::load_state(const std::map<std::string, Tensor>& state) {
       buffers.emplace_back(buffer, check(layer.path_ + name, buffer->shape()));
   });
   for (const auto& [name, tensor] : state)
-    check_argument(own.contains(name), "Layer::load_state: the layer has nothing named '", name,
-                   "'");
+    check_argument(own.contains(name), "Layer::load_state: the layer has nothing named ",
+                   in_quotes(name));
   // The numbers go where the old ones are: from here on nothing can fail.
   for (const auto& [parameter, value] : parameters)
     std::copy(value->begin(), value->end(), parameter->numbers().begin());

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/optim/optimizer.hpp>
 #include <rowgrad/optim/parameter_updates.hpp>
 
@@ -95,8 +96,8 @@ class RuleOptimizer : public Optimizer {
     this->check_parameters_live();
     const std::set<std::string> known = check_names("load_state");
     for (const auto& [name, tensor] : state)
-      check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for '",
-                     name, "'");
+      check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for ",
+                     in_quotes(name));
     std::vector<typename Updates::Loaded> loaded;
     for (const Slot& slot : slots_) loaded.push_back(slot.updates->check(state));
     for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].updates->load(std::move(loaded[i]));

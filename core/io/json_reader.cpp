@@ -196,6 +196,12 @@ void JsonReader::finish() {
   if (at_ < text_.size()) fail("expected the end");
 }
 
+void check_json(std::string_view text, std::string name) {
+  JsonReader json(text, std::move(name));
+  json.skip();
+  json.finish();
+}
+
 std::string json_string(std::string_view text) {
   check_utf8("json_string", text);
   std::string result = "\"";

@@ -44,7 +44,7 @@ class JsonReader {
   /// A number below 2^64 without sign, fraction and exponent.
   std::uint64_t whole_number();
 
-  /// Reads a value of any kind. Objects and arrays in it may be nested kDeepest deep.
+  /// Reads a value of any kind. Objects and arrays in it may be nested 64 deep.
   void skip() { skip(kDeepest); }
 
   /// Throws if anything but blanks is left.
@@ -68,6 +68,10 @@ class JsonReader {
   std::string name_;
   std::size_t at_ = 0;
 };
+
+/// Throws as JsonReader does unless the text is JSON, nested at most 64 deep: for texts that are
+/// then left to a library which would take any.
+void check_json(std::string_view text, std::string name);
 
 /// A text as a JSON string, in quotation marks and in ASCII. Throws std::invalid_argument for a
 /// text that is not UTF-8.

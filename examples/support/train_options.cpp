@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
@@ -18,7 +19,8 @@ namespace {
 Positions positions_from(const std::string& name) {
   if (name == "learned") return Positions::kLearned;
   if (name == "sinusoidal") return Positions::kSinusoidal;
-  check_argument(name == "none", "--positions ", name, ": expected learned, sinusoidal or none");
+  check_argument(name == "none", "--positions ", in_quotes(name),
+                 ": expected learned, sinusoidal or none");
   return Positions::kNone;
 }
 
@@ -33,7 +35,7 @@ const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
   check_argument(momentum == 0 || optimizer == "sgd" || optimizer == "rmsprop",
-                 "--momentum is for --optimizer sgd and rmsprop, not for ", optimizer);
+                 "--momentum is for --optimizer sgd and rmsprop, not for ", in_quotes(optimizer));
   if (optimizer == "sgd")
     return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = learning_rate,
                                                         .momentum = momentum,
@@ -47,7 +49,7 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
   if (optimizer == "adagrad")
     return std::make_unique<Adagrad>(
         parameters, AdagradOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
-  check_argument(optimizer == "rmsprop", "--optimizer ", optimizer,
+  check_argument(optimizer == "rmsprop", "--optimizer ", in_quotes(optimizer),
                  ": expected sgd, adam, adamw, adagrad or rmsprop");
   return std::make_unique<RMSprop>(parameters, RmsPropOptions{.learning_rate = learning_rate,
                                                               .weight_decay = weight_decay,
@@ -55,7 +57,7 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
 }
 
 Schedule TrainOptions::make_schedule(std::uint64_t steps) const {
-  check_argument(kSchedules.contains(schedule), "--schedule ", schedule,
+  check_argument(kSchedules.contains(schedule), "--schedule ", in_quotes(schedule),
                  ": expected constant, warmup, cosine, step or one-cycle");
   check_argument(warmup == 0 || schedule != "one-cycle",
                  "--warmup is not for --schedule one-cycle, which has its own");

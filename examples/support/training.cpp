@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -65,6 +66,12 @@ double numbers_of(const NextTokenOptions& options) {
   for (const std::size_t next : options.hidden)
     sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
   return sum + (options.tie_weights ? vocabulary : (read + 1) * vocabulary);
+}
+
+json parsed(const Metadata& metadata, const std::string& key) {
+  const std::string& text = metadata.at(key);
+  check_json(text, "its " + key);
+  return json::parse(text);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -222,7 +229,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     for (const char* key : {"options", "tokenizer", "text_sha256", "run"})
       check_argument(file.metadata.contains(key), "its metadata lacks '", key, "'");
     check_argument(file.metadata.at("text_sha256") == sha256(text), "the run was on another text");
-    const auto options = json::parse(file.metadata.at("options")).get<TrainOptions>();
+    const auto options = parsed(file.metadata, "options").get<TrainOptions>();
     check_argument(json(options).dump() == file.metadata.at("options"),
                    "its options are not as they were written");  // a negative number, say
     auto tokenizer = tokenizer_from_json(file.metadata.at("tokenizer"));
@@ -246,7 +253,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
 
 // The optimizer comes last: how much work its state is depends on counts that are checked first.
 void Training::restore(const SafetensorsFile& file) {
-  const json run = json::parse(file.metadata.at("run"));
+  const json run = parsed(file.metadata, "run");
   loader_.restore({.epoch = run.at("loader").at("epoch"), .batch = run.at("loader").at("batch")});
   steps_ = run.at("steps");
   loss_sum_ = run.at("epoch_loss_sum");
@@ -259,9 +266,12 @@ void Training::restore(const SafetensorsFile& file) {
                  "its progress is not as it was written");
   check_progress();
   const auto optimizer = with_prefix(file.tensors, kOptimizer);
-  for (const auto& [name, tensor] : optimizer)
-    check_argument(!name.starts_with("step.") || tensor == saved_steps(steps_), "its optimizer's '",
-                   name, "' is not the ", steps_, " steps of the run");
+  for (const Parameter* parameter : optimizer_->parameters()) {
+    const std::string name = "step." + parameter->name();
+    const auto steps = optimizer.find(name);
+    check_argument(steps == optimizer.end() ? steps_ == 0 : steps->second == saved_steps(steps_),
+                   "its optimizer's '", name, "' is not the ", steps_, " steps of the run");
+  }
   model.load_state(with_prefix(file.tensors, kModel));
   optimizer_->load_state(optimizer);
 }

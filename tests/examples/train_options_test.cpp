@@ -85,7 +85,7 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
   options.momentum = 0.9;
   Parameter weight("weight", zeros({1}));
   EXPECT_EQ(error_of<std::invalid_argument>([&] { options.make_optimizer({&weight}); }),
-            "--momentum is for --optimizer sgd and rmsprop, not for adam");
+            "--momentum is for --optimizer sgd and rmsprop, not for \"adam\"");
   options.optimizer = "lion";
   options.momentum = 0;
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);

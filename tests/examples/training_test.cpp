@@ -223,6 +223,41 @@ TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
   }
 }
 
+TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
+  const TemporaryFolder folder;
+  start(small())->save(folder / "good");
+  const auto message = [&](const auto& change) {
+    SafetensorsFile file = read_safetensors(folder / "good");
+    change(file);
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
+    write_safetensors(folder / "odd", tensors, file.metadata);
+    const std::string text_of_error =
+        error_of<std::runtime_error>([&] { Training::resume(folder / "odd", text()); });
+    EXPECT_LT(text_of_error.size(), folder.path().string().size() + 200);
+    return text_of_error.substr(folder.path().string().size());
+  };
+  const std::string deep(100'000, '[');
+  const std::string longest(100'000, 'x');
+  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = deep; }),
+            "/odd: cannot be resumed: its run, byte 64: values are nested too deep");
+  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["options"] = deep; }),
+            "/odd: cannot be resumed: its options, byte 64: values are nested too deep");
+  EXPECT_EQ(
+      message([&](SafetensorsFile& file) { file.metadata["tokenizer"] = "{\"x\": " + deep + "}"; }),
+      "/odd: cannot be resumed: tokenizer_from_json, byte 70: values are nested too deep");
+  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = "{\"steps\": 1e999}"; }),
+            "/odd: cannot be resumed: its metadata is not that of a run");
+  for (const char* key : {"optimizer", "schedule", "positions", "tokenizer"})
+    message([&](SafetensorsFile& file) {
+      auto options = nlohmann::json::parse(file.metadata.at("options"));
+      options[key] = longest;
+      file.metadata["options"] = options.dump();
+    });
+  for (const std::string prefix : {"model.", "optimizer."})
+    message([&](SafetensorsFile& file) { file.tensors[prefix + longest] = zeros({1}); });
+}
+
 TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
   const TemporaryFolder folder;
   TrainOptions options = small();
@@ -248,6 +283,13 @@ TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
               file.tensors.at("optimizer.late.history.token.weight")(0, 0) = 16777215;
               file.tensors.at("optimizer.step.token.weight") = Tensor{0, 16777215};
             }).find("'step.token.weight' is not the 9 steps of the run"),
+            std::string::npos);
+  EXPECT_NE(message([](SafetensorsFile& file) {
+              std::erase_if(file.tensors, [](const auto& tensor) {
+                return tensor.first.starts_with("optimizer.") &&
+                       tensor.first.ends_with(".head.bias");
+              });
+            }).find("'step.head.bias' is not the 9 steps of the run"),
             std::string::npos);
   for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
            {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}})

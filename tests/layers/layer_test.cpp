@@ -244,7 +244,7 @@ TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(reshaped); }),
             "Layer::load_state: 'inner.linear.bias' has shape [4], expected [3]");
   EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(unknown); }),
-            "Layer::load_state: the layer has nothing named 'head.weight'");
+            "Layer::load_state: the layer has nothing named \"head.weight\"");
 }
 
 TEST(Layer, RestoresItsRandomGenerators) {

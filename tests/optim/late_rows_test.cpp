@@ -697,7 +697,7 @@ TEST(LateRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
   EXPECT_NE(message("late.history.table", long_history).find("more steps than the parameter's 3"),
             std::string::npos);
   EXPECT_NE(message("step.table", full({2}, -1)).find("'step.table' has -1"), std::string::npos);
-  EXPECT_NE(message("late.at.other", full({4}, 0)).find("no parameter for 'late.at.other'"),
+  EXPECT_NE(message("late.at.other", full({4}, 0)).find("no parameter for \"late.at.other\""),
             std::string::npos);
   auto partial = good;
   partial.erase("late.history.table");

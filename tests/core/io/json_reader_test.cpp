@@ -28,11 +28,7 @@ std::uint64_t read_number(const std::string& text) {
   return result;
 }
 
-void skip(const std::string& text) {
-  JsonReader json(text, "text");
-  json.skip();
-  json.finish();
-}
+void skip(const std::string& text) { check_json(text, "text"); }
 
 std::string refusal(const auto& read, const std::string& text) {
   return error_of<std::runtime_error>([&] { read(text); });
