@@ -266,9 +266,9 @@ int run_with(int argc, char** argv) {
   app.add_option("--width", options.width, "numbers in a row")->check(whole_number(1));
   app.add_option("--steps", options.steps, "batches to train on")->check(whole_number(1));
   app.add_option("--learning-rate", options.learning_rate, "step of SGD")
-      ->check(finite_number(0, kLargest));
+      ->check(finite_number(0, kAnyNumber));
   app.add_option("--seed", options.seed, "of the starting weights")
-      ->check(whole_number(0, kLargestWhole));
+      ->check(whole_number(0, kAnyWhole));
   app.add_option("--rows", options.rows, "rows to print of each table")->check(whole_number(0));
   app.add_option("--json", options.json, "file for the whole report");
   app.add_option("--csv", options.csv, "file for a line a row");

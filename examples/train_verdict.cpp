@@ -44,7 +44,7 @@ void add_program_options(CLI::App& app, ProgramOptions& options) {
   app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none")
       ->check(whole_number(0));
   app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
-      ->check(finite_number(0, kLargest));
+      ->check(finite_number(0, kAnyNumber));
   app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
   app.add_option("--save-every", options.save_every,
                  "steps after which it is written too; 0 for none within an epoch")

@@ -15,8 +15,8 @@
 
 namespace rowgrad {
 
-constexpr double kLargest = std::numeric_limits<double>::max();
-constexpr std::uint64_t kLargestWhole = std::numeric_limits<std::uint64_t>::max();
+constexpr double kAnyNumber = std::numeric_limits<double>::max();
+constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 
 /// A whole number in [least, most], in digits alone; by default of at most twelve.
 inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'999) {
@@ -32,8 +32,8 @@ inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999
 
 /// A number in [low, high]; not NaN and not infinite.
 inline CLI::Validator finite_number(double low, double high) {
-  const std::string range = high == kLargest ? concat("a finite number from ", low, " on")
-                                             : concat("a number from ", low, " to ", high);
+  const std::string range = high == kAnyNumber ? concat("a finite number from ", low, " on")
+                                               : concat("a number from ", low, " to ", high);
   return {[low, high, range](const std::string& text) -> std::string {
             char* end = nullptr;
             const double number = std::strtod(text.c_str(), &end);

@@ -97,12 +97,12 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
   app.add_option(
          "--learning-rate", options.learning_rate,
          "of the optimizer; if not given, 0.3 for sgd, 0.02 for adagrad, 0.001 for the others")
-      ->check(finite_number(0, kLargest))
+      ->check(finite_number(0, kAnyNumber))
       ->default_str("");
   app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
-      ->check(finite_number(0, kLargest));
+      ->check(finite_number(0, kAnyNumber));
   app.add_option("--weight-decay", options.weight_decay, "if not given, 0.01 for adamw, else 0")
-      ->check(finite_number(0, kLargest))
+      ->check(finite_number(0, kAnyNumber))
       ->default_str("");
 }
 
@@ -141,10 +141,10 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
       ->check(whole_number(0));
   app.add_option("--clip", options.clip,
                  "largest norm of all gradients together, scaled down to it; 0 for no limit")
-      ->check(finite_number(0, kLargest));
+      ->check(finite_number(0, kAnyNumber));
   app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
   app.add_option("--seed", options.seed, "of weights, order and dropout")
-      ->check(whole_number(0, kLargestWhole));
+      ->check(whole_number(0, kAnyWhole));
   app.add_option("--validation", options.validation,
                  "share of the text, at its end, kept for validation")
       ->check(finite_number(0, 0.99));
