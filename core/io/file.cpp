@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
 #include <optional>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -67,8 +69,8 @@ fs::path folder_of(const fs::path& file) {
 
 // A rename is on the disk once its folder is. Some file systems cannot sync a folder; the new file
 // is in place by then, so a refusal is no failure.
-void sync_folder(const fs::path& file) {
-  const Descriptor opened(::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+void sync_folder(const fs::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.number() >= 0) ::fsync(opened.number());
 }
 
@@ -126,15 +128,18 @@ class Replacement {
     return name.find_first_not_of("0123456789-") == std::string_view::npos;
   }
 
+  // What cannot be removed only takes up room. (A directory_iterator ends the process where there
+  // is no memory.)
   void remove_abandoned() const {
-    std::error_code ignored;  // what cannot be removed only takes up room
-    for (fs::directory_iterator entry(folder_of(target_), ignored), end; entry != end;
-         entry.increment(ignored)) {
-      const fs::path& path = entry->path();
-      if (!is_temporary(path.filename().string())) continue;
-      const Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target_).c_str()),
+                                                     ::closedir);
+    while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+      if (!is_temporary(entry->d_name)) continue;
+      const int within = ::dirfd(folder.get());
+      const Descriptor file(
+          ::openat(within, entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
       if (file.number() >= 0 && ::flock(file.number(), LOCK_EX | LOCK_NB) == 0)
-        ::unlink(path.c_str());
+        ::unlinkat(within, entry->d_name, 0);
     }
   }
 
@@ -202,10 +207,11 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   }
 
   const fs::path target = without_links(path);
+  const fs::path folder = folder_of(target);
   Replacement replacement(target);
   replacement.write(pieces);
   replacement.commit(exists ? std::optional<mode_t>(status.st_mode & 07777) : std::nullopt);
-  sync_folder(target);
+  sync_folder(folder);  // needs no memory: from commit() on nothing may fail
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_for_reading(path_)) {
