@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -42,17 +44,21 @@ class LateTable final : public LazyRows {
   /// Whether the parameter's numbers are here.
   bool lent() const { return lent_; }
 
-  /// Takes them, all up to date.
-  void borrow() {
-    at_.assign(parameter_->shape()[0], 0);
-    history_.clear();
-    table_ = parameter_->lend(*this);
-    lent_ = true;
+  /// Everything of a step that may fail. Whatever can be read stays as it is. Returns what the step
+  /// wants for its `copy`.
+  std::optional<Tensor> prepare_step() {
+    if (lent_ && history_is_long()) parameter_->reclaim();
+    if (!lent_) {
+      at_.assign(parameter_->shape()[0], 0);
+      history_.clear();
+    }
+    history_.reserve_step();
+    return lent_ ? std::nullopt : parameter_->copy_to_lend();
   }
 
-  /// A step: of the rows that have a gradient, after what they are owed; and, if it owes that to
-  /// them, a note of it for the others.
-  void step(const Rule& rule, const RowGradient& gradient, bool owes);
+  /// A step, after prepare_step(): of the rows that have a gradient, after what they are owed; and,
+  /// if it owes that to them, a note of it for the others.
+  void step(const Rule& rule, const RowGradient& gradient, bool owes, std::optional<Tensor> copy);
 
   /// Rows read, updated or settled so far, and steps replayed over a row.
   std::uint64_t rows_visited() const { return rows_visited_; }
@@ -64,21 +70,15 @@ class LateTable final : public LazyRows {
   };
   Saved save() const;
 
-  /// Saved rows, checked: refuse(part, what) is called for what does not fit, and throws. The
-  /// history cannot be longer than the `steps` of the parameter: rows may be brought up to date
-  /// step by step.
-  struct Loaded {
-    Tensor numbers;
-    std::vector<std::uint64_t> at;
-    StepHistory<Rule> history;
-  };
+  /// For a table that has not begun: goes on from saved rows. Those that, brought up to date, are
+  /// not the parameter's present ones, bit for bit, are replaced by them; what they were owed is
+  /// done to their states alone, which the caller has put in place. refuse(part, what) is called
+  /// for what does not fit, and throws; the history cannot be longer than the `steps` of the
+  /// parameter, as rows may be brought up to date step by step. The parameter sees nothing of it
+  /// all before take_over(), which cannot fail.
   template <class Refuse>
-  static Loaded check(Saved saved, std::uint64_t steps, const Refuse& refuse);
-
-  /// Goes on from there with the rows that, brought up to date, are the parameter's present ones,
-  /// bit for bit. The parameter's other rows stay as they are; what those of the file were owed is
-  /// done to their states alone, which the caller has put in place.
-  void load(Loaded loaded);
+  void load(Saved saved, std::uint64_t steps, const Refuse& refuse);
+  void take_over();
 
  private:
   using History = StepHistory<Rule>;
@@ -144,6 +144,7 @@ class LateTable final : public LazyRows {
   Parameter* parameter_;
   Arrays& arrays_;
   bool lent_ = false;
+  bool loaded_ = false;  // and waits to take over
   Tensor table_;
   std::vector<std::uint64_t> at_;
   History history_;
@@ -153,10 +154,11 @@ class LateTable final : public LazyRows {
 // --- Steps --------------------------------------------------------------------------------------
 
 template <class Rule>
-void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool owes) {
-  if (history_is_long()) {
-    parameter_->reclaim();
-    borrow();
+void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool owes,
+                           std::optional<Tensor> copy) {
+  if (!lent_) {
+    table_ = parameter_->lend(*this, std::move(copy));
+    lent_ = true;
   }
   parameter_->note_change(*this);
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
@@ -350,7 +352,7 @@ auto LateTable<Rule>::save() const -> Saved {
 
 template <class Rule>
 template <class Refuse>
-auto LateTable<Rule>::check(Saved saved, std::uint64_t steps, const Refuse& refuse) -> Loaded {
+void LateTable<Rule>::load(Saved saved, std::uint64_t steps, const Refuse& refuse) {
   const Shape& shape = saved.history.shape();
   if (shape.size() != 2 || shape[1] != 1 + kFields)
     refuse("history",
@@ -361,31 +363,23 @@ auto LateTable<Rule>::check(Saved saved, std::uint64_t steps, const Refuse& refu
       refuse(part, concat("has ", number, ", expected a whole number from ", least, " to ", most));
     return static_cast<std::uint64_t>(number);
   };
-  Loaded loaded{std::move(saved.numbers), {}, {}};
   for (std::size_t run = 0; run < shape[0]; ++run) {
     const real* row = saved.history.data() + run * shape[1];
     std::array<real, kFields> fields;
     std::copy_n(row + 1, kFields, fields.begin());
     for (const real field : fields)
       if (!std::isfinite(field)) refuse("history", concat("has ", field));
-    loaded.history.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
-    if (loaded.history.steps() > steps)
+    history_.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
+    if (history_.steps() > steps)
       refuse("history", concat("has more steps than the parameter's ", steps));
   }
-  for (const real number : saved.at)
-    loaded.at.push_back(count("at", number, 0, loaded.history.steps()));
-  return loaded;
-}
-
-template <class Rule>
-void LateTable<Rule>::load(Loaded loaded) {
-  table_ = std::move(loaded.numbers);
-  at_ = std::move(loaded.at);
-  history_ = std::move(loaded.history);
+  for (const real number : saved.at) at_.push_back(count("at", number, 0, history_.steps()));
+  table_ = std::move(saved.numbers);
   Tensor numbers = empty(parameter_->shape());
   read(numbers.data());
-  const Tensor present = parameter_->lend(*this);
-  lent_ = true;
+  std::vector<std::int32_t> all(at_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Tensor present = parameter_->rows(all);  // and not value(), to which others may hold on
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const real* kept = present.data() + row * width();
     if (std::memcmp(numbers.data() + row * width(), kept, width() * sizeof(real)) != 0) {
@@ -394,6 +388,14 @@ void LateTable<Rule>::load(Loaded loaded) {
     }
     return 0;
   });
+  loaded_ = true;
+}
+
+template <class Rule>
+void LateTable<Rule>::take_over() {
+  if (!std::exchange(loaded_, false)) return;
+  table_ = parameter_->lend(*this, std::move(table_));
+  lent_ = true;
 }
 
 }  // namespace rowgrad

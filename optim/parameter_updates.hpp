@@ -2,6 +2,7 @@
 
 // What an optimizer keeps for one parameter, and how a step changes it.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,8 +36,17 @@ class ParameterUpdates {
 
   Parameter& parameter() const { return *parameter_; }
 
-  /// The step of the dense optimizer with the parameter's gradient, which is not none.
-  void step(const Options& options);
+  /// The step of the dense optimizer with the parameter's gradient, which is not none. In two
+  /// parts, so that the steps of several parameters are made all or none: the first may run out of
+  /// memory and changes nothing that can be seen, the second cannot fail.
+  struct Step {
+    Rule rule;
+    bool owes;  // the rule, to rows without gradient
+    typename RuleArrays<Rule>::States beginning;
+    std::optional<Tensor> copy = std::nullopt;  // of the table, for late_
+  };
+  Step prepare_step(const Options& options);
+  void step(Step step);
 
   std::uint64_t rows_visited() const { return rows_visited_ + late_.rows_visited(); }
 
@@ -47,17 +57,14 @@ class ParameterUpdates {
   /// The names that save() may use.
   std::vector<std::string> names() const;
 
-  /// What save() gave, checked before anything changes. Throws std::invalid_argument for a shape or
-  /// a number that does not fit, and parts that are missing.
-  struct Loaded {
-    std::uint64_t steps = 0;
-    RuleArrays<Rule> arrays = {};
-    std::optional<typename LateTable<Rule>::Loaded> late = std::nullopt;
-  };
-  Loaded check(const State& all) const;
+  /// New updates for the same parameter that go on from what save() gave. The parameter keeps its
+  /// present numbers (see LateTable::load). Throws std::invalid_argument for a shape or a number
+  /// that does not fit, and parts that are missing.
+  std::unique_ptr<ParameterUpdates> load(const State& all) const;
 
-  /// Goes on from there. The parameter keeps its present numbers (see LateTable::load).
-  void load(Loaded loaded);
+  /// For new updates, once the old ones are gone: from now on they keep the parameter's rows that
+  /// are owed something.
+  void take_over() { late_.take_over(); }
 
  private:
   using Arrays = RuleArrays<Rule>;
@@ -83,18 +90,27 @@ class ParameterUpdates {
 };
 
 template <class Rule>
-void ParameterUpdates<Rule>::step(const Options& options) {
-  const bool first = arrays_.begin(options, parameter_->shape());
+auto ParameterUpdates<Rule>::prepare_step(const Options& options) -> Step {
+  auto beginning = arrays_.missing(options, parameter_->shape());
+  const bool first = std::any_of(beginning.begin(), beginning.end(),
+                                 [](const auto& state) { return state.has_value(); });
   const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});
-  const Gradient& gradient = parameter_->gradient();
   const bool owes = options.rows == RowUpdates::kExact && rule.idle() != Idle::kNothing;
+  Step step{rule, owes, std::move(beginning)};
+  if (parameter_->gradient().is_rows() && (owes || late_.lent())) step.copy = late_.prepare_step();
+  return step;
+}
+
+template <class Rule>
+void ParameterUpdates<Rule>::step(Step step) {
+  arrays_.begin(std::move(step.beginning));
+  const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
-    step_dense(rule, gradient.dense());
-  } else if (owes || late_.lent()) {
-    if (!late_.lent()) late_.borrow();
-    late_.step(rule, gradient.rows(), owes);
+    step_dense(step.rule, gradient.dense());
+  } else if (step.owes || late_.lent()) {
+    late_.step(step.rule, gradient.rows(), step.owes, std::move(step.copy));
   } else {
-    step_rows(rule, gradient.rows());
+    step_rows(step.rule, gradient.rows());
   }
   ++steps_;
 }
@@ -156,7 +172,7 @@ std::vector<std::string> ParameterUpdates<Rule>::names() const {
 }
 
 template <class Rule>
-auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
+auto ParameterUpdates<Rule>::load(const State& all) const -> std::unique_ptr<ParameterUpdates> {
   const auto refuse = [](const std::string& name, const std::string& what) {
     check_argument(false, Rule::kName, "::load_state: '", name, "' ", what);
   };
@@ -169,12 +185,13 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
     return &found->second;
   };
 
-  Loaded loaded;
+  auto loaded = std::make_unique<ParameterUpdates>(*parameter_);
+  loaded->rows_visited_ = rows_visited();
   const Shape& shape = parameter_->shape();
   bool any = false;
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
     if (const Tensor* state = find(saved_name(Rule::kStates[i]), &shape)) {
-      loaded.arrays.states[i] = *state;
+      loaded->arrays_.states[i] = *state;
       any = true;
     }
 
@@ -184,14 +201,14 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
       if (!(digit >= 0 && digit < static_cast<real>(kStepDigit) && digit == std::floor(digit)))
         refuse(saved_name(kSteps),
                concat("has ", digit, ", expected whole numbers from 0 to ", kStepDigit - 1));
-      loaded.steps = loaded.steps * kStepDigit + static_cast<std::uint64_t>(digit);
+      loaded->steps_ = loaded->steps_ * kStepDigit + static_cast<std::uint64_t>(digit);
     }
   } else if (any) {
     refuse(saved_name(kSteps), "is missing");
   }
   const auto always = Rule::uses(Options());
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (loaded.steps > 0 && always[i] && !loaded.arrays.states[i])
+    if (loaded->steps_ > 0 && always[i] && !loaded->arrays_.states[i])
       refuse(saved_name(Rule::kStates[i]), "is missing");
 
   const Shape rows{shape.empty() ? 0 : shape[0]};
@@ -204,18 +221,10 @@ auto ParameterUpdates<Rule>::check(const State& all) const -> Loaded {
        {std::pair{"numbers", numbers}, {"at", at}, {"history", history}})
     if (tensor == nullptr) refuse(late_name(part), "is missing");
   if (shape.size() != 2) refuse(late_name("numbers"), "is for a table, the parameter is none");
-  loaded.late = LateTable<Rule>::check(
-      {*numbers, *at, *history}, loaded.steps,
+  loaded->late_.load(
+      {*numbers, *at, *history}, loaded->steps_,
       [&](const char* part, const std::string& what) { refuse(late_name(part), what); });
   return loaded;
-}
-
-template <class Rule>
-void ParameterUpdates<Rule>::load(Loaded loaded) {
-  if (late_.lent()) parameter_->reclaim();
-  steps_ = loaded.steps;
-  arrays_ = std::move(loaded.arrays);
-  if (loaded.late) late_.load(std::move(*loaded.late));
 }
 
 }  // namespace rowgrad

@@ -23,18 +23,23 @@ class RuleArrays {
   using Pointers = std::array<real*, kArrays>;  // null for states that are not in use
   using Vectors = std::array<Simd, kArrays>;    // their entries at one place
 
-  std::array<std::optional<Tensor>, kStates> states = {};
+  using States = std::array<std::optional<Tensor>, kStates>;
 
-  /// Begins the states that the options need. Returns whether any began.
-  bool begin(const typename Rule::Options& options, const Shape& shape) {
+  States states = {};
+
+  /// The states that the options need and that have not begun, as they begin.
+  States missing(const typename Rule::Options& options, const Shape& shape) const {
     const auto used = Rule::uses(options);
-    bool began = false;
-    for (std::size_t i = 0; i < kStates; ++i) {
-      if (!used[i] || states[i]) continue;
-      states[i] = full(shape, static_cast<real>(Rule::start(options, i)));
-      began = true;
-    }
-    return began;
+    States result;
+    for (std::size_t i = 0; i < kStates; ++i)
+      if (used[i] && !states[i])
+        result[i] = full(shape, static_cast<real>(Rule::start(options, i)));
+    return result;
+  }
+
+  void begin(States missing) {
+    for (std::size_t i = 0; i < kStates; ++i)
+      if (missing[i]) states[i] = std::move(missing[i]);
   }
 
   /// Pointers to entry `offset` of the parameter's numbers and of each state.

@@ -2,6 +2,7 @@
 
 // An optimizer made of an update rule.
 
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -37,22 +38,33 @@ class RuleOptimizer : public Optimizer {
   /// Groups of parameters with options of their own.
   explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
     for (const Group& group : groups) Rule::check(group.options);
-    for (const Group& group : groups) add(group);
+    for (const Group& group : groups) {
+      for (Slot& slot : slots_of(group)) slots_.push_back(std::move(slot));
+      options_.push_back(group.options);
+    }
   }
 
   /// One more group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
     Rule::check(group.options);
-    add_parameters(group.parameters);
-    add(group);
+    std::vector<Slot> added = slots_of(group);
+    slots_.reserve(slots_.size() + added.size());
+    options_.reserve(options_.size() + 1);
+    add_parameters(group.parameters);  // the last that can fail
+    std::move(added.begin(), added.end(), std::back_inserter(slots_));
+    options_.push_back(group.options);
   }
 
   void step() override {
     this->check_parameters_live();
+    std::vector<std::pair<Updates*, typename Updates::Step>> steps;
+    steps.reserve(slots_.size());
     for (auto& [updates, group] : slots_) {
       const Parameter& parameter = updates->parameter();
-      if (parameter.trainable() && !parameter.gradient().is_none()) updates->step(options_[group]);
+      if (parameter.trainable() && !parameter.gradient().is_none())
+        steps.emplace_back(updates.get(), updates->prepare_step(options_[group]));
     }
+    for (auto& [updates, step] : steps) updates->step(std::move(step));
   }
 
   std::size_t group_count() const override { return options_.size(); }
@@ -98,9 +110,12 @@ class RuleOptimizer : public Optimizer {
     for (const auto& [name, tensor] : state)
       check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for ",
                      in_quotes(name));
-    std::vector<typename Updates::Loaded> loaded;
-    for (const Slot& slot : slots_) loaded.push_back(slot.updates->check(state));
-    for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].updates->load(std::move(loaded[i]));
+    std::vector<std::unique_ptr<Updates>> loaded;
+    for (const Slot& slot : slots_) loaded.push_back(slot.updates->load(state));
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].updates = std::move(loaded[i]);  // gives the parameter its numbers back
+      slots_[i].updates->take_over();
+    }
   }
 
  private:
@@ -118,10 +133,14 @@ class RuleOptimizer : public Optimizer {
     return all;
   }
 
-  void add(const Group& group) {
+  // For a group that is to be the next one. Null parameters, which add_parameters() refuses, get
+  // none.
+  std::vector<Slot> slots_of(const Group& group) const {
+    std::vector<Slot> slots;
     for (Parameter* parameter : group.parameters)
-      slots_.push_back({std::make_unique<Updates>(*parameter), options_.size()});
-    options_.push_back(group.options);
+      if (parameter != nullptr)
+        slots.push_back({std::make_unique<Updates>(*parameter), options_.size()});
+    return slots;
   }
 
   // The names of everything that may be saved; throws if two parameters share one.

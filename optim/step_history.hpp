@@ -112,6 +112,17 @@ class StepHistory {
                            blocks_[level].begin() + static_cast<std::ptrdiff_t>(count >> level));
   }
 
+  /// Makes room for a further step, so that append() of one cannot fail.
+  void reserve_step() {
+    make_room(runs_);
+    make_room(powers_);
+    for (std::size_t level = 0;; ++level) {  // those that complete_last_run() would reach
+      if (blocks_.size() == level) blocks_.emplace_back();
+      make_room(blocks_[level]);
+      if (blocks_[level].size() % 2 == 0) return;
+    }
+  }
+
   void append(const Rule& rule, std::uint64_t count = 1) {
     if (!runs_.empty() && same(runs_.back().rule, rule)) {
       runs_.back().end += count;
@@ -178,6 +189,12 @@ class StepHistory {
   }
 
  private:
+  // For one more, at a cost that is constant on average.
+  template <class T>
+  static void make_room(std::vector<T>& items) {
+    if (items.size() == items.capacity()) items.reserve(2 * items.size() + 1);
+  }
+
   static bool same(const Rule& a, const Rule& b) { return std::memcmp(&a, &b, sizeof(Rule)) == 0; }
 
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }

@@ -129,22 +129,21 @@ void Gradient::scale(real factor) {
 
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
-  Gradient prepared = prepare_sum(std::move(other));
+  prepare_sum(other);
   write_out();
-  add_prepared(std::move(prepared));
+  add_prepared(std::move(other));
 }
 
 // The sum of two row gradients needs memory; anything else is added in place.
-Gradient Gradient::prepare_sum(Gradient other) const {
-  if (is_none() || other.is_none()) return other;
+void Gradient::prepare_sum(Gradient& other) const {
+  if (is_none() || other.is_none()) return;
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
-  if (is_rows() && other.is_rows()) return sum(rows(), other.rows());
   other.write_out();
-  return other;
+  if (is_rows() && other.is_rows()) other.kind_ = sum(rows(), other.rows());
 }
 
-void Gradient::add_prepared(Gradient prepared) noexcept {
+void Gradient::add_prepared(Gradient&& prepared) noexcept {
   if (prepared.is_none()) return;
   if (is_none() || (is_rows() && prepared.is_rows())) {
     kind_ = std::move(prepared.kind_);

@@ -113,11 +113,11 @@ class Gradient {
   /// std::invalid_argument if the shapes differ, and then changes nothing.
   void add(Gradient other);
 
-  /// The same in two parts, for who adds to several gradients, to all or to none. The first changes
-  /// nothing here, and may throw; the second gets what the first gave and cannot fail. Not for a
+  /// The same in two parts, for who adds to several gradients, to all or to none. The first may
+  /// throw and changes only `other`, into what the second takes, which cannot fail. Not for a
   /// uniform gradient.
-  Gradient prepare_sum(Gradient other) const;
-  void add_prepared(Gradient prepared) noexcept;
+  void prepare_sum(Gradient& other) const;
+  void add_prepared(Gradient&& prepared) noexcept;
 
  private:
   const char* kind() const;

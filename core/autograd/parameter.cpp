@@ -88,12 +88,13 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   ++version_;
 }
 
-Tensor Parameter::lend(LazyRows& keeper) {
+Tensor Parameter::lend(LazyRows& keeper, std::optional<Tensor> copy) {
   reclaim();
-  Tensor lent = given_out_ ? value_ : std::exchange(value_, nothing());
   keeper_ = &keeper;
   whole_ = given_out_;
-  return lent;
+  if (given_out_) return std::move(copy).value();
+  Tensor own = std::exchange(value_, nothing());
+  return copy ? *std::move(copy) : std::move(own);
 }
 
 void Parameter::reclaim() {
@@ -109,15 +110,16 @@ void Parameter::note_change(const LazyRows& keeper) {
 }
 
 void Parameter::add_gradient(Gradient gradient) {
-  add_prepared_gradient(prepare_gradient(std::move(gradient)));
+  prepare_gradient(gradient);
+  add_prepared_gradient(std::move(gradient));
 }
 
-Gradient Parameter::prepare_gradient(Gradient gradient) const {
+void Parameter::prepare_gradient(Gradient& gradient) const {
   check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape_));
   gradient.write_out();
-  return gradient_.prepare_sum(std::move(gradient));
+  gradient_.prepare_sum(gradient);
 }
 
 }  // namespace rowgrad

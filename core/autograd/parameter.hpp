@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -89,8 +90,8 @@ class Parameter {
   void add_gradient(Gradient gradient);
 
   /// The same in two parts, as Gradient has them.
-  Gradient prepare_gradient(Gradient gradient) const;
-  void add_prepared_gradient(Gradient prepared) noexcept {
+  void prepare_gradient(Gradient& gradient) const;
+  void add_prepared_gradient(Gradient&& prepared) noexcept {
     gradient_.add_prepared(std::move(prepared));
   }
 
@@ -103,8 +104,13 @@ class Parameter {
 
   /// For optimizers: hands the numbers over to a keeper that brings rows up to date when they are
   /// read. They come back, up to date, when the keeper is released: by whatever needs to change
-  /// them all, by another keeper, by reclaim(). If somebody may hold on to value(), a copy stays.
-  Tensor lend(LazyRows& keeper);
+  /// them all, by another keeper, by reclaim(). If somebody may hold on to value(), the numbers
+  /// stay too and the keeper gets the copy that copy_to_lend() made; lending itself cannot fail. A
+  /// keeper that has the numbers may give them as `copy` in any case.
+  std::optional<Tensor> copy_to_lend() const {
+    return given_out_ ? std::optional(value()) : std::nullopt;
+  }
+  Tensor lend(LazyRows& keeper, std::optional<Tensor> copy);
   void reclaim();
 
   /// For the keeper: it has changed rows. Throws std::logic_error if it is not the keeper.

@@ -273,26 +273,26 @@ void Tape::backward(const Variable& loss) {
   for (std::size_t i = last + 1; i-- > 0;)
     if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i);
 
-  std::vector<std::pair<Parameter*, Gradient>> sums;  // for each parameter, over all its nodes
+  std::vector<Node*> parameters;  // the first node of each, which gets the gradients of all
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
     node.gradient.write_out();
     if (node.parameter == nullptr || node.gradient.is_none()) continue;
-    Gradient gradient = std::exchange(node.gradient, Gradient());
-    const auto known = std::find_if(sums.begin(), sums.end(), [&](const auto& sum) {
-      return sum.first == node.parameter;
+    const auto first = std::find_if(parameters.begin(), parameters.end(), [&](const Node* other) {
+      return other->parameter == node.parameter;
     });
-    if (known != sums.end()) {
-      known->second.add(std::move(gradient));
+    if (first != parameters.end()) {
+      (*first)->gradient.add(std::exchange(node.gradient, Gradient()));
     } else {
-      sums.emplace_back(node.parameter, std::move(gradient));
+      parameters.push_back(&node);
     }
   }
-  for (auto& [parameter, sum] : sums) sum = parameter->prepare_gradient(std::move(sum));
+  for (Node* node : parameters) node->parameter->prepare_gradient(node->gradient);
 
   // Only now, when nothing can fail any more, do parameters change and can gradients be read.
   has_gradients_ = true;
-  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
+  for (Node* node : parameters)
+    node->parameter->add_prepared_gradient(std::exchange(node->gradient, Gradient()));
 }
 
 const Gradient& Tape::gradient(const Variable& input) const {

@@ -126,10 +126,12 @@ TEST(BufferPool, RefusesWhatCannotBeHad) {
 
 TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
   for (const std::size_t refusals : {1U, 2U}) {
-    void* const idle = BufferPool::allocate(100000);
+    void* idle = BufferPool::allocate(100000);
     const std::size_t in_use = BufferPool::statistics().bytes_in_use;
+    BufferPool::deallocate(idle, 100000);  // that the pool has a list of such blocks
+    idle = BufferPool::allocate(100000);
     const testing::FailingAllocations failing(1, refusals);
-    BufferPool::deallocate(idle, 100000);  // now: the line above has emptied the pool
+    BufferPool::deallocate(idle, 100000);  // now, for the line above has emptied the pool
     void* block = nullptr;
     if (refusals == 1) {
       EXPECT_NO_THROW(block = BufferPool::allocate(5000));

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/failing_allocations.hpp"
-#include <rowgrad/core/tensor/random.hpp>
+#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {
@@ -15,22 +15,6 @@ TEST(Concat, ThrowsRatherThanLeaveSomethingOut) {
                              [&](std::string& text) { text = concat("late.", name, '.', 12); },
                              [&](const std::string& text, bool finished) {
                                EXPECT_EQ(text, finished ? "late." + name + ".12" : "");
-                             });
-}
-
-// It too is put together by a stream, and read by one.
-TEST(Random, HasItsStateWholeOrThrows) {
-  Random drawn(1);
-  drawn.normal({3});
-  const std::string state = drawn.state();
-  testing::for_every_failure(
-      [] { return std::make_unique<std::string>(); },
-      [&](std::string& text) { text = drawn.state(); },
-      [&](const std::string& text, bool finished) { EXPECT_EQ(text, finished ? state : ""); });
-  testing::for_every_failure([] { return std::make_unique<Random>(2); },
-                             [&](Random& random) { random.restore(state); },
-                             [&](const Random& random, bool finished) {
-                               EXPECT_EQ(random.state(), finished ? state : Random(2).state());
                              });
 }
 

@@ -1,7 +1,10 @@
+#include <memory>
 #include <numeric>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/failing_allocations.hpp"
 #include "tests/support/golden.hpp"
 #include <rowgrad/core/tensor/random.hpp>
 
@@ -76,6 +79,21 @@ TEST(Random, RefusesImpossibleDistributions) {
   EXPECT_THROW(random.normal({2}, 0, -1), std::invalid_argument);
   EXPECT_THROW(random.uniform({2}, 1, 0), std::invalid_argument);
   EXPECT_THROW(random.permutation(-1), std::invalid_argument);
+}
+
+TEST(Random, HasItsStateWholeOrThrows) {
+  Random drawn(1);
+  drawn.normal({3});
+  const std::string state = drawn.state();
+  testing::for_every_failure(
+      [] { return std::make_unique<std::string>(); },
+      [&](std::string& text) { text = drawn.state(); },
+      [&](const std::string& text, bool finished) { EXPECT_EQ(text, finished ? state : ""); });
+  testing::for_every_failure([] { return std::make_unique<Random>(2); },
+                             [&](Random& random) { random.restore(state); },
+                             [&](const Random& random, bool finished) {
+                               EXPECT_EQ(random.state(), finished ? state : Random(2).state());
+                             });
 }
 
 }  // namespace

@@ -1,0 +1,236 @@
+// Optimizers while memory runs out: a step, or whatever else fails, changes nothing, and the run
+// goes on with the same bits as one that was never disturbed.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/failing_allocations.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adagrad.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/learning_rate_schedule.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::for_every_failure;
+using testing::irregular;
+using Numbers = std::map<std::string, Tensor>;
+
+// Two tables with row gradients, one that gets dense ones in between, and a parameter with dense
+// ones; other rows at each step.
+template <class Optim>
+class Training {
+ public:
+  using Options = typename Optim::Options;
+
+  explicit Training(const Options& options, int steps = 0)
+      : optimizer({&first_, &dense_, &second_, &mixed_}, options) {
+    for (int i = 0; i < steps; ++i) step();
+  }
+
+  void step() {
+    next_gradients();
+    optimizer.step();
+  }
+
+  void next_gradients() {
+    ++made_;
+    optimizer.zero_grad();
+    add_rows(first_, {made_ % 7, 7});
+    add_rows(second_, {made_ % 5});
+    if (made_ % 4 == 0) {
+      mixed_.add_gradient(irregular({9, 5}, made_));
+    } else {
+      add_rows(mixed_, {1, 2 + made_ % 6});
+    }
+    dense_.add_gradient(irregular({3}, made_));
+  }
+
+  // All of it: values of parameters, states of the optimizer. Values first: reading replays what
+  // rows are owed, and they are saved as they then stand.
+  Numbers numbers() const {
+    Numbers all;
+    for (const Parameter* parameter : optimizer.parameters())
+      all[parameter->name()] = parameter->value();
+    all.merge(optimizer.state());
+    return all;
+  }
+
+ private:
+  static void add_rows(Parameter& table, std::vector<std::int32_t> rows) {
+    Tensor values = irregular({rows.size(), table.shape()[1]}, rows.front());
+    table.add_gradient(RowGradient(table.shape(), std::move(rows), std::move(values)));
+  }
+
+  int made_ = 0;
+  Parameter first_{"first", irregular({9, 3}, 1)};
+  Parameter dense_{"dense", irregular({3}, 2)};
+  Parameter second_{"second", irregular({6, 17}, 3)};
+  Parameter mixed_{"mixed", irregular({9, 5}, 4)};
+
+ public:
+  Optim optimizer;
+};
+
+// Whether somebody has looked at the tables, and may hold on to what he saw.
+enum class Looked { kNo, kYes };
+
+// Tries a call after some steps, with failures of all kinds, and goes on with more steps.
+template <class Optim, class Call>
+void expect_all_or_nothing(const std::string& what, const typename Optim::Options& options,
+                           int steps, const Call& call, Looked looked = Looked::kNo) {
+  SCOPED_TRACE(concat(what, " after ", steps, " steps"));
+  const auto go_on = [](Training<Optim>& training) {
+    for (int i = 0; i < 3; ++i) training.step();
+    return training.numbers();
+  };
+  const auto make = [&] {
+    auto training = std::make_unique<Training<Optim>>(options, steps);
+    training->next_gradients();
+    if (looked == Looked::kYes) training->numbers();
+    return training;
+  };
+  const Numbers before = make()->numbers();
+  const auto twin = make();
+  call(*twin);
+  const Numbers after = twin->numbers();
+  const Numbers at_the_end = go_on(*twin);
+  for_every_failure(make, call, [&](Training<Optim>& training, bool finished) {
+    EXPECT_EQ(training.numbers(), finished ? after : before);
+    if (!finished) call(training);
+    EXPECT_EQ(go_on(training), at_the_end);
+  });
+}
+
+template <class Optim>
+void expect_steps(const typename Optim::Options& options) {
+  const auto step = [](auto& training) { training.optimizer.step(); };
+  for (const int steps : {0, 1, 2, 3, 4, 7, 8})
+    expect_all_or_nothing<Optim>("a step", options, steps, step);
+  for (const int steps : {0, 4})
+    expect_all_or_nothing<Optim>("a step after a look", options, steps, step, Looked::kYes);
+}
+
+TEST(FailingMemory, LeavesSgdStepsAllOrNothing) {
+  expect_steps<SGD>({.learning_rate = 0.1});
+  expect_steps<SGD>({.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.1});
+  expect_steps<SGD>({.learning_rate = 0.1, .weight_decay = 0.01});
+}
+
+TEST(FailingMemory, LeavesAdamStepsAllOrNothing) {
+  expect_steps<Adam>({.learning_rate = 0.1});
+  expect_steps<Adam>({.learning_rate = 0.1, .weight_decay = 0.1, .amsgrad = true});
+  expect_steps<AdamW>({.learning_rate = 0.1});
+  expect_steps<AdamW>({.learning_rate = 0.1, .amsgrad = true});
+}
+
+TEST(FailingMemory, LeavesAdagradAndRmsPropStepsAllOrNothing) {
+  expect_steps<Adagrad>({.learning_rate = 0.1});
+  expect_steps<Adagrad>({.learning_rate = 0.1, .weight_decay = 0.1});
+  expect_steps<RMSprop>({.learning_rate = 0.1});
+  expect_steps<RMSprop>({.learning_rate = 0.1, .momentum = 0.9, .centered = true});
+}
+
+// The history of a table grows for thousands of steps, and is then made shorter.
+TEST(FailingMemory, LeavesTheBitsOfALongRunAsTheyAre) {
+  constexpr int kSteps = 4200;
+  Training<Adam> twin({.learning_rate = 0.1}, kSteps);
+  Training<Adam> disturbed({.learning_rate = 0.1});
+  for (int i = 0; i < kSteps; ++i) {
+    disturbed.next_gradients();
+    bool made = false;
+    for (std::size_t first = 1; !made && (i % 32 == 0 || i >= 4090); ++first) {
+      const testing::FailingAllocations failing(first);
+      try {
+        disturbed.optimizer.step();
+        made = true;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    if (!made) disturbed.optimizer.step();
+  }
+  EXPECT_EQ(disturbed.numbers(), twin.numbers());
+}
+
+TEST(FailingMemory, LeavesTheOptimizersStateWhole) {
+  struct Reading : Training<Adam> {
+    Reading() : Training<Adam>({.learning_rate = 0.1}, 5) { numbers(); }
+    Numbers found;
+  };
+  const Numbers expected = Reading().optimizer.state();
+  for_every_failure([] { return std::make_unique<Reading>(); },
+                    [](Reading& reading) { reading.found = reading.optimizer.state(); },
+                    [&](const Reading& reading, bool finished) {
+                      EXPECT_EQ(reading.found, finished ? expected : Numbers());
+                      EXPECT_EQ(reading.optimizer.state(), expected);
+                    });
+}
+
+// States begin that a parameter has not had so far.
+TEST(FailingMemory, LeavesAStepWithMoreStatesAllOrNothing) {
+  expect_all_or_nothing<Adam>("amsgrad switched on", {.learning_rate = 0.1}, 5, [](auto& training) {
+    training.optimizer.set_options({.learning_rate = 0.1, .amsgrad = true});
+    training.optimizer.step();
+  });
+}
+
+template <class Optim>
+void expect_loading(const typename Optim::Options& options) {
+  Training<Optim> other(options, 6);
+  const Numbers state = other.optimizer.state();
+  const auto load = [&](Training<Optim>& training) { training.optimizer.load_state(state); };
+  expect_all_or_nothing<Optim>("loading", options, 3, load);
+  expect_all_or_nothing<Optim>("loading what fits", options, 6, load);
+}
+
+TEST(FailingMemory, LeavesLoadingAnOptimizerAllOrNothing) {
+  expect_loading<SGD>({.learning_rate = 0.1, .momentum = 0.9});
+  expect_loading<AdamW>({.learning_rate = 0.1});
+}
+
+TEST(FailingMemory, LeavesTheGroupsAllOrNothing) {
+  Parameter more("more", irregular({3}, 5));
+  const auto make = [] { return std::make_unique<Training<SGD>>(SgdOptions{.momentum = 0.9}, 2); };
+  for_every_failure(
+      make,
+      [&](Training<SGD>& training) {
+        training.optimizer.add_group({.parameters = {&more}, .options = {.learning_rate = 0.5}});
+      },
+      [&](Training<SGD>& training, bool finished) {
+        EXPECT_EQ(training.optimizer.parameters().size(), finished ? 5U : 4U);
+        EXPECT_EQ(training.optimizer.group_count(), finished ? 2U : 1U);
+        more.add_gradient(full({3}, 1));
+        const real before = *more.value().data();
+        training.step();
+        more.add_gradient(full({3}, 1));
+        training.optimizer.step();
+        EXPECT_EQ(*more.value().data() == before, !finished);
+        more.zero_gradient();
+      });
+}
+
+TEST(FailingMemory, LeavesTheScheduleInStepWithItsOptimizer) {
+  struct Scheduled {
+    Training<SGD> training{SgdOptions{.learning_rate = 0.5}};
+    LearningRateSchedule schedule{training.optimizer,
+                                  Schedule::step_decay({.every = 1, .factor = 0.5})};
+  };
+  for_every_failure(
+      [] { return std::make_unique<Scheduled>(); },
+      [](Scheduled& scheduled) { scheduled.schedule.step(); },
+      [](Scheduled& scheduled, bool finished) {
+        EXPECT_EQ(scheduled.training.optimizer.learning_rate(), finished ? 0.25 : 0.5);
+        scheduled.schedule.step();
+        EXPECT_EQ(scheduled.training.optimizer.learning_rate(), finished ? 0.125 : 0.25);
+      });
+}
+
+}  // namespace
+}  // namespace rowgrad
