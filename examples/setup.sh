@@ -7,7 +7,8 @@ build=${ROWGRAD_BUILD:-$root/build}
 packages=(
   g++ cmake ninja-build
   libxtensor-dev libxtensor-blas-dev libxsimd-dev libopenblas-openmp-dev
-  nlohmann-json3-dev libpcre2-dev            # tokenizers and checkpoints
+  libpcre2-dev                               # tokenizers
+  nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
   libcurl4-openssl-dev libssl-dev ca-certificates  # the programs' downloads
   libgtest-dev

@@ -71,13 +71,16 @@ std::ostream& operator<<(std::ostream& stream, InQuotes quote) {
   const std::string_view text = quote.text;
   stream << '"';
   std::size_t offset = 0;
-  while (offset < text.size() && offset < kLongest) {
+  std::size_t printed = 0;
+  while (offset < text.size() && printed < kLongest) {
     const Utf8Character character = decode_utf8(text, offset);
     const std::uint8_t byte = byte_at(text, offset);
     if (character.code_point == kInvalidCodePoint || byte < 0x20 || byte == 0x7F) {
       stream << "\\x" << kHexadecimal[byte >> 4] << kHexadecimal[byte & 15];
+      printed += 4;
     } else {
       stream << text.substr(offset, character.bytes);
+      printed += character.bytes;
     }
     offset += character.bytes;
   }

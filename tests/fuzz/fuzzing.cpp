@@ -20,7 +20,7 @@ namespace {
 // as many. Besides, there are messages, folders and tables of fixed size.
 constexpr std::size_t kBytesPerByte = 40;
 constexpr std::size_t kFixedBytes = 64 * 1024;
-constexpr std::size_t kLongestMessage = 400;
+constexpr std::size_t kLongestMessage = 300;
 
 std::atomic<std::size_t> in_use = 0;
 std::atomic<std::size_t> most_in_use = 0;

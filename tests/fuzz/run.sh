@@ -49,7 +49,7 @@ CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_SANITIZE
 compile fuzz_targets
 
 # These limits end what hangs or takes all memory; the targets measure more closely.
-options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1
+options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1 -len_control=20
   -dict="$root/tests/fuzz/json.dict" -max_total_time="$seconds")
 export OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_OPTIONS=quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1
