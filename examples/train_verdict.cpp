@@ -10,6 +10,7 @@
 
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -184,7 +185,7 @@ Ids encode_prompt(const Training& training, const ProgramOptions& options) {
         std::span(ids.data(), std::min<std::size_t>({ids.size(), 16, training.options().context})));
   }
   Ids ids = training.tokenizer().encode(options.prompt);
-  check_argument(ids.size() > 0, "--prompt: '", options.prompt, "' has no tokens");
+  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
   return ids;
 }
 

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 crash() { tests/crash/run.sh 1000; }
-fuzz() { tests/fuzz/run.sh 900; }  # seconds for each target
+fuzz() { tests/fuzz/run.sh 900; }
 threads() { tests/thread_sanitizer.sh; }
 
 parts=("$@")

@@ -151,19 +151,6 @@ class Replacement {
   std::optional<Descriptor> file_;
 };
 
-// What is written by writing to `path`: the links at its end followed, whether or not there is a
-// file at the end of them.
-fs::path without_links(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // as in Linux
-  fs::path target = path;
-  std::error_code none;
-  for (int links = 0; fs::is_symlink(target, none); ++links) {
-    if (links == kMostLinks) fail("cannot write", path, ELOOP);
-    target = target.parent_path() / fs::read_symlink(target);
-  }
-  return target;
-}
-
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -184,6 +171,17 @@ std::string read_file(const fs::path& path) {
   }
   contents.resize(length);
   return contents;
+}
+
+fs::path without_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as in Linux
+  fs::path target = path;
+  std::error_code none;
+  for (int links = 0; fs::is_symlink(target, none); ++links) {
+    if (links == kMostLinks) fail("cannot write", path, ELOOP);
+    target = target.parent_path() / fs::read_symlink(target);
+  }
+  return target;
 }
 
 void write_file(const fs::path& path, std::string_view contents) {

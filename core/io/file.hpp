@@ -24,6 +24,10 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 /// The same for contents in pieces, so that large ones need not be joined in memory.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
+/// What write_file(path) writes: the links at its end followed, whether or not there is a file at
+/// the end of them.
+std::filesystem::path without_links(const std::filesystem::path& path);
+
 /// A file open for reading at any place, for files too large to be held twice.
 class InputFile {
  public:

@@ -2,11 +2,11 @@
 #include <optional>
 #include <set>
 #include <sys/stat.h>
-#include <system_error>
 #include <tuple>
 #include <unistd.h>
 #include <utility>
 
+#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -22,48 +22,36 @@ std::optional<struct stat> status_of(const fs::path& path) {
   return status;
 }
 
-// What a path leads to, links followed though they lead to nothing yet.
-fs::path followed(fs::path path) {
-  constexpr int kMostLinks = 40;  // as the system has it
-  std::error_code closed;         // a folder that we may not look into
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, closed); ++i)
-    path = path.parent_path() / fs::read_symlink(path);
-  return path;
-}
-
 // The same for every path to one file: its device and number; before it exists, those of its folder
-// and its name there. Nothing for devices and pipes, and where there is no such folder.
-using Identity = std::optional<std::tuple<dev_t, ino_t, std::string>>;
-Identity identity_of(const fs::path& path) {
-  if (const auto status = status_of(path)) {
-    if (!S_ISREG(status->st_mode)) return std::nullopt;
-    return Identity({status->st_dev, status->st_ino, ""});
-  }
-  const fs::path target = fs::absolute(followed(path));
-  const auto folder = status_of(target.parent_path());
-  if (!folder) return std::nullopt;
-  return Identity({folder->st_dev, folder->st_ino, target.filename().string()});
+// and its name there.
+using Identity = std::tuple<dev_t, ino_t, std::string>;
+Identity identity(const struct stat& status, const std::string& name = "") {
+  return {status.st_dev, status.st_ino, name};
 }
 
 }  // namespace
 
 void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read) {
-  std::set<Identity> taken{identity_of("/dev/stdin"), identity_of("/dev/stdout"),
-                           identity_of("/dev/stderr")};
-  for (const std::string& path : read)
-    if (!path.empty()) taken.insert(identity_of(path));
-  for (const fs::path& path : published_places()) taken.insert(identity_of(path));
+  std::vector<fs::path> taken_otherwise = published_places();
+  taken_otherwise.insert(taken_otherwise.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
+  taken_otherwise.insert(taken_otherwise.end(), read.begin(), read.end());
+  std::set<Identity> taken;
+  for (const fs::path& path : taken_otherwise)
+    if (const auto file = status_of(path)) taken.insert(identity(*file));
+
   for (const std::string& path : written) {
     if (path.empty()) continue;
-    const fs::path folder = fs::absolute(followed(path)).parent_path();
-    std::error_code closed;
-    check_runtime(fs::is_directory(folder, closed), path, ": there is no folder ", folder.string());
-    check_runtime(!fs::is_directory(path, closed), path, ": is a folder");
-    const Identity identity = identity_of(path);
-    if (!identity) continue;
-    check_runtime(access(folder.c_str(), W_OK) == 0, path, ": nothing can be written in ",
-                  folder.string());
-    check_runtime(taken.insert(identity).second, path,
+    const fs::path target = fs::absolute(without_links(path));
+    const auto folder = status_of(target.parent_path());
+    check_runtime(folder && S_ISDIR(folder->st_mode), path, ": there is no folder ",
+                  target.parent_path().string());
+    const auto file = status_of(path);
+    check_runtime(!file || !S_ISDIR(file->st_mode), path, ": is a folder");
+    if (file && !S_ISREG(file->st_mode)) continue;
+    check_runtime(access(target.parent_path().c_str(), W_OK) == 0, path,
+                  ": nothing can be written in ", target.parent_path().string());
+    const Identity here = file ? identity(*file) : identity(*folder, target.filename().string());
+    check_runtime(taken.insert(here).second, path,
                   ": is written here and also read, or written by another option");
   }
 }
