@@ -85,9 +85,7 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
       if (options.decode) {
         std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
       } else {
-        JsonReader json(line, "JSON");
-        const std::string text = json.string();
-        json.finish();
+        const std::string text = JsonReader(line, "JSON").string();
         print_ids(tokenizer.encode(text, encode));
       }
     } catch (const std::exception& error) {

@@ -19,7 +19,6 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
   std::vector<std::pair<std::string, std::uint64_t>> entries;
   JsonReader json(file.contents, file.name);
   json.object([&](const std::string& token) { entries.emplace_back(token, json.whole_number()); });
-  json.finish();
   const std::set<std::string_view> all_special(special_tokens.begin(), special_tokens.end());
   const std::size_t size = entries.size();
   std::vector<std::string> tokens(size);

@@ -84,7 +84,6 @@ Contents read_contents(std::string_view text) {
       json.skip();
     }
   });
-  json.finish();
   check_argument(contents.format == kFormat, "it is not the JSON of a tokenizer");
   check_argument(contents.version == kVersion, "it is not of version ", kVersion);
   return contents;

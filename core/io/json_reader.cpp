@@ -1,7 +1,10 @@
-#include <algorithm>
-#include <charconv>
-#include <system_error>
+#include <deque>
+#include <unordered_set>
 #include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -10,219 +13,142 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\n\r";
-constexpr std::string_view kEscapes = "\"\\/bfnrt";  // what may stand after a backslash, but for u
-constexpr std::string_view kEscaped = "\"\\/\b\f\n\r\t";
+using nlohmann::json;
 
-constexpr bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
-
-// ASCII that stands for itself in a string: most of a text.
-constexpr bool is_plain(char byte) {
-  return byte >= 0x20 && byte <= 0x7E && byte != '"' && byte != '\\';
-}
-
-void append_code_unit(std::string& text, char32_t unit) {
-  text += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) text += "0123456789abcdef"[unit >> shift & 15];
-}
+constexpr std::size_t kDeepest = 64;
 
 }  // namespace
 
+// The text in pieces. nlohmann/json calls the functions, its "SAX" interface, one after another,
+// and goes on where they return true. Its tree would take more memory, even while it is destroyed.
+class JsonReader::Tokens {
+ public:
+  struct Object {};
+  struct Array {};
+  struct End {};    // of an object or array
+  struct Other {};  // value
+  using Token = std::variant<Object, Array, End, Other, std::uint64_t, std::string>;
+
+  explicit Tokens(const std::string& name) : name_(name) {}
+
+  Token& at(std::size_t index) { return tokens_.at(index); }
+
+  bool null() { return add(Other()); }
+  bool boolean(bool) { return add(Other()); }
+  bool number_integer(json::number_integer_t) { return add(Other()); }  // one with a sign
+  bool number_unsigned(json::number_unsigned_t number) { return add(number); }
+  bool number_float(json::number_float_t, const std::string&) { return add(Other()); }
+  bool string(std::string& text) { return add(std::move(text)); }
+  bool binary(json::binary_t&) { return false; }  // no part of JSON
+  bool start_object(std::size_t) { return open(Object()); }
+  bool start_array(std::size_t) { return open(Array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& text) {
+    add(std::move(text));
+    const std::string_view key = std::get<std::string>(tokens_.back());
+    check_runtime(keys_.back().insert(key).second, name_, ": the key ", in_quotes(key),
+                  " is there twice");
+    return true;
+  }
+
+  bool parse_error(std::size_t bytes, const std::string&, const json::exception&) {
+    refuse(bytes - 1, "not valid JSON");
+  }
+  bool parse_error(std::size_t bytes, const std::string&, const json::out_of_range&) {
+    refuse(bytes - 1, "a number too large");
+  }
+
+  [[noreturn]] void refuse(std::size_t byte, std::string_view problem) const {
+    throw std::runtime_error(concat(name_, ", byte ", byte, ": ", problem));
+  }
+
+ private:
+  template <class Value>
+  bool add(Value&& value) {
+    tokens_.emplace_back(std::forward<Value>(value));
+    return true;
+  }
+
+  bool open(Token token) {
+    check_runtime(keys_.size() < kDeepest, name_, ": values are nested too deep");
+    keys_.emplace_back();
+    return add(std::move(token));
+  }
+
+  bool close() {
+    keys_.pop_back();
+    return add(End());
+  }
+
+  const std::string& name_;
+  std::deque<Token> tokens_;                                // which stay where they are
+  std::vector<std::unordered_set<std::string_view>> keys_;  // of what is open, within each other
+};
+
 JsonReader::JsonReader(std::string_view text, std::string name)
-    : text_(text), name_(std::move(name)) {}
-
-void JsonReader::fail(std::string_view problem) const {
-  throw std::runtime_error(concat(name_, ", byte ", at_, ": ", problem));
+    : name_(std::move(name)), tokens_(std::make_unique<Tokens>(name_)) {
+  const std::size_t zero = text.find('\0');  // which the library takes for the end
+  if (zero != text.npos) tokens_->refuse(zero, "not valid JSON");
+  json::sax_parse(text.begin(), text.end(), tokens_.get());
 }
 
-// The byte that the next value or sign begins with; at the end a 0, with which nothing begins.
-char JsonReader::peek() {
-  at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size());
-  return at_ < text_.size() ? text_[at_] : '\0';
-}
+JsonReader::~JsonReader() = default;
 
-void JsonReader::open(char bracket, std::string_view expected) {
-  if (peek() != bracket) fail(concat("expected ", expected));
-  ++at_;
-}
-
-// Whether the object or array that ends with `bracket` goes on. Passes the comma, or the bracket.
-bool JsonReader::has_next(char bracket, bool first) {
-  const char next = peek();
-  if (next == bracket) {
-    ++at_;
-    return false;
+template <class Kind>
+Kind& JsonReader::take(std::string_view expected) {
+  const auto token = std::get_if<Kind>(&tokens_->at(next_));
+  if (!token) {
+    const std::string where = key_ ? concat(", at ", in_quotes(*key_)) : "";
+    throw std::runtime_error(concat(name_, where, ": expected ", expected));
   }
-  if (first) return true;
-  if (next != ',') fail(concat("expected ',' or '", bracket, '\''));
-  ++at_;
-  return true;
+  ++next_;
+  return *token;
 }
 
-const std::string& JsonReader::read_key(std::unordered_set<std::string>& keys) {
-  const auto [key, is_new] = keys.insert(string());
-  if (!is_new) fail(concat("the key ", in_quotes(*key), " is there twice"));
-  if (peek() != ':') fail("expected ':'");
-  ++at_;
-  return *key;
+bool JsonReader::ended() {
+  const bool end = std::holds_alternative<Tokens::End>(tokens_->at(next_));
+  if (end) ++next_;
+  return end;
 }
 
-std::string JsonReader::string() {
-  open('"', "a string");
-  std::string result;
-  for (;;) {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
-    result.append(text_, begin, at_ - begin);
-    if (at_ == text_.size()) fail("a string without end");
-    if (text_[at_] == '"') break;
-    if (text_[at_] == '\\') {
-      read_escaped(result);
-      continue;
-    }
-    const Utf8Character character = decode_utf8(text_, at_);
-    if (character.code_point == kInvalidCodePoint) fail("a byte that is not part of valid UTF-8");
-    if (character.code_point < 0x20) fail("a control character in a string");
-    result.append(text_, at_, character.bytes);
-    at_ += character.bytes;
+void JsonReader::object(const std::function<void(const std::string&)>& member) {
+  take<Tokens::Object>("an object");
+  const std::string* const outer_key = key_;
+  while (!ended()) {
+    key_ = &take<std::string>("a key");
+    member(*key_);
   }
-  ++at_;
-  return result;
+  key_ = outer_key;
 }
 
-void JsonReader::read_escaped(std::string& result) {
-  const std::size_t begin = at_++;
-  const auto refuse = [&](std::string_view problem) {
-    at_ = begin;
-    fail(problem);
-  };
-  const char escape = at_ < text_.size() ? text_[at_++] : '\0';
-  if (escape != 'u') {
-    const std::size_t which = kEscapes.find(escape);
-    if (which == std::string_view::npos) refuse("an unknown escape in a string");
-    result += kEscaped[which];
-    return;
-  }
-  char32_t point = read_code_unit();
-  if (is_surrogate(point)) {
-    const bool first = point < 0xDC00 && text_.substr(at_).starts_with("\\u");
-    if (first) at_ += 2;
-    const char32_t second = first ? read_code_unit() : 0;
-    if (!is_surrogate(second) || second < 0xDC00) refuse("half of a character in a string");
-    point = 0x10000 + ((point - 0xD800) << 10) + (second - 0xDC00);
-  }
-  append_utf8(result, point);
+void JsonReader::array(const std::function<void()>& element) {
+  take<Tokens::Array>("an array");
+  while (!ended()) element();
 }
 
-// Four hexadecimal digits.
-char32_t JsonReader::read_code_unit() {
-  const std::string_view digits = text_.substr(at_, 4);
-  std::uint16_t unit = 0;
-  const auto end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, unit, 16);
-  if (digits.size() < 4 || rest != end || error != std::errc())
-    fail("expected four hexadecimal digits");
-  at_ += 4;
-  return unit;
-}
-
-std::size_t JsonReader::skip_digits() {
-  const std::size_t begin = at_;
-  while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-  return at_ - begin;
-}
-
-std::string_view JsonReader::number() {
-  const char first = peek();
-  if (first != '-' && !is_digit(first)) fail("expected a value");
-  const std::size_t begin = at_;
-  const auto pass = [&](std::string_view one_of) {
-    const bool found = at_ < text_.size() && one_of.find(text_[at_]) != std::string_view::npos;
-    if (found) ++at_;
-    return found;
-  };
-  const auto pass_digits = [&] {
-    if (skip_digits() == 0) fail("expected a digit");
-  };
-  pass("-");
-  if (!pass("0")) pass_digits();  // no digit follows a 0 at the beginning
-  if (pass(".")) pass_digits();
-  if (pass("eE")) {
-    pass("+-");
-    pass_digits();
-  }
-  return text_.substr(begin, at_ - begin);
-}
+std::string JsonReader::string() { return std::move(take<std::string>("a string")); }
 
 std::uint64_t JsonReader::whole_number() {
-  const bool found = is_digit(peek());
-  const std::size_t begin = at_;
-  const std::string_view digits = found ? number() : std::string_view();
-  std::uint64_t value = 0;
-  const auto end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, value);
-  if (rest != end || error != std::errc()) {
-    at_ = begin;
-    fail("expected a whole number below 2^64");
-  }
-  return value;
+  return take<std::uint64_t>("a whole number below 2^64");
 }
 
-void JsonReader::skip(int depth) {
-  const char next = peek();
-  if (next == '{' || next == '[') {
-    if (depth == 0) fail("values are nested too deep");
-    if (next == '{') {
-      object([&](const std::string&) { skip(depth - 1); });
-    } else {
-      array([&] { skip(depth - 1); });
-    }
-    return;
-  }
-  if (next == '"') {
-    string();
-    return;
-  }
-  for (const std::string_view word : {"true", "false", "null"}) {
-    if (!text_.substr(at_).starts_with(word)) continue;
-    at_ += word.size();
-    return;
-  }
-  number();
+void JsonReader::skip() {
+  std::size_t open = 0;
+  do {
+    const Tokens::Token& token = tokens_->at(next_++);
+    if (std::holds_alternative<Tokens::End>(token)) --open;
+    if (std::holds_alternative<Tokens::Object>(token)) ++open;
+    if (std::holds_alternative<Tokens::Array>(token)) ++open;
+  } while (open > 0);
 }
 
-void JsonReader::finish() {
-  peek();
-  if (at_ < text_.size()) fail("expected the end");
-}
-
-void check_json(std::string_view text, std::string name) {
-  JsonReader json(text, std::move(name));
-  json.skip();
-  json.finish();
-}
+void check_json(std::string_view text, std::string name) { JsonReader(text, std::move(name)); }
 
 std::string json_string(std::string_view text) {
   check_utf8("json_string", text);
-  std::string result = "\"";
-  for (std::size_t offset = 0; offset < text.size();) {
-    const auto [point, bytes] = decode_utf8(text, offset);
-    offset += bytes;
-    const char byte = point < 0x80 ? static_cast<char>(point) : '\0';
-    const std::size_t which = kEscaped.find(byte);
-    if (is_plain(byte)) {
-      result += byte;
-    } else if (byte != '\0' && which != std::string_view::npos) {
-      result += '\\';
-      result += kEscapes[which];
-    } else if (point < 0x10000) {
-      append_code_unit(result, point);
-    } else {  // two halves, as in UTF-16
-      append_code_unit(result, 0xD800 + ((point - 0x10000) >> 10));
-      append_code_unit(result, 0xDC00 + (point & 0x3FF));
-    }
-  }
-  return result + '"';
+  return json(text).dump(-1, ' ', true);
 }
 
 }  // namespace rowgrad

@@ -4,73 +4,58 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 
 namespace rowgrad {
 
-/// Reads a JSON text from its beginning to its end, in the shape that the caller expects:
+/// Reads a JSON text in the shape that the caller expects, one value after another:
 ///
 ///   JsonReader json(text, "encoder.json");
 ///   json.object([&](const std::string& key) { ids[key] = json.whole_number(); });
-///   json.finish();
 ///
-/// No tree is built, so that it takes time and memory for what is read, however large, deep or
-/// foreign the text is. Everything throws std::runtime_error for text that is not JSON, not UTF-8
-/// or of another shape, and for an object with a key twice: `encoder.json, byte 17: expected ':'`.
+/// nlohmann/json takes the whole text apart before anything is read. Everything throws
+/// std::runtime_error: the constructor for text that is not JSON or not UTF-8, for values nested
+/// more than 64 deep, a number that no double holds and an object with a key twice
+/// (`encoder.json, byte 17: not valid JSON`), the other functions for a value of another kind than
+/// they read (`encoder.json, at "ab": expected a string`). Is neither copied nor moved.
 class JsonReader {
  public:
-  /// `text` is borrowed; `name` is what messages call it.
+  /// `text` is only needed here; `name` is what messages call it.
   JsonReader(std::string_view text, std::string name);
+  ~JsonReader();
 
   /// Reads an object. `member(key)` is called for each member, to read or skip its value.
-  template <class Member>
-  void object(const Member& member) {
-    std::unordered_set<std::string> keys;
-    open('{', "an object");
-    for (bool first = true; has_next('}', first); first = false) member(read_key(keys));
-  }
+  void object(const std::function<void(const std::string& key)>& member);
 
   /// Reads an array. `element()` is called for each value in it, to read or skip it.
-  template <class Element>
-  void array(const Element& element) {
-    open('[', "an array");
-    for (bool first = true; has_next(']', first); first = false) element();
-  }
+  void array(const std::function<void()>& element);
 
   std::string string();
 
   /// A number below 2^64 without sign, fraction and exponent.
   std::uint64_t whole_number();
 
-  /// Reads a value of any kind. Objects and arrays in it may be nested 64 deep.
-  void skip() { skip(kDeepest); }
-
-  /// Throws if anything but blanks is left.
-  void finish();
+  /// Passes a value of any kind.
+  void skip();
 
  private:
-  static constexpr int kDeepest = 64;
+  class Tokens;
 
-  [[noreturn]] void fail(std::string_view problem) const;
-  char peek();
-  void open(char bracket, std::string_view expected);
-  bool has_next(char bracket, bool first);
-  const std::string& read_key(std::unordered_set<std::string>& keys);
-  void read_escaped(std::string& result);
-  char32_t read_code_unit();
-  std::size_t skip_digits();
-  std::string_view number();
-  void skip(int depth);
+  template <class Kind>
+  Kind& take(std::string_view expected);
+  bool ended();
 
-  std::string_view text_;
-  std::string name_;
-  std::size_t at_ = 0;
+  const std::string name_;
+  const std::unique_ptr<Tokens> tokens_;
+  std::size_t next_ = 0;              // the token that comes next
+  const std::string* key_ = nullptr;  // of the innermost member that is being read
 };
 
-/// Throws as JsonReader does unless the text is JSON, nested at most 64 deep: for texts that are
-/// then left to a library which would take any.
+/// Throws as JsonReader's constructor does: for texts that are then left to a library which would
+/// take any.
 void check_json(std::string_view text, std::string name);
 
 /// A text as a JSON string, in quotation marks and in ASCII. Throws std::invalid_argument for a

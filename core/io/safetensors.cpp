@@ -85,7 +85,6 @@ class Reader {
         entries.push_back(read_entry(header, name));
       }
     });
-    header.finish();
     check_coverage(entries, file_.size_bytes() - data_start);
     for (Entry& entry : entries) {
       Tensor tensor = empty(entry.shape);

@@ -104,11 +104,11 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   };
   const std::vector<Case> cases = {
       {"Ġab", 259, "encoder.json: \"Ġab\" has id 259, but there are 259 tokens"},
-      {"Ġab", -1, "encoder.json, byte 1831: expected a whole number below 2^64"},
-      {"Ġab", 2.5, "encoder.json, byte 1831: expected a whole number below 2^64"},
-      {"Ġab", "258", "encoder.json, byte 1831: expected a whole number below 2^64"},
+      {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", 2.5, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", "258", "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"Ġab", nlohmann::json::object(),
-       "encoder.json, byte 1831: expected a whole number below 2^64"},
+       "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
       {"", 259, "encoder.json: the token of id 259 is empty"},
       {"bc", 259,
@@ -140,15 +140,15 @@ TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {"", ", byte 0: expected an object"},
-      {whole.substr(0, 100), ", byte 100: a string without end"},
-      {whole + "x", concat(", byte ", whole.size(), ": expected the end")},
-      {"[]", ", byte 0: expected an object"},
-      {"[{\"a\": 0}]", ", byte 0: expected an object"},
-      {"{\"a\": [0]}", ", byte 6: expected a whole number below 2^64"},
-      {"{\"a\": true}", ", byte 6: expected a whole number below 2^64"},
-      {"{\"a\": 1e999}", ", byte 6: expected a whole number below 2^64"},
-      {"{\"a\": 0, \"\\u0061\": 1}", ", byte 17: the key \"a\" is there twice"},
+      {"", ", byte 0: not valid JSON"},
+      {whole.substr(0, 100), ", byte 100: not valid JSON"},
+      {whole + "x", concat(", byte ", whole.size(), ": not valid JSON")},
+      {"[]", ": expected an object"},
+      {"[{\"a\": 0}]", ": expected an object"},
+      {"{\"a\": [0]}", ", at \"a\": expected a whole number below 2^64"},
+      {"{\"a\": true}", ", at \"a\": expected a whole number below 2^64"},
+      {"{\"a\": 1e999}", ", byte 10: a number too large"},
+      {"{\"a\": 0, \"\\u0061\": 1}", ": the key \"a\" is there twice"},
       {"{}", ": the special token \"<|endoftext|>\" is not in it"},
   };
   for (const Case& c : cases) EXPECT_EQ(refusal(kMerges, c.text), "encoder.json" + c.message);

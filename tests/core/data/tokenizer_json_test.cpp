@@ -93,10 +93,10 @@ TEST(TokenizerJson, RefusesForeignJson) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {"[]", ", byte 0: expected an object"},
+      {"[]", ": expected an object"},
       {"{}", ": it is not the JSON of a tokenizer"},
       {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
-      {R"({"format": 3})", ", byte 11: expected a string"},
+      {R"({"format": 3})", ", at \"format\": expected a string"},
       {R"({"format": "rowgrad tokenizer", "version": 2})", ": it is not of version 1"},
       {R"({"format": "rowgrad tokenizer", "version": 1})", ": the type \"\" is unknown"},
       {R"({"format": "rowgrad tokenizer", "version": 1, "type": "x"})",
@@ -148,22 +148,32 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
 }
 
 TEST(TokenizerJson, RefusesValuesOfAnotherKind) {
-  for (const std::string member :
-       {"\"tokens\": [7]", "\"tokens\": [null]", "\"tokens\": \"a\"", "\"special_ids\": [-1]",
-        "\"special_ids\": [1e999]", "\"merges\": {}", "\"version\": \"1\"", "\"type\": []"})
-    EXPECT_TRUE(error_of<std::runtime_error>([&] {
-                  tokenizer_from_json("{" + member + "}");
-                }).starts_with("tokenizer_from_json, byte "))
-        << member;
+  struct Case {
+    std::string member;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"\"tokens\": [7]", ", at \"tokens\": expected a string"},
+      {"\"tokens\": [null]", ", at \"tokens\": expected a string"},
+      {"\"tokens\": \"a\"", ", at \"tokens\": expected an array"},
+      {"\"special_ids\": [-1]", ", at \"special_ids\": expected a whole number below 2^64"},
+      {"\"special_ids\": [1e999]", ", byte 21: a number too large"},
+      {"\"merges\": {}", ", at \"merges\": expected an array"},
+      {"\"version\": \"1\"", ", at \"version\": expected a whole number below 2^64"},
+      {"\"type\": []", ", at \"type\": expected a string"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::runtime_error>([&] { tokenizer_from_json("{" + c.member + "}"); }),
+              "tokenizer_from_json" + c.message);
 }
 
 TEST(TokenizerJson, RefusesDeepNestingWhereverItIs) {
   const std::string deep(100'000, '[');
   for (const std::string key : {"format", "version", "type", "tokens", "special_ids", "x"})
     for (const std::string& nested : {deep, deep + std::string(deep.size(), ']')})
-      EXPECT_TRUE(error_of<std::runtime_error>([&] {
-                    tokenizer_from_json("{\"" + key + "\": " + nested + "}");
-                  }).starts_with("tokenizer_from_json, byte "))
+      EXPECT_EQ(error_of<std::runtime_error>(
+                    [&] { tokenizer_from_json("{\"" + key + "\": " + nested + "}"); }),
+                "tokenizer_from_json: values are nested too deep")
           << key;
 }
 

@@ -1,5 +1,5 @@
-// JsonReader, through which all JSON is read, against nlohmann/json: both take the same texts and
-// read the same values.
+// JsonReader, through which all JSON is read, against the tree that nlohmann/json makes of the same
+// text: both take the same texts but for what only the reader refuses, and have the same values.
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +16,6 @@ void expect_same(JsonReader& reader, const json& expected) {
     std::size_t members = 0;
     reader.object([&](const std::string& key) {
       expect(expected.contains(key), "another key");
-      expect(json_string(key) == json(key).dump(-1, ' ', true), "another key when written");
       expect_same(reader, expected.at(key));
       ++members;
     });
@@ -28,7 +27,7 @@ void expect_same(JsonReader& reader, const json& expected) {
   } else if (expected.is_string()) {
     const std::string text = reader.string();
     expect(text == expected.get<std::string>(), "another string");
-    expect(json_string(text) == expected.dump(-1, ' ', true), "another string when written");
+    expect(JsonReader(json_string(text), "string").string() == text, "another string when written");
   } else if (expected.is_number_unsigned()) {
     expect(reader.whole_number() == expected.get<std::uint64_t>(), "another number");
   } else {
@@ -36,10 +35,10 @@ void expect_same(JsonReader& reader, const json& expected) {
   }
 }
 
-// What the library takes or refuses otherwise, on purpose.
+// What only the reader refuses.
 bool may_differ(std::string_view input, const std::string& refusal) {
-  return input.find('\0') != std::string_view::npos ||  // which ends its input
-         input.starts_with("\xEF\xBB\xBF") || refusal.find("is there twice") != std::string::npos ||
+  return input.find('\0') != std::string_view::npos ||  // which ends the library's input
+         refusal.find("is there twice") != std::string::npos ||
          refusal.find("nested too deep") != std::string::npos;
 }
 
@@ -49,7 +48,6 @@ void run(std::string_view input) {
   const auto refusal = refusal_of(input, [&] {
     JsonReader reader(input, "input");
     reader.skip();
-    reader.finish();
   });
   if (refusal && may_differ(input, *refusal)) return;
   try {
@@ -57,11 +55,8 @@ void run(std::string_view input) {
     expect(!refusal, "refused what is JSON");
     JsonReader reader(input, "input");
     expect_same(reader, expected);
-    reader.finish();
-  } catch (const json::parse_error&) {
+  } catch (const json::exception&) {
     expect(refusal.has_value(), "took what is not JSON");
-  } catch (const json::out_of_range&) {
-    // A number too large for the library, of a kind that is only skipped here.
   }
 }
 
