@@ -194,17 +194,17 @@ void LateTable<Rule>::shorten_history() {
   const std::uint64_t since = history_.runs()[half - 1].end;
   // To a step at which rows may rest, if there is one, so that those that rest do so still.
   Owed owed(history_, std::max(since, history_.steps() - history_.steps() % kRestInterval));
-  const auto settle_rows = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      if (at_[row] >= since) continue;
-      rows_visited_ += 1 + catch_up(row);
-      if (at_[row] < owed.to()) settle(row, owed);
-    }
+  const auto settle_row = [&](std::size_t row) {
+    rows_visited_ += 1 + catch_up(row);
+    if (at_[row] < owed.to()) settle(row, owed);
   };
+  // Whichever step they stand at: that depends on who read them.
   const std::size_t share = history_.runs().size() - half;  // 1 … half
-  settle_rows(at_.size() * (share - 1) / half, at_.size() * share / half);
+  const std::size_t end = at_.size() * share / half;
+  for (std::size_t row = at_.size() * (share - 1) / half; row < end; ++row) settle_row(row);
   if (share < half) return;
-  settle_rows(0, at_.size());  // those that were loaded after their turn
+  for (std::size_t row = 0; row < at_.size(); ++row)
+    if (at_[row] < since) settle_row(row);  // it was loaded after its turn
   history_.forget(half);
 }
 
