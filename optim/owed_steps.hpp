@@ -25,7 +25,7 @@ class OwedMap {
   explicit OwedMap(const LinearMap<Arrays::kArrays>& map) {
     using Limits = std::numeric_limits<real>;
     constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
-    Coefficient total = 1;  // no number becomes more than this times as large
+    Coefficient total = 1;  // in the end, no number is more than this times as large
     Coefficient lost = 0;   // how much a coefficient differs that is no normal number
     for (std::size_t i = 0; i < Arrays::kArrays; ++i)
       for (std::size_t j = 0; j < Arrays::kArrays; ++j) {
@@ -34,8 +34,7 @@ class OwedMap {
         if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
         map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
       }
-    // Half of the range, for the roundings of the sum that is compared with it.
-    Coefficient most = kLargest / (2 * total);
+    Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, for the roundings of a sum
     if (!(most >= 1)) return;
     if (lost > 0) most = std::min(most, Limits::min() / lost);
     most_ = Simd(static_cast<real>(most));

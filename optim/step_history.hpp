@@ -63,15 +63,17 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
   return map;
 }
 
-/// Whether thousands of such steps keep numbers within bounds. If not, numbers may leave the range
-/// of `real` on the way and be back at the end, which no map of all the steps would show.
+/// How many times as large numbers may become by steps that have a closed form, on the way.
+constexpr Coefficient kMostGrowth = 1 << 24;
+
+/// Whether thousands of such steps keep numbers within that bound. If not, numbers may leave the
+/// range of `real` on the way and be back at the end, which no map of all the steps would show.
 template <std::size_t N>
 bool is_bounded(LinearMap<N> map) {
-  constexpr Coefficient kMost = 1 << 24;
   for (int doubling = 0; doubling <= 12; ++doubling) {
     for (const auto& row : map)
       for (const Coefficient coefficient : row)
-        if (!(std::abs(coefficient) <= kMost)) return false;
+        if (!(std::abs(coefficient) <= kMostGrowth)) return false;
     map = compose(map, map);
   }
   return true;

@@ -124,6 +124,14 @@ TEST(RowRange, WhatOverflowsOnTheWayDoesNotComeBack) {
                              {{.learning_rate = 1, .momentum = 0.5, .weight_decay = 0.1}, 200}});
 }
 
+TEST(RowRange, WhatOverflowsWithinAStepDoesNotComeBack) {
+  // weight_decay · w is infinite, though a step only takes 0.1 of it away.
+  constexpr real kMost = std::numeric_limits<real>::max();
+  expect_dense_numbers<SGD>(
+      {kMost / 8, -kMost / 16, 1}, 0,
+      {{{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11}, 60}});
+}
+
 TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
   constexpr real kMost = std::numeric_limits<real>::max();
   const std::vector<real> numbers{1, NAN, kInfinity, -kInfinity, kMost, -kMost, kMost / 3, 0, 2};
