@@ -195,10 +195,12 @@ void LateTable<Rule>::shorten_history() {
   // To a step at which rows may rest, if there is one, so that those that rest do so still.
   Owed owed(history_, std::max(since, history_.steps() - history_.steps() % kRestInterval));
   const auto settle_row = [&](std::size_t row) {
-    rows_visited_ += 1 + catch_up(row);
-    if (at_[row] < owed.to()) settle(row, owed);
+    // First, for without it the step that a row stands at depends on who read it.
+    rows_visited_ += catch_up(row);
+    if (at_[row] >= since) return;
+    settle(row, owed);
+    ++rows_visited_;
   };
-  // Whichever step they stand at: that depends on who read them.
   const std::size_t share = history_.runs().size() - half;  // 1 … half
   const std::size_t end = at_.size() * share / half;
   for (std::size_t row = at_.size() * (share - 1) / half; row < end; ++row) settle_row(row);
