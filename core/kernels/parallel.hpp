@@ -11,8 +11,8 @@
 namespace rowgrad::kernels {
 
 /// Calls body(begin, end) for pieces that cover [0, count), one piece a thread; on the calling
-/// thread alone where a second thread would get fewer than `grain` items. What `body` throws, on any
-/// thread, reaches the caller when all threads have ended: the first exception, if there are
+/// thread alone where a second thread would get fewer than `grain` items. What `body` throws, on
+/// any thread, reaches the caller when all threads have ended: the first exception, if there are
 /// several.
 template <class Body>
 void parallel_for(std::size_t count, std::size_t grain, const Body& body) {

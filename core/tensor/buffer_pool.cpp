@@ -39,7 +39,8 @@ void* system_allocate(std::size_t bytes) {
   const bool large = bytes >= kHugePage;
   const std::size_t alignment = large ? kHugePage : kAlignment;
   void* block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (large && block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);  // advice only: a refusal costs speed alone
+  if (large && block != nullptr)
+    madvise(block, bytes, MADV_HUGEPAGE);  // advice only: a refusal costs speed alone
   return block;
 }
 

@@ -16,8 +16,8 @@
 namespace rowgrad::fuzzing {
 namespace {
 
-// For the three bytes of `"",` the JSON reader takes 43 and a vector of strings 32, while that grows
-// three times as many. Besides, there are messages, folders and tables of fixed size.
+// For the three bytes of `"",` the JSON reader takes 43 and a vector of strings 32, while that
+// grows three times as many. Besides, there are messages, folders and tables of fixed size.
 constexpr std::size_t kBytesPerByte = 48;
 constexpr std::size_t kFixedBytes = 64 * 1024;
 constexpr std::size_t kLongestMessage = 300;

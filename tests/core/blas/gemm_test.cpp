@@ -140,8 +140,9 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
             "2147483647");
 }
 
-// A BLAS is 15 to 40 times as fast as this loop on a processor with AVX2, and 8 times or so with its
-// oldest kernel; the loops that xtensor-blas falls back on without a BLAS are no faster than it.
+// A BLAS is 15 to 40 times as fast as this loop on a processor with AVX2, and 8 times or so with
+// its oldest kernel; the loops that xtensor-blas falls back on without a BLAS are no faster than
+// it.
 TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   constexpr std::size_t kSide = 192;
   const testing::Threads one(1);  // two that wait for each other measure the machine's other work
