@@ -247,6 +247,8 @@ TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
       message([&](SafetensorsFile& file) { file.metadata["tokenizer"] = "{\"x\": " + deep + "}"; }),
       "/odd: cannot be resumed: tokenizer_from_json: values are nested too deep");
   EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = "{\"steps\": 1e999}"; }),
+            "/odd: cannot be resumed: its run, byte 14: a number too large");
+  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = "{\"loader\": []}"; }),
             "/odd: cannot be resumed: its metadata is not that of a run");
   for (const char* key : {"optimizer", "schedule", "positions"})
     message([&](SafetensorsFile& file) {
