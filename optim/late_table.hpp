@@ -70,12 +70,10 @@ class LateTable final : public LazyRows {
   };
   Saved save() const;
 
-  /// For a table that has not begun: goes on from saved rows. Those that, brought up to date, are
-  /// not the parameter's present ones, bit for bit, are replaced by them; what they were owed is
-  /// done to their states alone, which the caller has put in place. refuse(part, what) is called
-  /// for what does not fit, and throws; the history cannot be longer than the `steps` of the
-  /// parameter, as rows may be brought up to date step by step. The parameter sees nothing of it
-  /// all before take_over(), which cannot fail.
+  /// For a table that has not begun: goes on from saved rows. Where a row, brought up to date, is
+  /// not the parameter's bit for bit, the parameter's stays and only its states, which the caller
+  /// has put in place, get what they were owed. refuse(part, what) is called for what does not fit,
+  /// and throws. Nothing reaches the parameter before take_over(), which cannot fail.
   template <class Refuse>
   void load(Saved saved, std::uint64_t steps, const Refuse& refuse);
   void take_over();
