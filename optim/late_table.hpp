@@ -103,8 +103,7 @@ class LateTable final : public LazyRows {
     return arrays_.at(table_.data(), row * width());
   }
 
-  // Half of the most runs: a power of two.
-  std::size_t half_history() const {
+  std::size_t half_history() const {  // a power of two
     return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
   }
 
