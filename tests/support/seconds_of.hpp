@@ -1,16 +1,17 @@
 #pragma once
 
-#include <chrono>
+#include <ctime>
 
 namespace rowgrad::testing {
 
-/// How long the action takes, for tests of what must not grow with the square of its input. Their
-/// limits leave room for a slow machine: what they are to catch takes many times as long.
+/// How long this process computes for the action, whatever else the machine does, for tests of what
+/// must not grow with the square of its input. Their limits leave room for slow builds: what they
+/// are to catch takes many times as long.
 template <class Action>
 double seconds_of(Action&& action) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 }  // namespace rowgrad::testing
