@@ -24,34 +24,36 @@ std::optional<struct stat> status_of(const fs::path& path) {
 
 // The same for every path to one file: its device and number; before it exists, those of its folder
 // and its name there.
-using Identity = std::tuple<dev_t, ino_t, std::string>;
-Identity identity(const struct stat& status, const std::string& name = "") {
-  return {status.st_dev, status.st_ino, name};
+using Identity = std::optional<std::tuple<dev_t, ino_t, std::string>>;
+Identity identity_of(const fs::path& path) {
+  if (const auto file = status_of(path)) return Identity({file->st_dev, file->st_ino, ""});
+  const auto folder = status_of(path.parent_path());
+  if (!folder) return std::nullopt;
+  return Identity({folder->st_dev, folder->st_ino, path.filename().string()});
 }
 
 }  // namespace
 
 void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read) {
-  std::vector<fs::path> taken_otherwise = published_places();
-  taken_otherwise.insert(taken_otherwise.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
-  taken_otherwise.insert(taken_otherwise.end(), read.begin(), read.end());
+  std::vector<fs::path> others = published_places();
+  others.insert(others.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
+  others.insert(others.end(), read.begin(), read.end());
   std::set<Identity> taken;
-  for (const fs::path& path : taken_otherwise)
-    if (const auto file = status_of(path)) taken.insert(identity(*file));
+  for (const fs::path& path : others) taken.insert(identity_of(path));
 
   for (const std::string& path : written) {
     if (path.empty()) continue;
     const fs::path target = fs::absolute(without_links(path));
-    const auto folder = status_of(target.parent_path());
-    check_runtime(folder && S_ISDIR(folder->st_mode), path, ": there is no folder ",
-                  target.parent_path().string());
+    const fs::path folder = target.parent_path();
+    const auto folder_status = status_of(folder);
+    check_runtime(folder_status && S_ISDIR(folder_status->st_mode), path, ": there is no folder ",
+                  folder.string());
     const auto file = status_of(path);
     check_runtime(!file || !S_ISDIR(file->st_mode), path, ": is a folder");
     if (file && !S_ISREG(file->st_mode)) continue;
-    check_runtime(access(target.parent_path().c_str(), W_OK) == 0, path,
-                  ": nothing can be written in ", target.parent_path().string());
-    const Identity here = file ? identity(*file) : identity(*folder, target.filename().string());
-    check_runtime(taken.insert(here).second, path,
+    check_runtime(access(folder.c_str(), W_OK) == 0, path, ": nothing can be written in ",
+                  folder.string());
+    check_runtime(taken.insert(identity_of(target)).second, path,
                   ": is written here and also read, or written by another option");
   }
 }
