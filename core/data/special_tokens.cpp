@@ -22,6 +22,7 @@ SpecialTokenSearch::SpecialTokenSearch(std::string_view text,
 }
 
 std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t begin) const {
+  if (tokens_.empty()) return std::nullopt;
   for (; begin < text_.size(); ++begin) {
     if (!begins_token_[static_cast<std::uint8_t>(text_[begin])]) continue;
     if (const Token* token = longest_at(begin))
