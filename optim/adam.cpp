@@ -24,11 +24,12 @@ void check_options(std::string_view name, const AdamOptions& options) {
 
 // Steps without gradient shrink by a ratio below 1, from at most 1 / (1 − beta1) times the quotient
 // of the means where the learning rate is at most 1: the sum of that geometric series. 0 where it
-// does not hold.
+// does not hold, or where decay makes w fall nearly as fast, so that they would matter again.
 double fading_sum(const AdamOptions& options, bool decay_in_gradient) {
   const double ratio = options.beta1 / std::sqrt(options.beta2);
-  if (!(ratio < 1) || options.learning_rate > 1 || static_cast<real>(options.epsilon) == 0 ||
-      (decay_in_gradient && options.weight_decay != 0))
+  const double keep = decay_in_gradient ? 1 : 1 - options.learning_rate * options.weight_decay;
+  if (!(ratio < 1) || keep < (1 + 3 * ratio) / 4 || options.learning_rate > 1 ||
+      static_cast<real>(options.epsilon) == 0 || (decay_in_gradient && options.weight_decay != 0))
     return 0;
   return 1 / ((1 - options.beta1) * (1 - ratio));
 }

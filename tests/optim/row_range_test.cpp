@@ -103,6 +103,11 @@ TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooSmall) {
   }
 }
 
+TEST(RowRange, StepsOfAdamWMayMatterOnceDecayHasMadeTheRowSmall) {
+  expect_dense_numbers<AdamW>({power_of_ten(20), -power_of_ten(20)}, 1,
+                              {{{.learning_rate = 1, .weight_decay = 0.9}, 45 * kWider}});
+}
+
 TEST(RowRange, AStateMayBeThereThoughItsCoefficientIsTooSmall) {
   for (const int steps : {120, 140, 150, 160})
     for (const int exponent : {1, 8, 20}) {
