@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 install_packages
-[[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes a few minutes."
+[[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
 configure
 compile train_verdict
 # Threads that wait by spinning stand in each other's way as soon as the machine has other work.
