@@ -1,7 +1,7 @@
 #pragma once
 
 // xtensor and xsimd, whichever generation is installed: what differs between them stands here and
-// nowhere else. Tried with xtensor 0.24, 0.25 and 0.27, xsimd 8, 13 and 14.
+// nowhere else. Compiled with xtensor 0.24, 0.25 and 0.27, xsimd 8, 13 and 14.
 
 #if __has_include(<xtensor/containers/xarray.hpp>)  // xtensor 0.26 moved its headers into folders
 #include <xtensor/containers/xadapt.hpp>

@@ -27,7 +27,7 @@ using testing::golden;
 using testing::wave;
 
 // Double: the two programs add the same numbers in another order, some 1e4 of them a step. Float:
-// 2^-24 a rounding, as REFERENCE allows.
+// 2^-24 a rounding.
 constexpr double kRelative = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // The optimizer of a golden file, all its options given by PyTorch's names.

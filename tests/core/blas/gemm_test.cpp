@@ -140,9 +140,9 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
             "2147483647");
 }
 
-// A BLAS is 15 to 40 times as fast as this loop on a processor with AVX2, and 8 times or so with
-// its oldest kernel; the loops that xtensor-blas falls back on without a BLAS are no faster than
-// it.
+// On one core with AVX-512 a BLAS was seen 17 (double) to 38 times (float) as fast as this loop,
+// and 5 to 10 times with its oldest kernel. The loops that xtensor-blas falls back on without a
+// BLAS are no faster than it.
 TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   constexpr std::size_t kSide = 192;
   const testing::Threads one(1);  // two that wait for each other measure the machine's other work
@@ -171,7 +171,7 @@ TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   const double product = best_seconds([&] {
     gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
   });
-  EXPECT_GT(loop, 5 * product) << "a plain loop takes " << loop << " s, gemm " << product;
+  EXPECT_GT(loop, 3 * product) << "a plain loop takes " << loop << " s, gemm " << product;
 }
 
 TEST(Gemm, AgreesOnOneAndTwoThreads) {
