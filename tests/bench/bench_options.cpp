@@ -32,15 +32,15 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(kSweeps));
   auto* repeats = app.add_option("--repeats", options.pace.repeats,
                                  "steps that count; if not given, as --seconds says")
-                      ->check(at_least_one())
+                      ->check(whole_number(1))
                       ->default_str("");
   app.add_option("--seconds", options.pace.seconds,
                  "to go on with the steps that count, of which there are at least three")
       ->check(finite_number(0, 3600))
       ->excludes(repeats);
   app.add_option("--warm-up", options.pace.warm_up, "steps before those that count")
-      ->check(at_least_zero());
-  app.add_option("--threads", options.threads, "of rowgrad and OpenBLAS")->check(at_least_one());
+      ->check(whole_number(0));
+  app.add_option("--threads", options.threads, "of rowgrad and OpenBLAS")->check(whole_number(1));
   auto* floor = app.add_flag("--floor", options.floor,
                              "measure also the least time that each can take on this machine");
   auto* json = app.add_option("--json", options.json, "file to write all figures to");

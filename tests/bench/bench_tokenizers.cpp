@@ -6,13 +6,13 @@
 #include <ctime>
 #include <functional>
 #include <iostream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <rowgrad/core/data/byte_pair_training.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
@@ -106,15 +106,13 @@ void measure(const Text& text) {
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  try {
+  return rowgrad::run_program("bench_tokenizers", [&] {
     rowgrad::measure(rowgrad::repeated_story());
     rowgrad::measure(rowgrad::made_up_words());
     for (int i = 1; i < argc; ++i) {
       const rowgrad::DataFile file = rowgrad::find_corpus(argv[i]);
       rowgrad::measure({file.source, file.contents});
     }
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -16,7 +16,7 @@
 #include "tests/bench/report.hpp"
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/io/file.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {
 namespace {
@@ -74,19 +74,19 @@ void run(const Options& options) {
   if (!options.json.empty()) write_file(options.json, run_json(results).dump(2) + "\n");
 }
 
+int run_with(int argc, char** argv) {
+  CLI::App app("Measures training steps: medians, tokens a second and peak memory.");
+  Options options = default_options();
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  run(options);
+  return 0;
+}
+
 }  // namespace
 }  // namespace rowgrad::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures training steps: medians, tokens a second and peak memory.");
-  try {
-    rowgrad::bench::Options options = rowgrad::bench::default_options();
-    rowgrad::bench::add_options(app, options);
-    CLI11_PARSE(app, argc, argv);
-    rowgrad::bench::run(options);
-    rowgrad::check_standard_output();
-  } catch (const std::exception& error) {
-    std::cerr << "bench_workloads: " << error.what() << '\n';
-    return 1;
-  }
+  return rowgrad::run_program("bench_workloads",
+                              [&] { return rowgrad::bench::run_with(argc, argv); });
 }
