@@ -9,5 +9,5 @@ install_packages
 configure
 compile train_verdict
 # Threads that wait by spinning stand in each other's way as soon as the machine has other work.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-1000}
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
 exec "$build/examples/train_verdict" "$@"

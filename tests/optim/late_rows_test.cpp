@@ -1,6 +1,7 @@
-// How rows are brought up to date: when, at what cost, and what readers can rely on.
+// How rows are brought up to date: when, and what readers can rely on.
 
-#include <chrono>
+#include "tests/optim/late_rows.hpp"
+
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -24,42 +25,15 @@ namespace rowgrad {
 namespace {
 
 using testing::error_of;
+using testing::expect_near;
+using testing::give;
+using testing::gradient;
 using testing::ids;
 using testing::irregular;
-
-const SgdOptions kMomentum{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
-const AdamOptions kAdam{.learning_rate = 0.01};
-
-RowGradient gradient(const Shape& table, std::vector<std::int32_t> rows, int seed = 0) {
-  const std::size_t size = rows.size();
-  return RowGradient(table, std::move(rows), irregular({size, table[1]}, seed));
-}
-
-void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_t> rows, int seed = 0) {
-  optimizer.zero_grad();
-  table.add_gradient(gradient(table.shape(), std::move(rows), seed));
-  optimizer.step();
-}
-
-// The same gradient twice: that of the rows, and that of the whole table.
-void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
-  table.zero_gradient();
-  table.add_gradient(rows);
-  dense.zero_gradient();
-  dense.add_gradient(rows.to_dense());
-}
-
-// A few hundred steps, each of two of the rows; row 0 never, row 1 at first only.
-template <class Look>
-void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look& look) {
-  const auto rows = static_cast<std::int32_t>(table.shape()[0]);
-  for (int i = from; i < to; ++i) {
-    const std::int32_t row = 2 + i % (rows - 3);
-    step(optimizer, table,
-         i < 5 ? std::vector<std::int32_t>{1, row} : std::vector<std::int32_t>{row, rows - 1}, i);
-    look(i);
-  }
-}
+using testing::kAdam;
+using testing::kMomentum;
+using testing::step;
+using testing::train;
 
 template <class Made>
 class LateRows : public ::testing::Test {
@@ -225,13 +199,6 @@ Tensor dense_steps(const Tensor& start, const typename Made::Options& options, i
   return dense.value();
 }
 
-void expect_near(const Tensor& a, const Tensor& b) {
-  ASSERT_EQ(a.shape(), b.shape());
-  // Some twenty steps of a few roundings each, of numbers of about one.
-  for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_NEAR(a.data()[i], b.data()[i], 200 * testing::kEpsilon) << i;
-}
-
 TEST(LateRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
   const Tensor start = irregular({6, 4});
   const Tensor expected = dense_steps<SGD>(start, kMomentum, 20, {2, 3});
@@ -312,118 +279,6 @@ TEST(LateRowsOf, TwoOptimizersInTurnAreThoseOfBoth) {
   expect_near(table.value(), dense.value());
 }
 
-TEST(LateRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
-  const Tensor start = irregular({6, 4});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD optimizer({&table}, SgdOptions{});
-  SGD dense_optimizer({&dense}, SgdOptions{});
-  const std::vector<SgdOptions> phases{
-      {.learning_rate = 0.1},
-      {.learning_rate = 0.1, .momentum = 0.9},
-      {.learning_rate = 0.2, .momentum = 0.9, .weight_decay = 0.1},
-      {.learning_rate = 0.1},
-      {.learning_rate = 0.1, .weight_decay = 0.1},
-      {.learning_rate = 0.1, .momentum = 0.5, .dampening = 0.5, .weight_decay = 0.1}};
-  for (int i = 0; i < 24; ++i) {
-    const SgdOptions& options = phases[static_cast<std::size_t>(i / 4)];
-    optimizer.set_options(options);
-    dense_optimizer.set_options(options);
-    const RowGradient rows = gradient({6, 4}, {i % 2, 3}, i);
-    give(table, dense, rows);
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  expect_near(table.value(), dense.value());
-}
-
-TEST(LateRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
-  const Tensor start = irregular({6, 4});
-  const std::vector<AdamOptions> phases{{.learning_rate = 0.1},
-                                        {.learning_rate = 0.1, .amsgrad = true},
-                                        {.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.9999},
-                                        {.learning_rate = 0.1, .epsilon = 1e-12}};
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  Adam optimizer({&table});
-  Adam dense_optimizer({&dense});
-  int step = 0;
-  for (const AdamOptions& options : phases) {
-    optimizer.set_options(options);
-    dense_optimizer.set_options(options);
-    for (int i = 0; i < 1001; ++i, ++step) {
-      RowGradient rows = gradient({6, 4}, i == 0 ? std::vector{1, 2} : std::vector{2}, step);
-      give(table, dense, rows);
-      optimizer.step();
-      dense_optimizer.step();
-    }
-  }
-  const double tolerance = sizeof(real) == 8 ? 1e-11 : 1e-3;
-  const Tensor late = table.rows(std::vector<std::int32_t>{0, 1, 2});
-  for (std::size_t i = 0; i < late.size(); ++i)
-    EXPECT_NEAR(late.data()[i], dense.value().data()[i], tolerance) << i;
-}
-
-// A gradient whose square is infinite stops a row for good under the dense optimizer.
-template <class Made>
-void expect_the_same_after_overflow(const typename Made::Options& options) {
-  Parameter table("table", irregular({4, 5}));
-  Parameter dense("dense", irregular({4, 5}));
-  Made optimizer({&table}, options);
-  Made dense_optimizer({&dense}, options);
-  const auto huge = static_cast<real>(sizeof(real) == 8 ? 1e160 : 1e22);
-  for (int i = 0; i < 900; ++i) {
-    give(table, dense,
-         i == 3 ? RowGradient({4, 5}, {1}, full({1, 5}, huge)) : gradient({4, 5}, {2}, i));
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  const Tensor row = table.rows(std::vector<std::int32_t>{1});
-  for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_TRUE(std::isfinite(row(0, i)));
-    EXPECT_NEAR(row(0, i), dense.value()(1, i), 900 * testing::kEpsilon) << i;
-  }
-}
-
-TEST(LateRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
-  expect_the_same_after_overflow<Adam>({});
-  expect_the_same_after_overflow<AdamW>({});
-  expect_the_same_after_overflow<RMSprop>({});
-  // Momentum above 1 diverges where there was a gradient; a row of zeros stays one.
-  Parameter table("table", zeros({3, 2}));
-  SGD optimizer({&table}, {.learning_rate = 1, .momentum = 2});
-  for (int i = 0; i < 3000; ++i) step(optimizer, table, {1}, i);
-  EXPECT_EQ(table.rows(std::vector<std::int32_t>{0}), zeros({1, 2}));
-}
-
-// Row 0 gets a gradient in the first step, the first without amsgrad and the last; 160 steps each.
-real after_phases_of_amsgrad(const std::vector<bool>& phases) {
-  Parameter table("table", full({2, 1}, 1));
-  AdamOptions options{.learning_rate = 0.1, .beta1 = 0.5};
-  Adam optimizer({&table});
-  const auto step_with = [&](const RowGradient& rows) {
-    optimizer.zero_grad();
-    table.add_gradient(rows);
-    optimizer.step();
-  };
-  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
-    options.amsgrad = phases[phase];
-    optimizer.set_options(options);
-    for (int i = 0; i < 160; ++i)
-      step_with(i == 0 && (phase == 0 || !options.amsgrad)
-                    ? RowGradient({2, 1}, {0}, full({1, 1}, 1 + 2 * static_cast<real>(phase)))
-                    : RowGradient({2, 1}, {1}, full({1, 1}, 1)));
-  }
-  step_with(RowGradient({2, 1}, {0}, full({1, 1}, static_cast<real>(0.1))));
-  return table.value()(0, 0);
-}
-
-TEST(LateRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
-  // The numbers are those of PyTorch's formula, step by step, in double.
-  EXPECT_NEAR(after_phases_of_amsgrad({false, true}), 0.70942584, 1e-5);
-  EXPECT_NEAR(after_phases_of_amsgrad({true, false, true}), -0.4041264, 1e-5);
-}
-
 TEST(TouchedOnly, LeavesTheOtherRowsAndTheirStatesAlone) {
   const Tensor start = irregular({6, 4});
   Parameter table("table", start);
@@ -461,216 +316,6 @@ TEST(LateRowsOf, ATableSettledWholeCanBeReadByThreads) {
     });
   for (std::thread& thread : threads) thread.join();
   for (const Tensor& result : read) EXPECT_EQ(result, expected);
-}
-
-// --- Work ---------------------------------------------------------------------------------------
-
-template <class Made>
-std::uint64_t work_of_steps(std::size_t rows, const typename Made::Options& options) {
-  Parameter table("table", zeros({rows, 4}));
-  Made optimizer({&table}, options);
-  for (int i = 0; i < 50; ++i) {
-    const std::int32_t row = (i * 7) % 900;
-    Tape tape;
-    optimizer.zero_grad();
-    tape.backward(sum(embedding(tape.parameter(table), ids({3}, {row, row + 20, row}))));
-    optimizer.step();
-  }
-  return optimizer.rows_visited();
-}
-
-template <class Made>
-void expect_work_of_the_rows(const typename Made::Options& options, std::uint64_t most) {
-  const std::uint64_t work = work_of_steps<Made>(1000, options);
-  EXPECT_LE(work, most);
-  EXPECT_GE(work, 50U * 2);
-  for (const std::size_t rows : {10'000, 100'000, 1'000'000})
-    EXPECT_EQ(work_of_steps<Made>(rows, options), work) << rows;
-}
-
-TEST(LateRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
-  // Three rows looked up and two updated in each of 50 steps; nothing is read in the first.
-  expect_work_of_the_rows<SGD>(kMomentum, 50 * 5);
-  expect_work_of_the_rows<RMSprop>({}, 50 * 5);
-  expect_work_of_the_rows<Adagrad>({}, 50 * 5);
-  // Rows that come back replay what they missed: at most 50 steps each time.
-  expect_work_of_the_rows<Adam>(kAdam, 50 * 5 + 50 * 2 * 50);
-  expect_work_of_the_rows<AdamW>({}, 50 * 5 + 50 * 2 * 50);
-}
-
-TEST(LateRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
-  // No two steps alike: what has been away for thousands of steps is settled.
-  Parameter table("table", zeros({1000, 4}));
-  SGD optimizer({&table}, kMomentum);
-  constexpr int kSteps = 20'000;
-  for (int i = 0; i < kSteps; ++i) {
-    optimizer.set_learning_rate(0.1 + 1e-6 * i);
-    step(optimizer, table, {i % 1000}, i);
-  }
-  EXPECT_GE(optimizer.rows_visited(), kSteps);
-  EXPECT_LE(optimizer.rows_visited(), kSteps + 5 * 1000);
-}
-
-TEST(LateRowsOf, AdamReplayUntilTheirMeanHasFadedAndNoLonger) {
-  Parameter table("table", irregular({1000, 4}));
-  Adam optimizer({&table}, kAdam);
-  step(optimizer, table, {1, 2});
-  for (int i = 0; i < 2000; ++i) step(optimizer, table, {2}, i);
-  const std::uint64_t before = optimizer.rows_visited();
-  table.value();
-  const std::uint64_t replayed = optimizer.rows_visited() - before - 1000;
-  EXPECT_GT(replayed, 50U);
-  EXPECT_LT(replayed, 600U);  // of the 2,000 steps that row 1 missed; the other rows never moved
-}
-
-template <class Made>
-void expect_exact_after_long_absence(const typename Made::Options& options) {
-  const Tensor start = irregular({3, 4});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  Made optimizer({&table}, options);
-  Made dense_optimizer({&dense}, options);
-  give(table, dense, gradient({3, 4}, {0, 1, 2}));
-  optimizer.step();
-  dense_optimizer.step();
-  const RowGradient only_two = gradient({3, 4}, {2});
-  give(table, dense, only_two);
-  for (int i = 0; i < 100'000; ++i) {
-    if (i % 1000 == 0) {  // the rate changes meanwhile
-      const double rate = options.learning_rate * (1 + 0.5 * (i / 1000 % 3));
-      optimizer.set_learning_rate(rate);
-      dense_optimizer.set_learning_rate(rate);
-    }
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  const std::uint64_t before = optimizer.rows_visited();
-  const Tensor rows = table.rows(std::vector<std::int32_t>{0, 1});
-  EXPECT_LT(optimizer.rows_visited() - before, 2000U);
-  // 100,000 roundings: in float each may take half a unit of the last place.
-  const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * testing::kEpsilon / 2;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_NEAR(rows.data()[i], dense.value().data()[i], tolerance) << i;
-}
-
-TEST(LateRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
-  // A learning rate of 1 is the largest that resting allows for; above, everything is replayed.
-  for (const AdamOptions& options :
-       {AdamOptions{.learning_rate = 1}, AdamOptions{.learning_rate = 1, .amsgrad = true},
-        AdamOptions{.learning_rate = 1e9}}) {
-    const Tensor start = irregular({3, 9});
-    Parameter table("table", start);
-    Parameter dense("dense", start);
-    Adam optimizer({&table}, options);
-    Adam dense_optimizer({&dense}, options);
-    for (int i = 0; i < 600; ++i) {
-      const RowGradient rows = gradient({3, 9}, i < 3 ? std::vector{0, 1} : std::vector{1}, i);
-      give(table, dense, rows);
-      optimizer.step();
-      dense_optimizer.step();
-    }
-    const Tensor row = table.rows(std::vector<std::int32_t>{0});
-    // A few dozen steps of up to the rate, each rounded; what rests is within half a unit of w.
-    for (std::size_t i = 0; i < 9; ++i)
-      EXPECT_NEAR(row(0, i), dense.value()(0, i), 20 * testing::kEpsilon * options.learning_rate)
-          << i;
-  }
-}
-
-TEST(LateRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
-  expect_exact_after_long_absence<SGD>(
-      {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3});
-  expect_exact_after_long_absence<SGD>(
-      {.learning_rate = 1e-4, .momentum = 0.999, .nesterov = true, .weight_decay = 1e-2});
-  expect_exact_after_long_absence<RMSprop>({.learning_rate = 1e-3, .momentum = 0.9});
-  expect_exact_after_long_absence<AdamW>({});
-}
-
-TEST(LateRowsOf, AHistoryThatGrowsTooLongIsSettled) {
-  // The rate changes every step, so that no two steps are alike.
-  const Tensor start = irregular({4, 3});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD optimizer({&table}, kMomentum);
-  SGD dense_optimizer({&dense}, kMomentum);
-  give(table, dense, gradient({4, 3}, {2}));
-  for (int i = 0; i < 9000; ++i) {
-    const double rate = 1e-3 * (1 + i % 2) + 1e-8 * i;
-    optimizer.set_learning_rate(rate);
-    dense_optimizer.set_learning_rate(rate);
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  EXPECT_LT(optimizer.state().at("late.history.table").shape()[0], 4098U);
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : 9000 * testing::kEpsilon;
-  for (std::size_t i = 0; i < start.size(); ++i)
-    EXPECT_NEAR(table.value().data()[i], dense.value().data()[i], tolerance) << i;
-}
-
-// Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
-template <class Made>
-class LongRun {
- public:
-  LongRun() : table("table", irregular({1500, 2})) {}
-
-  void run(int from, int to, bool dense = false) {
-    for (int i = from; i < to; ++i) {
-      optimizer->set_learning_rate(1e-3 + 1e-7 * i);
-      const RowGradient rows = gradient({1500, 2}, {i % 7, 7 + i % 1493}, i);
-      table.zero_gradient();
-      table.add_gradient(dense ? Gradient(rows.to_dense()) : Gradient(rows));
-      const std::uint64_t before = optimizer->rows_visited();
-      optimizer->step();
-      most_visited = std::max(most_visited, optimizer->rows_visited() - before);
-    }
-  }
-
-  Parameter table;
-  std::unique_ptr<Made> optimizer =
-      std::make_unique<Made>(std::vector<Parameter*>{&table}, options());
-  std::uint64_t most_visited = 0;
-
- private:
-  static typename Made::Options options() {
-    typename Made::Options options;
-    if constexpr (std::is_same_v<Made, SGD>) options = kMomentum;
-    return options;
-  }
-};
-
-template <class Made>
-void expect_even_work(std::uint64_t most_visited) {
-  constexpr int kSteps = 6500;
-  LongRun<Made> whole, dense;
-  whole.run(0, kSteps);
-  EXPECT_LE(whole.most_visited, most_visited);
-  EXPECT_LT(whole.optimizer->state().at("late.history.table").shape()[0], 4096U);
-
-  LongRun<Made> stopped;  // looked at now and then, and resumed while it settles
-  int from = 0;
-  for (const int to : {2100, 3001, 4095, 4096, 5000, kSteps}) {
-    stopped.run(from, to);
-    const Tensor value = stopped.table.value();
-    const auto state = stopped.optimizer->state();
-    stopped.optimizer = std::make_unique<Made>(std::vector<Parameter*>{&stopped.table},
-                                               stopped.optimizer->options());
-    stopped.table.assign(value);
-    stopped.optimizer->load_state(state);
-    from = to;
-  }
-  EXPECT_EQ(stopped.table.value(), whole.table.value());
-  EXPECT_EQ(stopped.optimizer->state(), whole.optimizer->state());
-
-  dense.run(0, kSteps, true);
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : kSteps * testing::kEpsilon;
-  for (std::size_t i = 0; i < dense.table.size(); ++i)
-    ASSERT_NEAR(whole.table.value().data()[i], dense.table.value().data()[i], tolerance) << i;
-}
-
-TEST(LateRowsOf, ALongRunAreSettledAFewAtATime) {
-  // Two rows that are looked up, and one of 1,500 in 2,048 steps; replays are counted too.
-  expect_even_work<SGD>(2 + 1);
-  expect_even_work<Adam>(4 * 1000);
 }
 
 TEST(LateRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {

@@ -1,0 +1,59 @@
+#pragma once
+
+// What the tests of late rows share: steps with made-up row gradients.
+
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad::testing {
+
+inline const SgdOptions kMomentum{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+inline const AdamOptions kAdam{.learning_rate = 0.01};
+
+inline RowGradient gradient(const Shape& table, std::vector<std::int32_t> rows, int seed = 0) {
+  const std::size_t size = rows.size();
+  return RowGradient(table, std::move(rows), irregular({size, table[1]}, seed));
+}
+
+inline void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_t> rows,
+                 int seed = 0) {
+  optimizer.zero_grad();
+  table.add_gradient(gradient(table.shape(), std::move(rows), seed));
+  optimizer.step();
+}
+
+// The same gradient twice: that of the rows, and that of the whole table.
+inline void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
+  table.zero_gradient();
+  table.add_gradient(rows);
+  dense.zero_gradient();
+  dense.add_gradient(rows.to_dense());
+}
+
+// A few hundred steps, each of two of the rows; row 0 never, row 1 at first only.
+template <class Look>
+void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look& look) {
+  const auto rows = static_cast<std::int32_t>(table.shape()[0]);
+  for (int i = from; i < to; ++i) {
+    const std::int32_t row = 2 + i % (rows - 3);
+    step(optimizer, table,
+         i < 5 ? std::vector<std::int32_t>{1, row} : std::vector<std::int32_t>{row, rows - 1}, i);
+    look(i);
+  }
+}
+
+inline void expect_near(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.shape(), b.shape());
+  // Some twenty steps of a few roundings each, of numbers of about one.
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a.data()[i], b.data()[i], 200 * kEpsilon) << i;
+}
+
+}  // namespace rowgrad::testing

@@ -1,0 +1,133 @@
+// Rows that are owed steps while options change, or whose numbers leave the range of real.
+
+#include <gtest/gtest.h>
+
+#include "tests/optim/late_rows.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::expect_near;
+using testing::give;
+using testing::gradient;
+using testing::irregular;
+using testing::step;
+
+TEST(LateRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
+  const Tensor start = irregular({6, 4});
+  Parameter table("table", start);
+  Parameter dense("dense", start);
+  SGD optimizer({&table}, SgdOptions{});
+  SGD dense_optimizer({&dense}, SgdOptions{});
+  const std::vector<SgdOptions> phases{
+      {.learning_rate = 0.1},
+      {.learning_rate = 0.1, .momentum = 0.9},
+      {.learning_rate = 0.2, .momentum = 0.9, .weight_decay = 0.1},
+      {.learning_rate = 0.1},
+      {.learning_rate = 0.1, .weight_decay = 0.1},
+      {.learning_rate = 0.1, .momentum = 0.5, .dampening = 0.5, .weight_decay = 0.1}};
+  for (int i = 0; i < 24; ++i) {
+    const SgdOptions& options = phases[static_cast<std::size_t>(i / 4)];
+    optimizer.set_options(options);
+    dense_optimizer.set_options(options);
+    const RowGradient rows = gradient({6, 4}, {i % 2, 3}, i);
+    give(table, dense, rows);
+    optimizer.step();
+    dense_optimizer.step();
+  }
+  expect_near(table.value(), dense.value());
+}
+
+TEST(LateRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
+  const Tensor start = irregular({6, 4});
+  const std::vector<AdamOptions> phases{{.learning_rate = 0.1},
+                                        {.learning_rate = 0.1, .amsgrad = true},
+                                        {.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.9999},
+                                        {.learning_rate = 0.1, .epsilon = 1e-12}};
+  Parameter table("table", start);
+  Parameter dense("dense", start);
+  Adam optimizer({&table});
+  Adam dense_optimizer({&dense});
+  int step = 0;
+  for (const AdamOptions& options : phases) {
+    optimizer.set_options(options);
+    dense_optimizer.set_options(options);
+    for (int i = 0; i < 1001; ++i, ++step) {
+      RowGradient rows = gradient({6, 4}, i == 0 ? std::vector{1, 2} : std::vector{2}, step);
+      give(table, dense, rows);
+      optimizer.step();
+      dense_optimizer.step();
+    }
+  }
+  const double tolerance = sizeof(real) == 8 ? 1e-11 : 1e-3;
+  const Tensor late = table.rows(std::vector<std::int32_t>{0, 1, 2});
+  for (std::size_t i = 0; i < late.size(); ++i)
+    EXPECT_NEAR(late.data()[i], dense.value().data()[i], tolerance) << i;
+}
+
+// A gradient whose square is infinite stops a row for good under the dense optimizer.
+template <class Made>
+void expect_the_same_after_overflow(const typename Made::Options& options) {
+  Parameter table("table", irregular({4, 5}));
+  Parameter dense("dense", irregular({4, 5}));
+  Made optimizer({&table}, options);
+  Made dense_optimizer({&dense}, options);
+  const auto huge = static_cast<real>(sizeof(real) == 8 ? 1e160 : 1e22);
+  for (int i = 0; i < 900; ++i) {
+    give(table, dense,
+         i == 3 ? RowGradient({4, 5}, {1}, full({1, 5}, huge)) : gradient({4, 5}, {2}, i));
+    optimizer.step();
+    dense_optimizer.step();
+  }
+  const Tensor row = table.rows(std::vector<std::int32_t>{1});
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_TRUE(std::isfinite(row(0, i)));
+    EXPECT_NEAR(row(0, i), dense.value()(1, i), 900 * testing::kEpsilon) << i;
+  }
+}
+
+TEST(LateRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
+  expect_the_same_after_overflow<Adam>({});
+  expect_the_same_after_overflow<AdamW>({});
+  expect_the_same_after_overflow<RMSprop>({});
+  // Momentum above 1 diverges where there was a gradient; a row of zeros stays one.
+  Parameter table("table", zeros({3, 2}));
+  SGD optimizer({&table}, {.learning_rate = 1, .momentum = 2});
+  for (int i = 0; i < 3000; ++i) step(optimizer, table, {1}, i);
+  EXPECT_EQ(table.rows(std::vector<std::int32_t>{0}), zeros({1, 2}));
+}
+
+// Row 0 gets a gradient in the first step, the first without amsgrad and the last; 160 steps each.
+real after_phases_of_amsgrad(const std::vector<bool>& phases) {
+  Parameter table("table", full({2, 1}, 1));
+  AdamOptions options{.learning_rate = 0.1, .beta1 = 0.5};
+  Adam optimizer({&table});
+  const auto step_with = [&](const RowGradient& rows) {
+    optimizer.zero_grad();
+    table.add_gradient(rows);
+    optimizer.step();
+  };
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    options.amsgrad = phases[phase];
+    optimizer.set_options(options);
+    for (int i = 0; i < 160; ++i)
+      step_with(i == 0 && (phase == 0 || !options.amsgrad)
+                    ? RowGradient({2, 1}, {0}, full({1, 1}, 1 + 2 * static_cast<real>(phase)))
+                    : RowGradient({2, 1}, {1}, full({1, 1}, 1)));
+  }
+  step_with(RowGradient({2, 1}, {0}, full({1, 1}, static_cast<real>(0.1))));
+  return table.value()(0, 0);
+}
+
+TEST(LateRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
+  // The numbers are those of PyTorch's formula, step by step, in double.
+  EXPECT_NEAR(after_phases_of_amsgrad({false, true}), 0.70942584, 1e-5);
+  EXPECT_NEAR(after_phases_of_amsgrad({true, false, true}), -0.4041264, 1e-5);
+}
+
+}  // namespace
+}  // namespace rowgrad
