@@ -30,8 +30,11 @@ mkdir "$system/rowgrad" "$system/data"
 git -C "$root" archive HEAD | tar x -C "$system/rowgrad"
 if [[ ${ROWGRAD_DATA-} ]]; then cp "$ROWGRAD_DATA"/* "$system/data/"; fi
 
+# What is mounted there is so for the command alone, in a view of the file system of its own.
 inside() {
-  chroot "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+  # shellcheck disable=SC2016
+  unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' \
+    "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
     ROWGRAD_DATA=/data ${CXX:+CXX="$CXX"} "$@"
 }
 
