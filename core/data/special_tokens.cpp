@@ -42,9 +42,12 @@ const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begi
     const auto byte_there = [&](const Token& token) {
       return token.first.size() == length ? -1 : static_cast<std::uint8_t>(token.first[length]);
     };
-    const auto found = std::ranges::equal_range(
-        alike, static_cast<std::uint8_t>(text_[begin + length]), {}, byte_there);
-    alike = std::span(found.begin(), found.end());
+    const int byte = static_cast<std::uint8_t>(text_[begin + length]);
+    const auto first = std::partition_point(
+        alike.begin(), alike.end(), [&](const Token& token) { return byte_there(token) < byte; });
+    const auto last = std::partition_point(
+        first, alike.end(), [&](const Token& token) { return byte_there(token) <= byte; });
+    alike = std::span(first, last);
   }
   return longest;
 }
