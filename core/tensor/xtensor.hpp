@@ -48,7 +48,8 @@ inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::sqrt<xsimd::neon64>(
 #if defined(__AVX512BW__) && XSIMD_VERSION_MAJOR == 8
 // For AVX-512, xsimd 8 chooses between integers with casts that compile only when optimised.
 template <>
-inline xsimd::batch<std::int32_t, xsimd::avx512bw> xsimd::kernel::select<xsimd::avx512bw, std::int32_t, void>(
+inline xsimd::batch<std::int32_t, xsimd::avx512bw>
+xsimd::kernel::select<xsimd::avx512bw, std::int32_t, void>(
     const xsimd::batch_bool<std::int32_t, xsimd::avx512bw>& condition,
     const xsimd::batch<std::int32_t, xsimd::avx512bw>& yes,
     const xsimd::batch<std::int32_t, xsimd::avx512bw>& no,
@@ -56,7 +57,8 @@ inline xsimd::batch<std::int32_t, xsimd::avx512bw> xsimd::kernel::select<xsimd::
   return _mm512_mask_blend_epi32(condition, no, yes);
 }
 template <>
-inline xsimd::batch<std::int64_t, xsimd::avx512bw> xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
+inline xsimd::batch<std::int64_t, xsimd::avx512bw>
+xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
     const xsimd::batch_bool<std::int64_t, xsimd::avx512bw>& condition,
     const xsimd::batch<std::int64_t, xsimd::avx512bw>& yes,
     const xsimd::batch<std::int64_t, xsimd::avx512bw>& no,
