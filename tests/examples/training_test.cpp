@@ -295,7 +295,7 @@ TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
             std::string::npos);
   for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
            {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}})
-    EXPECT_NE(message([&](SafetensorsFile& file) {
+    EXPECT_NE(message([&key = key, &value = value](SafetensorsFile& file) {
                 auto changed = nlohmann::json::parse(file.metadata.at("options"));
                 changed[key] = value;
                 file.metadata["options"] = changed.dump();

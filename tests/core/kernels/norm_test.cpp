@@ -63,7 +63,7 @@ TEST(SumOfPowers, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
       std::copy_n(values.data() + i * width, width,
                   table.data() + static_cast<std::size_t>(numbers[i]) * width);
     for (const double p : kOrders) {
-      const auto run = [&](int threads, bool whole) {
+      const auto run = [&, &numbers = numbers, width = width](int threads, bool whole) {
         const testing::Threads scope(threads);
         return whole ? sum_of_powers(numbers_of(table), p)
                      : sum_of_powers(numbers, width, numbers_of(values), p);
