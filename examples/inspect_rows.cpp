@@ -254,7 +254,8 @@ int run_with(int argc, char** argv) {
       "how far the rows move.");
   app.option_defaults()->always_capture_default();
   ProgramOptions options;
-  app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict");
+  app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict")
+      ->check(file_name());
   app.add_option("--tokenizer", options.tokenizer, "what a token is")
       ->check(CLI::IsMember(kTokenizerNames));
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
@@ -270,8 +271,8 @@ int run_with(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the starting weights")
       ->check(whole_number(0, kAnyWhole));
   app.add_option("--rows", options.rows, "rows to print of each table")->check(whole_number(0));
-  app.add_option("--json", options.json, "file for the whole report");
-  app.add_option("--csv", options.csv, "file for a line a row");
+  app.add_option("--json", options.json, "file for the whole report")->check(file_name());
+  app.add_option("--csv", options.csv, "file for a line a row")->check(file_name());
   CLI11_PARSE(app, argc, argv);
   run(app, options);
   return 0;

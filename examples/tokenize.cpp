@@ -115,13 +115,15 @@ int run_with(int argc, char** argv) {
                  "word, char and bpe are made from the corpus; gpt2 from GPT-2's files")
       ->check(CLI::IsMember(kTokenizerNames));
   app.add_option("--corpus", options.corpus,
-                 "text that the tokenizer is made from; The Verdict if not given");
+                 "text that the tokenizer is made from; The Verdict if not given")
+      ->check(file_name());
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
       ->check(whole_number(1));
   app.add_option("--load", options.load, "use the tokenizer in this JSON file")
       ->excludes("--tokenizer")
       ->check(CLI::ExistingFile);
-  app.add_option("--save", options.save, "write the tokenizer to this JSON file");
+  app.add_option("--save", options.save, "write the tokenizer to this JSON file")
+      ->check(file_name());
   app.add_flag("--decode", options.decode, "ids separated by blanks on standard input, text out");
   app.add_flag("--jsonl", options.jsonl,
                "line by line: a JSON string in, ids out; the other way with --decode");

@@ -39,21 +39,24 @@ struct ProgramOptions {
 };
 
 void add_program_options(CLI::App& app, ProgramOptions& options) {
-  app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict");
+  app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict")
+      ->check(file_name());
   app.add_option("--prompt", options.prompt,
                  "text that the sample continues; the corpus's first words if not given");
   app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none")
       ->check(whole_number(0));
   app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
       ->check(finite_number(0, kAnyNumber));
-  app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C");
+  app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C")
+      ->check(file_name());
   app.add_option("--save-every", options.save_every,
                  "steps after which it is written too; 0 for none within an epoch")
       ->check(whole_number(0))
       ->needs("--save");
-  app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped");
-  app.add_option("--metrics", options.metrics, "CSV file of losses by epoch");
-  app.add_option("--json", options.json, "JSON file of the whole run");
+  app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped")
+      ->check(file_name());
+  app.add_option("--metrics", options.metrics, "CSV file of losses by epoch")->check(file_name());
+  app.add_option("--json", options.json, "JSON file of the whole run")->check(file_name());
   app.add_option("--max-steps", options.max_steps,
                  "stop after so many steps in all; 0 for no limit")
       ->check(whole_number(0));
@@ -126,7 +129,11 @@ std::string progress_line(const Training& training, double loss) {
 // Writes the files of a run that is under way.
 class RunFiles {
  public:
-  explicit RunFiles(const ProgramOptions& options) : options_(options), checkpoint_(options.save) {}
+  explicit RunFiles(const ProgramOptions& options)
+      : options_(options),
+        checkpoint_(options.save),
+        metrics_(options.metrics),
+        json_(options.json) {}
 
   // A run that has diverged does not take the place of the last good checkpoint.
   void save(const Training& training) {
@@ -140,12 +147,22 @@ class RunFiles {
 
   void write(const Training& training) {
     save(training);
-    if (!options_.metrics.empty()) write_file(options_.metrics, metrics_csv(training));
+    if (!options_.metrics.empty())
+      metrics_.rewrite([&] { write_file(options_.metrics, metrics_csv(training)); });
+  }
+
+  void write(const nlohmann::json& report) {
+    json_.rewrite([&] {
+      using nlohmann::json;
+      write_file(options_.json, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    });
   }
 
  private:
   const ProgramOptions& options_;
   OwnFile checkpoint_;
+  OwnFile metrics_;
+  OwnFile json_;
 };
 
 // Returns false if it was stopped before the last epoch's end.
@@ -237,9 +254,7 @@ void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& o
               << sampled << '\n';
     report["sample"] = sampled;
   }
-  if (!options.json.empty())
-    write_file(options.json,
-               report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!options.json.empty()) files.write(report);
 
   std::cout << '\n';
   if (interrupted())

@@ -29,8 +29,7 @@ LinearMap<N> identity_map() {
   return result;
 }
 
-/// `after` applied to what `before` gives. A zero means that there is no influence at all: it meets
-/// no infinity.
+/// `after` applied to what `before` gives. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN.
 template <std::size_t N>
 LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   LinearMap<N> result{};

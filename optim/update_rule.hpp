@@ -16,10 +16,9 @@ enum class RowUpdates {
   /// What the dense optimizer does, brought up to date when a row is read.
   kExact,
   /// Nothing, as in torch.optim.SparseAdam: cheaper, and not the dense optimizer. Rows that were
-  /// not
-  /// looked up keep their numbers and their states: no momentum moves them on, none fades, no decay
-  /// shrinks them. The step number (Adam's bias correction) still counts every step. Going back to
-  /// kExact does not make up for what was left out.
+  /// not looked up keep their numbers and their states: no momentum moves them on, none fades, no
+  /// decay shrinks them. The step number (Adam's bias correction) still counts every step. Going
+  /// back to kExact does not make up for what was left out.
   kTouchedOnly
 };
 

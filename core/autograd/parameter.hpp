@@ -135,8 +135,8 @@ class Parameter {
   std::uint64_t version_ = 0;
   LazyRows* keeper_ = nullptr;
   mutable bool whole_ = true;  // value_ is up to date
-  mutable std::atomic<bool> given_out_ =
-      false;  // value() was called: somebody may still refer to it
+  // value() was called: somebody may still refer to it.
+  mutable std::atomic<bool> given_out_ = false;
   bool trainable_ = true;
   std::vector<ParameterUser*> users_;
 };

@@ -231,6 +231,7 @@ Variable Tape::record(std::string_view op, std::span<const Variable> inputs, Ten
     node.needs_gradient |= nodes_[node.inputs.back()].needs_gradient;
   }
   if (node.needs_gradient) {
+    check_argument(rule != nullptr, op, ": there is no backward rule");
     node.rule = std::move(rule);
   } else {
     node.inputs.clear();

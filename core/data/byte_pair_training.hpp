@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <rowgrad/core/data/text_hash.hpp>
+
 namespace rowgrad {
 
 /// Finds the merges of a byte-pair vocabulary in texts. Used once, by BytePairTokenizer::train,
@@ -46,7 +48,7 @@ class BytePairTrainer {
   void part(std::size_t left, std::size_t right);
   void add_candidate(Pair pair);
 
-  std::unordered_map<std::string_view, std::size_t> word_numbers_;
+  std::unordered_map<std::string_view, std::size_t, TextHash> word_numbers_;
   std::vector<Word> words_;
   std::vector<Symbol> symbols_;  // the bytes of each word once, a boundary around each
   std::unordered_map<Pair, Occurrences> pairs_;

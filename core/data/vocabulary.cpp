@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include <rowgrad/core/data/text_hash.hpp>
 #include <rowgrad/core/data/vocabulary.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
@@ -77,7 +77,7 @@ std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) con
 
 // Where the token stands or, if it is not there, the free place that it would get.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
-  std::size_t slot = std::hash<std::string_view>{}(token);
+  std::size_t slot = TextHash()(token);
   for (;; ++slot) {
     slot &= slots_.size() - 1;
     const std::int32_t id = slots_[slot];

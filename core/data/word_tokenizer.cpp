@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include <rowgrad/core/data/text_hash.hpp>
 #include <rowgrad/core/data/unicode.hpp>
 #include <rowgrad/core/data/word_tokenizer.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -62,7 +63,7 @@ std::vector<std::string_view> split_words(std::string_view text) {
 
 WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions& options) {
   const std::vector<std::string>& special = options.special_tokens;
-  std::unordered_set<std::string_view> seen(special.begin(), special.end());
+  std::unordered_set<std::string_view, TextHash> seen(special.begin(), special.end());
   std::vector<std::string> words;
   for (const std::string_view word : split_words(text)) {
     if (seen.insert(word).second) words.emplace_back(word);

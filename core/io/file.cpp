@@ -79,7 +79,8 @@ void sync_folder(const fs::path& folder) {
 class Replacement {
  public:
   explicit Replacement(fs::path target)
-      : target_(std::move(target)), prefix_(target_.filename().string() + '.') {
+      : target_(std::move(target)),
+        prefix_(target_.filename().string().substr(0, kLongestPrefix) + '.') {
     remove_abandoned();
     create();
   }
@@ -144,6 +145,7 @@ class Replacement {
   }
 
   static constexpr std::string_view kSuffix = ".tmp";
+  static constexpr std::size_t kLongestPrefix = 200;  // of the 255 bytes that names may have
 
   fs::path target_;
   std::string prefix_;  // of the names of temporary files

@@ -1,5 +1,5 @@
 #include <deque>
-#include <unordered_set>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -83,8 +83,8 @@ class JsonReader::Tokens {
   }
 
   const std::string& name_;
-  std::deque<Token> tokens_;                                // which stay where they are
-  std::vector<std::unordered_set<std::string_view>> keys_;  // of what is open, within each other
+  std::deque<Token> tokens_;                      // which stay where they are
+  std::vector<std::set<std::string_view>> keys_;  // of what is open, within each other
 };
 
 JsonReader::JsonReader(std::string_view text, std::string name)

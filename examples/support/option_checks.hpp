@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 
@@ -24,8 +25,11 @@ inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999
             std::uint64_t number = 0;
             const char* end = text.data() + text.size();
             const auto [rest, error] = std::from_chars(text.data(), end, number);
-            if (error == std::errc() && rest == end && number >= least && number <= most) return {};
-            return concat("got ", text, ", expected a whole number from ", least, " to ", most);
+            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11, 010 is 8
+            if (error == std::errc() && rest == end && !octal && number >= least && number <= most)
+              return {};
+            return concat("got ", in_quotes(text), ", expected a whole number from ", least, " to ",
+                          most);
           },
           concat("N >= ", least)};
 }
@@ -39,9 +43,17 @@ inline CLI::Validator finite_number(double low, double high) {
             const double number = std::strtod(text.c_str(), &end);
             const bool whole = !text.empty() && *end == '\0';
             if (whole && std::isfinite(number) && number >= low && number <= high) return {};
-            return "got " + text + ", expected " + range;
+            return concat("got ", in_quotes(text), ", expected ", range);
           },
           "X"};
+}
+
+/// Not "", which is what a shell makes of a variable that is not set.
+inline CLI::Validator file_name() {
+  return {[](const std::string& text) -> std::string {
+            return text.empty() ? "got an empty text, expected the name of a file" : "";
+          },
+          "FILE"};
 }
 
 }  // namespace rowgrad

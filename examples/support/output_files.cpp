@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fstream>
 #include <optional>
 #include <set>
@@ -20,6 +21,11 @@ std::optional<struct stat> status_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return status;
+}
+
+// Whether the effective user may, whose rights a write has.
+bool can_write(const fs::path& path) {
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
 // The same for every path to one file: its device and number; before it exists, those of its folder
@@ -48,11 +54,14 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
     const auto folder_status = status_of(folder);
     check_runtime(folder_status && S_ISDIR(folder_status->st_mode), path, ": there is no folder ",
                   folder.string());
+    const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+    check_runtime(longest < 0 || std::cmp_less_equal(target.filename().string().size(), longest),
+                  path, ": the name has more than ", longest, " bytes");
     const auto file = status_of(path);
     check_runtime(!file || !S_ISDIR(file->st_mode), path, ": is a folder");
+    check_runtime(!file || can_write(path), path, ": is write-protected");
     if (file && !S_ISREG(file->st_mode)) continue;
-    check_runtime(access(folder.c_str(), W_OK) == 0, path, ": nothing can be written in ",
-                  folder.string());
+    check_runtime(can_write(folder), path, ": nothing can be written in ", folder.string());
     check_runtime(taken.insert(identity_of(target)).second, path,
                   ": is written here and also read, or written by another option");
   }

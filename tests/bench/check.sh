@@ -32,8 +32,8 @@ done
 refuses "--workload W9: expected one of W1, " --workload W9
 refuses "--workload W1: expected one of tokens-32, " --workload W1 --sweep tokens
 refuses "--threads 4096: expected at most " --threads 4096
-refuses "--repeats: got 0, expected a whole number from 1 to " --repeats 0
-refuses "--seconds: got nan, expected a number from 0 to 3600" --seconds nan
+refuses '--repeats: got "0", expected a whole number from 1 to ' --repeats 0
+refuses '--seconds: got "nan", expected a number from 0 to 3600' --seconds nan
 refuses "--repeats excludes --seconds" --repeats 1 --seconds 1
 refuses "there is no folder" --json "$scratch/none/figures.json"
 refuses "--json excludes --list" --list --json "$scratch/figures.json"

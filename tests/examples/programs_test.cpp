@@ -56,16 +56,19 @@ std::string repeated(const std::string& text, int times) {
 }
 
 TEST(Programs, RefuseNumbersThatAreNone) {
-  expect_refused("train_verdict --seed -1", "--seed: got -1, expected a whole number from 0");
-  expect_refused("train_verdict --seed 99999999999999999999999", "--seed: got 9999");
-  expect_refused("train_verdict --sample -1", "--sample: got -1");
-  expect_refused("train_verdict --max-steps 1.5", "--max-steps: got 1.5");
+  expect_refused("train_verdict --seed -1", "--seed: got \"-1\", expected a whole number from 0");
+  expect_refused("train_verdict --seed 99999999999999999999999", "--seed: got \"9999");
+  expect_refused("train_verdict --sample -1", "--sample: got \"-1");
+  expect_refused("train_verdict --max-steps 1.5", "--max-steps: got \"1.5");
   expect_refused("train_verdict --hidden 0,5", "a layer has width 0");
-  expect_refused("train_verdict --hidden=-5", "--hidden: got -5");
-  expect_refused("train_verdict --threads 1025", "--threads: got 1025");
-  expect_refused("inspect_rows --seed -1", "--seed: got -1");
+  expect_refused("train_verdict --hidden=-5", "--hidden: got \"-5");
+  expect_refused("train_verdict --threads 1025", "--threads: got \"1025");
+  expect_refused("inspect_rows --seed -1", "--seed: got \"-1");
   expect_refused("inspect_rows --vocabulary 300", "--vocabulary is for --tokenizer bpe");
-  expect_refused("exact_rows --rows 17", "--rows: got 17, expected a whole number from 18");
+  expect_refused("train_verdict --epochs 010", "--epochs: got \"010\", expected a whole number");
+  expect_refused("train_verdict --save ''",
+                 "--save: got an empty text, expected the name of a file");
+  expect_refused("exact_rows --rows 17", "--rows: got \"17\", expected a whole number from 18");
 }
 
 TEST(Programs, SayThatThereIsTooLittleMemory) {

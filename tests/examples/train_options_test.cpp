@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -126,6 +127,18 @@ TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
   EXPECT_THROW(check_outputs({folder.path()}, {}), std::runtime_error);
   EXPECT_THROW(check_outputs({file, folder / "." / "a"}, {}), std::runtime_error);
   EXPECT_THROW(check_outputs({file}, {file}), std::runtime_error);
+  EXPECT_NO_THROW(check_outputs({folder / std::string(255, 'n')}, {}));
+  EXPECT_NO_THROW(write_file(folder / std::string(255, 'n'), "text"));
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              check_outputs({folder / std::string(256, 'n')}, {});
+            }).find("the name has more than 255 bytes"),
+            std::string::npos);
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  if (geteuid() != 0) {  // who may write anything
+    EXPECT_NE(
+        error_of<std::runtime_error>([&] { check_outputs({file}, {}); }).find("is write-protected"),
+        std::string::npos);
+  }
   EXPECT_EQ(read_file(file), "text");
 }
 
