@@ -59,9 +59,11 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
                   path, ": the name has more than ", longest, " bytes");
     const auto file = status_of(path);
     check_runtime(!file || !S_ISDIR(file->st_mode), path, ": is a folder");
+    const bool regular = !file || S_ISREG(file->st_mode);
+    check_runtime(!regular || can_write(folder), path, ": nothing can be written in ",
+                  folder.string());
     check_runtime(!file || can_write(path), path, ": is write-protected");
-    if (file && !S_ISREG(file->st_mode)) continue;
-    check_runtime(can_write(folder), path, ": nothing can be written in ", folder.string());
+    if (!regular) continue;
     check_runtime(taken.insert(identity_of(target)).second, path,
                   ": is written here and also read, or written by another option");
   }
