@@ -57,7 +57,7 @@ Pool& pool() {
 }
 
 // Under AddressSanitizer nothing is kept, so that a use after free is seen.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsIdleBlocks = false;
 #else
 constexpr bool kKeepsIdleBlocks = true;

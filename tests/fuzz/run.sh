@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Feeds the readers with inputs that libFuzzer makes up, under AddressSanitizer and
 # UndefinedBehaviorSanitizer, and fails at the first finding.
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one after the other
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one a processor
 # Beside crashes, findings are an exception of another kind than a refusal, a long message, an input
 # that takes a second, memory beyond a small multiple of the input (fuzzing.cpp), and what a target
 # itself compares. The programs read JSON, in lines as well as in files, and no CSV.
@@ -54,17 +54,24 @@ options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1
 export OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_OPTIONS=quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1
 printf '%-16s %12s %9s\n' target inputs "a second"
-for target in "${targets[@]}"; do
-  folder=$build/fuzz/$target
+fuzz() {
+  local target=$1 folder=$build/fuzz/$1 input
   mkdir -p "$folder/corpus"
   if ! "$build/tests/fuzz/fuzz_$target" "${options[@]}" -artifact_prefix="$folder/" \
     "$folder/corpus" "$root/tests/fuzz/corpus/$target" >"$folder/log" 2>&1; then
     grep -vE '^#[0-9]' "$folder/log" | tail -n 60 >&2
     input=$(sed -n 's/.*Test unit written to //p' "$folder/log")
     echo "fuzz_$target failed${input:+ with the input $input}; its log is $folder/log" >&2
-    exit 1
+    return 1
   fi
   awk -v target="$target" '$1 ~ /number_of_executed_units/ { inputs = $2 }
     $1 ~ /average_exec_per_sec/ { rate = $2 }
     END { printf "%-16s %12d %9d\n", target, inputs, rate }' "$folder/log"
+}
+# One target a processor, the next when one is done.
+running=0
+for target in "${targets[@]}"; do
+  if ((running++ >= $(nproc))); then wait -n; fi
+  fuzz "$target" &
 done
+while ((running-- > 0)) && [[ $(jobs -p) ]]; do wait -n; done

@@ -106,7 +106,7 @@ void train_model(const SgdOptions& options) {
 class SteadyStep : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ROWGRAD_ADDRESS_SANITIZER)
     GTEST_SKIP() << "AddressSanitizer takes memory for itself";
 #endif
     // Steps run in a program begun anew, for threads do not survive a fork.

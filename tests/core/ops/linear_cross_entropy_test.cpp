@@ -77,7 +77,7 @@ Variable plain(Inputs in, const Case& item) {
 }
 
 // Under AddressSanitizer the largest cases take a minute.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::size_t kMostClasses = 1000;
 #else
 constexpr std::size_t kMostClasses = 100'000;
@@ -189,7 +189,7 @@ TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhereLogitsAreNotFinite) {
 }
 
 TEST(LinearCrossEntropy, HoldsNoMoreLogitsThanItSays) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ROWGRAD_ADDRESS_SANITIZER)
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif
   const Case item{{256, 2}, 300'000};  // 307 MB of logits in float

@@ -18,7 +18,7 @@ namespace rowgrad {
 namespace {
 
 // Under AddressSanitizer the pool keeps nothing, so that a use after free is seen.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsBlocks = false;
 #else
 constexpr bool kKeepsBlocks = true;
