@@ -86,6 +86,7 @@ Tensor to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
 
 Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
   Tensor panels = empty({panel_count(columns), rows, kPanel});
+  if (rows == 0) return panels;
   for (std::size_t column = 0; column < panel_count(columns) * kPanel; ++column) {
     real* to = panels.data() + column / kPanel * kPanel * rows + column % kPanel;
     for (std::size_t row = 0; row < rows; ++row)

@@ -84,8 +84,9 @@ Variable concatenate(std::span<const Variable> parts, int axis) {
   std::size_t offset = 0;
   for (const Variable& part : parts) {
     const std::size_t length = part.shape()[along] * whole.inner;
-    kernels::copy_blocks(part.value().data(), length, value.data() + offset, row, length,
-                         whole.outer);
+    if (part.value().size() > 0)
+      kernels::copy_blocks(part.value().data(), length, value.data() + offset, row, length,
+                           whole.outer);
     offset += length;
   }
   return record("concatenate", parts, std::move(value),
@@ -95,8 +96,9 @@ Variable concatenate(std::span<const Variable> parts, int axis) {
                     const std::size_t length = node.input_shape(i)[along] * whole.inner;
                     if (node.needs(i)) {
                       Tensor gradient = empty(node.input_shape(i));
-                      kernels::copy_blocks(node.gradient().data() + from, row, gradient.data(),
-                                           length, length, whole.outer);
+                      if (gradient.size() > 0)
+                        kernels::copy_blocks(node.gradient().data() + from, row, gradient.data(),
+                                             length, length, whole.outer);
                       node.give(i, std::move(gradient));
                     }
                     from += length;
@@ -127,6 +129,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   const std::size_t start = static_cast<std::size_t>(first) * view.inner;
   // Neighbouring entries of the axis lie together: one copy for a step of 1, one each otherwise.
   auto for_each_run = [view, start, step, count](auto copy) {
+    if (view.outer * view.inner == 0) return;
     if (step == 1) return copy(start, std::size_t{0}, count * view.inner);
     for (std::size_t i = 0; i < count; ++i)
       copy(start + i * step * view.inner, i * view.inner, view.inner);
