@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/row_norms.hpp>
@@ -49,7 +50,7 @@ EmbeddingLookup Embedding::lookup() const {
 Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
   if (options_.scale_by_sqrt_width) {
     const Variable rows = forward(tape, ids);
-    kernels::check_added("Embedding", rows.shape(), added.shape());
+    check_added("Embedding", rows.shape(), added.shape());
     return rows + added;
   }
   return embedding_add(begin_lookup(tape, ids), ids, added, lookup());

@@ -5,6 +5,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {

@@ -36,9 +36,8 @@ std::string Layer::claim(std::string_view name) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const auto& part) { return part.first == name; });
   };
-  check_argument(
-      !has(parameters_) && !has(shared_) && !has(buffers_) && !has(randoms_) && !has(layers_),
-      "Layer: '", path_, name, "' is registered twice");
+  check_argument(!has(parameters_) && !has(shared_) && !has(buffers_) && !has(layers_), "Layer: '",
+                 path_, name, "' is registered twice");
   return std::string(name);
 }
 
@@ -53,10 +52,6 @@ void Layer::register_shared(std::string_view name, Parameter& parameter) {
 
 void Layer::register_buffer(std::string_view name, Tensor& buffer) {
   buffers_.emplace_back(claim(name), &buffer);
-}
-
-void Layer::register_random(std::string_view name, Random& random) {
-  randoms_.emplace_back(claim(name), &random);
 }
 
 void Layer::register_layer(std::string_view name, Layer& layer) {
@@ -149,29 +144,6 @@ void Layer::load_state(const std::map<std::string, Tensor>& state) {
     std::copy(value->begin(), value->end(), parameter->numbers().begin());
   for (const auto& [buffer, value] : buffers)
     std::copy(value->begin(), value->end(), buffer->begin());
-}
-
-std::map<std::string, std::string> Layer::random_state() const {
-  std::map<std::string, std::string> all;
-  visit([&](const Layer& layer) {
-    for (const auto& [name, random] : layer.randoms_) all[layer.path_ + name] = random->state();
-  });
-  return all;
-}
-
-void Layer::load_random_state(const std::map<std::string, std::string>& state) {
-  std::vector<std::pair<Random*, Random>> restored;
-  visit([&](const Layer& layer) {
-    for (const auto& [name, random] : layer.randoms_) {
-      const auto found = state.find(layer.path_ + name);
-      check_argument(found != state.end(), "Layer::load_random_state: '", layer.path_, name,
-                     "' is missing");
-      restored.emplace_back(random, Random(0)).second.restore(found->second);
-    }
-  });
-  check_argument(restored.size() == state.size(), "Layer::load_random_state: ", state.size(),
-                 " generators are given, the layer has ", restored.size());
-  for (auto& [random, value] : restored) *random = std::move(value);
 }
 
 std::string Layer::summary() const {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
 
@@ -56,11 +55,6 @@ class Layer {
   /// differs, and then changes nothing.
   void load_state(const std::map<std::string, Tensor>& state);
 
-  /// The states of the random generators in it (dropout's), by dotted name, and their return, with
-  /// the same promise.
-  std::map<std::string, std::string> random_state() const;
-  void load_random_state(const std::map<std::string, std::string>& state);
-
   /// A table to print: name, shape and count of every parameter and buffer; for one that is
   /// borrowed from another layer in here, whose it is instead of the count.
   std::string summary() const;
@@ -73,7 +67,6 @@ class Layer {
   /// that contains this one, or that is registered already, here or in another layer.
   void register_parameter(std::string_view name, Parameter& parameter);
   void register_buffer(std::string_view name, Tensor& buffer);
-  void register_random(std::string_view name, Random& random);
   void register_layer(std::string_view name, Layer& layer);
 
   /// A parameter that another layer owns and names, and that must outlive this one: tied weights.
@@ -94,7 +87,6 @@ class Layer {
   Named<Parameter> parameters_;
   Named<Parameter> shared_;
   Named<Tensor> buffers_;
-  Named<Random> randoms_;
   Named<Layer> layers_;
   bool training_ = true;
 };

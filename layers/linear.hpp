@@ -4,6 +4,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {

@@ -33,15 +33,13 @@ std::optional<PositionalEmbedding> make_position(const NextTokenOptions& options
 std::optional<Sinusoidal> make_sinusoidal(const NextTokenOptions& options) {
   using Made = std::optional<Sinusoidal>;
   if (options.positions != Positions::kSinusoidal) return std::nullopt;
-  const SinusoidalOptions dropout{.dropout = options.dropout, .seed = options.dropout_seed};
-  return Made(std::in_place, options.context, options.width, dropout);
+  return Made(std::in_place, options.context, options.width);
 }
 
 std::optional<Mlp> make_hidden(const NextTokenOptions& options, Random& random) {
   using Made = std::optional<Mlp>;
   if (options.hidden.empty()) return std::nullopt;
-  MlpOptions mlp{.activate_last = true, .dropout = options.dropout, .seed = options.dropout_seed};
-  if (mlp.seed) ++*mlp.seed;  // not the positions' masks again
+  const MlpOptions mlp{.activate_last = true, .dropout = options.dropout};
   return Made(std::in_place, hidden_widths(options), random, mlp);
 }
 
@@ -57,12 +55,14 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
       token(options.vocabulary, options.width, random, {.dense_gradient = options.dense_gradients}),
       position(make_position(options, random)),
       sinusoidal(make_sinusoidal(options)),
+      sinusoidal_dropout(options.dropout),
       look_back(options.look_back),
       hidden(make_hidden(options, random)),
       head(make_head(options, token.weight(), random)) {
   register_layer("token", token);
   if (position) register_layer("position", *position);
   if (sinusoidal) register_layer("sinusoidal", *sinusoidal);
+  register_layer("sinusoidal_dropout", sinusoidal_dropout);
   register_layer("look_back", look_back);
   if (hidden) register_layer("hidden", *hidden);
   register_layer("head", head);
@@ -73,9 +73,12 @@ Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
                  "NextTokenModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
                  options_.context);
-  Variable x = position     ? position->forward(tape, token, ids)
-               : sinusoidal ? sinusoidal->forward(tape, token, ids)
-                            : token.forward(tape, ids);
+  const std::size_t length = ids.shape().back();
+  Variable x =
+      position ? token.forward(tape, ids, position->rows(tape, length))
+      : sinusoidal
+          ? sinusoidal_dropout.forward(token.forward(tape, ids, sinusoidal->rows(tape, length)))
+          : token.forward(tape, ids);
   x = look_back.forward(x);
   if (hidden) x = hidden->forward(x);
   return x;

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <vector>
 
+#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/look_back.hpp>
@@ -23,8 +23,7 @@ struct NextTokenOptions {
   Positions positions = Positions::kLearned;
   std::size_t look_back = 1;             // tokens that a prediction sees, itself included
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; none: a linear model
-  double dropout = 0;                    // after each hidden layer and on sinusoidal positions
-  std::optional<std::uint64_t> dropout_seed = std::nullopt;  // none: see Dropout
+  double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
   bool dense_gradients = false;  // of the embedding tables, instead of rows
   bool tie_weights = false;      // the head's weight is the token table
 };
@@ -61,6 +60,7 @@ class NextTokenModel : public Layer {
   Embedding token;
   std::optional<PositionalEmbedding> position;  // one of these two, or neither
   std::optional<Sinusoidal> sinusoidal;
+  Dropout sinusoidal_dropout;
   LookBack look_back;
   std::optional<Mlp> hidden;
   Linear head;

@@ -23,25 +23,23 @@ class PositionalEmbedding : public Layer {
   /// Throws std::invalid_argument for x longer than the context or of another width.
   Variable forward(const Variable& x);
 
-  /// forward(token.forward(tape, ids)) in one pass over memory: ids [..., length].
-  Variable forward(Tape& tape, Embedding& token, const Ids& ids);
+  /// The first `length` rows [length, width], which Embedding::forward adds while it looks tokens
+  /// up. Throws std::invalid_argument for a length above the context.
+  Variable rows(Tape& tape, std::size_t length);
 
   Parameter& weight() { return weight_; }
   const Parameter& weight() const { return weight_; }
 
  private:
-  Variable rows(Tape& tape, std::size_t length);
-
   PositionalEmbeddingOptions options_;
   Parameter weight_;
 };
 
-/// What both kinds of positions check: x has a shape [..., length, width] and is no longer than
-/// `limit`. Returns the length. Throws std::invalid_argument that names `layer` and both numbers.
-std::size_t checked_length(const char* layer, const Shape& shape, std::size_t limit,
-                           const char* limit_name, std::size_t width);
+/// What both kinds of positions check: x has a shape [..., length, width]. Returns the length.
+/// Throws std::invalid_argument that names `layer` and both shapes.
+std::size_t length_of(const char* layer, const Shape& shape, std::size_t width);
 
-/// The shape of what an embedding makes of ids.
-Shape embedded_shape(const Embedding& token, const Ids& ids);
+/// Throws std::invalid_argument that names `layer` and both numbers for a length above `limit`.
+void check_length(const char* layer, std::size_t length, const char* limit_name, std::size_t limit);
 
 }  // namespace rowgrad

@@ -17,9 +17,7 @@ Mlp::Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOption
     add<Linear>(widths[i], widths[i + 1], random);
     if (i + 2 == widths.size() && !options.activate_last) break;
     add(options.activation);
-    std::optional<std::uint64_t> seed = options.seed;
-    if (seed) *seed += i;
-    if (options.dropout != 0) add<Dropout>(options.dropout, seed);
+    if (options.dropout != 0) add<Dropout>(options.dropout);
   }
 }
 

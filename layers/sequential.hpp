@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,7 +47,6 @@ struct MlpOptions {
   VariableFunction activation = relu;
   bool activate_last = false;  // whether the activation follows the last linear layer too
   double dropout = 0;          // after each activation
-  std::optional<std::uint64_t> seed = std::nullopt;  // of dropout; none: see Dropout
 };
 
 /// A multi-layer perceptron: linear layers of the given widths with an activation between them.

@@ -54,26 +54,19 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
 }  // namespace
 
 Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options)
-    : table_(sinusoids(max_length, width, options)), dropout_(options.dropout, options.seed) {
+    : table_(sinusoids(max_length, width, options)) {
   register_buffer("table", table_);
-  register_layer("dropout", dropout_);
 }
 
-Variable Sinusoidal::rows(Tape& tape, const Shape& shape_of_x) {
-  const std::size_t width = table_.shape()[1];
-  const std::size_t length =
-      checked_length("Sinusoidal", shape_of_x, table_.shape()[0], "max_length", width);
-  Tensor rows = empty({length, width});
+Variable Sinusoidal::rows(Tape& tape, std::size_t length) {
+  check_length("Sinusoidal", length, "max_length", table_.shape()[0]);
+  Tensor rows = empty({length, table_.shape()[1]});
   std::copy_n(table_.data(), rows.size(), rows.data());
   return tape.constant(std::move(rows));
 }
 
 Variable Sinusoidal::forward(const Variable& x) {
-  return dropout_.forward(x + rows(x.tape(), x.shape()));
-}
-
-Variable Sinusoidal::forward(Tape& tape, Embedding& token, const Ids& ids) {
-  return dropout_.forward(token.forward(tape, ids, rows(tape, embedded_shape(token, ids))));
+  return x + rows(x.tape(), length_of("Sinusoidal", x.shape(), table_.shape()[1]));
 }
 
 }  // namespace rowgrad

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 
-#include <rowgrad/layers/dropout.hpp>
-#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -28,8 +25,6 @@ struct SinusoidalOptions {
   FrequencyScheme scheme = FrequencyScheme::kPaired;
   SinusoidLayout layout = SinusoidLayout::kInterleaved;
   double first_position = 0;  // t of the first row; 1 for texts that count from one
-  double dropout = 0;         // on the sum, in training mode; 0.1 in Vaswani et al. 2017
-  std::optional<std::uint64_t> seed = std::nullopt;  // of dropout; none: see Dropout
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
@@ -38,22 +33,20 @@ struct SinusoidalOptions {
 class Sinusoidal : public Layer {
  public:
   /// Throws std::invalid_argument for a max_length or width of 0, more numbers than memory could
-  /// hold, a base that is not above 0 and finite, and dropout outside [0, 1].
+  /// hold, and a base that is not above 0 and finite.
   Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options = {});
 
   /// Throws std::invalid_argument for x longer than max_length or of another width.
   Variable forward(const Variable& x);
 
-  /// forward(token.forward(tape, ids)) in one pass over memory: ids [..., length].
-  Variable forward(Tape& tape, Embedding& token, const Ids& ids);
+  /// The first `length` rows [length, width], which Embedding::forward adds while it looks tokens
+  /// up. Throws std::invalid_argument for a length above max_length.
+  Variable rows(Tape& tape, std::size_t length);
 
   const Tensor& table() const { return table_; }
 
  private:
-  Variable rows(Tape& tape, const Shape& shape_of_x);
-
   Tensor table_;
-  Dropout dropout_;
 };
 
 }  // namespace rowgrad

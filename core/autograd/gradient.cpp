@@ -74,8 +74,8 @@ Tensor RowGradient::to_dense() const {
   return dense;
 }
 
-const char* Gradient::kind() const {
-  static constexpr std::array<const char*, 4> kKinds{"none", "dense", "rows", "uniform"};
+std::string_view Gradient::kind() const {
+  static constexpr std::array<std::string_view, 3> kKinds{"none", "dense", "rows"};
   return kKinds.at(kind_.index());
 }
 
@@ -89,30 +89,19 @@ const RowGradient& Gradient::rows() const {
   return std::get<RowGradient>(kind_);
 }
 
-const UniformGradient& Gradient::uniform() const {
-  check_state(is_uniform(), "Gradient::uniform: the gradient is ", kind());
-  return std::get<UniformGradient>(kind_);
-}
-
 const Shape& Gradient::shape() const {
   check_state(!is_none(), "Gradient::shape: there is no gradient");
-  if (is_rows()) return std::get<RowGradient>(kind_).table_shape();
-  return is_dense() ? std::get<Tensor>(kind_).shape() : std::get<UniformGradient>(kind_).shape;
-}
-
-void Gradient::write_out() {
-  if (is_uniform()) kind_ = full(Shape(uniform().shape), uniform().value);
+  return is_rows() ? rows().table_shape() : dense().shape();
 }
 
 Tensor Gradient::take_dense() && {
   if (is_rows()) return rows().to_dense();
-  write_out();
   check_state(is_dense(), "Gradient::take_dense: there is no gradient");
   return std::move(std::get<Tensor>(kind_));
 }
 
 std::span<real> Gradient::numbers() {
-  if (is_none() || is_uniform()) return {};
+  if (is_none()) return {};
   Tensor& values = is_dense() ? std::get<Tensor>(kind_) : std::get<RowGradient>(kind_).values_;
   return {values.data(), values.size()};
 }
@@ -121,7 +110,6 @@ std::span<const real> Gradient::numbers() const { return const_cast<Gradient*>(t
 
 void Gradient::scale(real factor) {
   if (factor == 1) return;
-  if (is_uniform()) std::get<UniformGradient>(kind_).value *= factor;
   const std::span<real> all = numbers();
   kernels::map_into(
       all.size(), all.data(), [factor](const Simd& x) { return x * Simd(factor); }, all.data());
@@ -130,7 +118,6 @@ void Gradient::scale(real factor) {
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
   prepare_sum(other);
-  write_out();
   add_prepared(std::move(other));
 }
 
@@ -139,7 +126,6 @@ void Gradient::prepare_sum(Gradient& other) const {
   if (is_none() || other.is_none()) return;
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
-  other.write_out();
   if (is_rows() && other.is_rows()) other.kind_ = sum(rows(), other.rows());
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// What backward leaves for a value: nothing, a dense tensor, or a few rows of a table. On the way
-// there it may also be one number that stands for a whole tensor.
+// What backward leaves for a value: nothing, a dense tensor, or a few rows of a table.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -67,42 +67,32 @@ class RowGradient {
   Tensor values_;
 };
 
-/// The same number at every place: what the sum of all numbers passes back. Found only on the way
-/// through a tape; the gradient of a leaf is written out.
-struct UniformGradient {
-  Shape shape;
-  real value;
-};
-
-/// None, dense, rows or uniform. A plain value: a copy is independent.
+/// None, dense or rows. A plain value: a copy is independent.
 class Gradient {
  public:
   Gradient() = default;
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: a Tensor is a gradient
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: and so are rows
-  Gradient(UniformGradient uniform) : kind_(std::move(uniform)) {}  // NOLINT
 
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
   bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
-  bool is_uniform() const { return std::holds_alternative<UniformGradient>(kind_); }
+
+  /// "none", "dense" or "rows".
+  std::string_view kind() const;
 
   /// The gradient as what it is. Throws std::logic_error if this is another kind.
   const Tensor& dense() const;
   const RowGradient& rows() const;
-  const UniformGradient& uniform() const;
 
   /// The shape of what this is the gradient of. Throws std::logic_error if there is none.
   const Shape& shape() const;
-
-  /// Makes a uniform gradient dense.
-  void write_out();
 
   /// The gradient as a tensor, moved out of here if it is dense. Throws if there is none.
   Tensor take_dense() &&;
 
   /// The numbers it holds, of the whole or of its rows, to be changed in place; empty if there are
-  /// none, and for a uniform gradient.
+  /// none.
   std::span<real> numbers();
   std::span<const real> numbers() const;
 
@@ -114,15 +104,12 @@ class Gradient {
   void add(Gradient other);
 
   /// The same in two parts, for who adds to several gradients, to all or to none. The first may
-  /// throw and changes only `other`, into what the second takes, which cannot fail. Not for a
-  /// uniform gradient.
+  /// throw and changes only `other`, into what the second takes, which cannot fail.
   void prepare_sum(Gradient& other) const;
   void add_prepared(Gradient&& prepared) noexcept;
 
  private:
-  const char* kind() const;
-
-  std::variant<std::monostate, Tensor, RowGradient, UniformGradient> kind_;
+  std::variant<std::monostate, Tensor, RowGradient> kind_;
 };
 
 }  // namespace rowgrad

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
 namespace {
@@ -92,12 +93,14 @@ GradientCheckResult gradient_check(
     for (const Tensor& input : inputs) variables.push_back(tape.input(input));
     return weighted_sum(function(variables));
   };
-  Tape tape;
+  Random random(options.seed);
+  Tape tape(random);
   std::vector<Variable> variables;
   tape.backward(run(tape, variables));
 
   auto evaluate = [&] {
-    Tape forward(Tape::inference);
+    Random again(options.seed);
+    Tape forward(again, Tape::inference);
     std::vector<Variable> values;
     return static_cast<double>(run(forward, values).item());
   };
@@ -127,7 +130,8 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   std::vector<Gradient> gradients;
   try {
     for (Parameter* parameter : parameters) parameter->zero_gradient();
-    Tape tape;
+    Random random(options.seed);
+    Tape tape(random);
     tape.backward(weighted_sum(function(tape)));
     for (const Parameter* parameter : parameters) gradients.push_back(parameter->gradient());
   } catch (...) {
@@ -137,7 +141,8 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   restore();
 
   auto evaluate = [&] {
-    Tape tape(Tape::inference);
+    Random random(options.seed);
+    Tape tape(random, Tape::inference);
     return static_cast<double>(weighted_sum(function(tape)).item());
   };
   GradientCheckResult result;

@@ -3,6 +3,7 @@
 // Backward rules against central differences: (f(x + h) − f(x − h)) / 2h for every entry x.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ namespace rowgrad {
 struct GradientCheckOptions {
   double step = sizeof(real) == 8 ? 1e-5 : 1e-2;       // h, for entries of about 1
   double tolerance = sizeof(real) == 8 ? 1e-7 : 2e-2;  // of |difference| / max(1, |a|, |b|)
+  std::uint64_t seed = 0;  // of the tapes' random numbers, the same at each evaluation
 };
 
 struct GradientCheckResult {
@@ -39,7 +41,8 @@ GradientCheckResult gradient_check(
     const GradientCheckOptions& options = {});
 
 /// Checks a function of parameters: a layer, a whole model. It must give the same result for the
-/// same parameters (no dropout drawn anew). Gradients and values are left as they were.
+/// same parameters and the same random numbers of the tape. Gradients and values are left as they
+/// were.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 namespace {
@@ -36,21 +37,18 @@ void Parameter::check_rows(const char* caller, std::span<const std::int32_t> ids
                  wrong - ids.begin(), "] is outside the ", shape_[0], " rows of ", name_);
 }
 
-Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
+Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) const {
   check_rows("Parameter::rows", ids);
-  Tensor result = empty({ids.size(), shape_[1]});
-  gather_rows(ids, result.data());
-  return result;
-}
-
-void Parameter::gather_rows(std::span<const std::int32_t> ids, real* out,
-                            const kernels::AddedRows& added) const {
+  const std::size_t width = shape_[1];
+  const kernels::AddedRows plus = kernels::added_rows("Parameter::rows", added, ids.size(), width);
+  Tensor result = empty({ids.size(), width});
   if (whole_) {
-    kernels::gather_rows(value_.data(), shape_[1], ids, out, added);
+    kernels::gather_rows(value_.data(), width, ids, result.data(), plus);
   } else {
-    keeper_->read_rows(ids, out);
-    if (added.rows != nullptr) kernels::add_rows(out, shape_[1], ids.size(), added);
+    keeper_->read_rows(ids, result.data());
+    kernels::add_rows(result.data(), width, ids.size(), plus);
   }
+  return result;
 }
 
 std::span<real> Parameter::numbers() {
@@ -118,7 +116,6 @@ void Parameter::prepare_gradient(Gradient& gradient) const {
   check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape_));
-  gradient.write_out();
   gradient_.prepare_sum(gradient);
 }
 

@@ -12,7 +12,6 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/lazy_rows.hpp>
-#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 
@@ -64,8 +63,10 @@ class Parameter {
   }
 
   /// Some rows of a table [rows, width], up to date: → [ids, width]. Its cost does not depend on
-  /// the table's size. Throws std::invalid_argument for an id outside it.
-  Tensor rows(std::span<const std::int32_t> ids) const;
+  /// the table's size. With `added`, any number of rows of that width that divides the ids', those
+  /// are added to them in turn. Throws std::invalid_argument for an id outside the table and for
+  /// another number of rows.
+  Tensor rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// The numbers, to be changed in place. Counts as a change: a tape that read the parameter before
   /// refuses to go backward, since its gradients would be those of other numbers. Use the span at
@@ -119,10 +120,6 @@ class Parameter {
   /// For who keeps its address: to be told of its end, and no longer.
   void add_user(ParameterUser& user) { users_.push_back(&user); }
   void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
-
-  /// Copies rows to out, others added on the way; the caller has checked the ids.
-  void gather_rows(std::span<const std::int32_t> ids, real* out,
-                   const kernels::AddedRows& added = {}) const;
 
  private:
   void read_whole() const;

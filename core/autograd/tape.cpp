@@ -5,8 +5,6 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 
@@ -47,6 +45,16 @@ class TapeSlots {
   std::vector<TapeSlot*> free_;
 };
 
+// Quotes and backslashes, which end or begin something in Graphviz's language.
+std::string in_dot(const std::string& text) {
+  std::string escaped;
+  for (const char byte : text) {
+    if (byte == '"' || byte == '\\') escaped += '\\';
+    escaped += byte;
+  }
+  return escaped;
+}
+
 // Never destroyed: a tape in static storage may outlive any other static object.
 TapeSlots& tape_slots() {
   static TapeSlots& slots = *new TapeSlots;
@@ -67,9 +75,7 @@ const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
-Tensor Variable::rows(const Ids& ids, const Tensor* added, std::string_view op) const {
-  return tape().nodes_[index_].rows(ids, added, op);
-}
+const Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
   const Tensor& number = value();
@@ -82,8 +88,8 @@ bool Variable::needs_gradient() const { return tape().nodes_[index_].needs_gradi
 
 // --- Backward ---------------------------------------------------------------------------------
 
-Backward::Backward(Tape& tape, std::size_t node, Gradient gradient)
-    : tape_(tape), node_(node), gradient_(std::move(gradient)) {
+Backward::Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed)
+    : tape_(tape), node_(node), gradient_(std::move(gradient)), borrowed_(borrowed) {
   for (const std::uint32_t input : tape_.nodes_[node_].inputs)
     awaited_.push_back(tape_.nodes_[input].needs_gradient);
 }
@@ -103,6 +109,7 @@ std::uint32_t Backward::node_of(std::size_t i) const {
 
 const Tensor& Backward::gradient() const {
   Gradient& gradient = held();
+  if (borrowed_ != nullptr) return *borrowed_;
   if (!gradient.is_dense()) gradient = std::move(gradient).take_dense();
   return gradient.dense();
 }
@@ -110,27 +117,7 @@ const Tensor& Backward::gradient() const {
 Tensor Backward::take_gradient() {
   Gradient& gradient = held();
   taken_ = true;
-  return std::move(gradient).take_dense();
-}
-
-std::optional<real> Backward::uniform_gradient() const {
-  if (!held().is_uniform()) return std::nullopt;
-  return gradient_.uniform().value;
-}
-
-Gradient Backward::gradient_summed_to(const Shape& shape) const {
-  if (!held().is_uniform()) return kernels::sum_to(gradient(), shape);
-  const UniformGradient& uniform = gradient_.uniform();
-  const std::size_t times =
-      element_count(uniform.shape) / std::max<std::size_t>(1, element_count(shape));
-  return UniformGradient{shape, uniform.value * static_cast<real>(times)};
-}
-
-Gradient Backward::take_gradient_summed_to(const Shape& shape) {
-  if (!held().is_uniform()) return kernels::sum_to(take_gradient(), shape);
-  Gradient summed = gradient_summed_to(shape);
-  taken_ = true;
-  return summed;
+  return borrowed_ != nullptr ? *borrowed_ : std::move(gradient).take_dense();
 }
 
 const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
@@ -138,10 +125,6 @@ const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
 const Tensor& Backward::input(std::size_t i) const { return tape_.nodes_[node_of(i)].value(); }
 
 const Shape& Backward::input_shape(std::size_t i) const { return tape_.nodes_[node_of(i)].shape(); }
-
-Tensor Backward::input_rows(std::size_t i, const Ids& ids) const {
-  return tape_.nodes_[node_of(i)].rows(ids, nullptr, tape_.nodes_[node_].op);
-}
 
 bool Backward::needs(std::size_t i) const { return tape_.nodes_[node_of(i)].needs_gradient; }
 
@@ -166,27 +149,6 @@ const Tensor& Tape::Node::value() {
   return parameter->value();
 }
 
-Tensor Tape::Node::rows(const Ids& ids, const Tensor* added, std::string_view caller) const {
-  kernels::check_table(caller, shape());
-  const std::size_t width = shape()[1];
-  kernels::check_ids(caller, ids, shape()[0]);
-  Shape result_shape(ids.shape().begin(), ids.shape().end());
-  result_shape.push_back(width);
-  if (added != nullptr) kernels::check_added(caller, result_shape, added->shape());
-  const std::span<const std::int32_t> all(ids.data(), ids.size());
-  Tensor result = empty(result_shape);
-  kernels::AddedRows plus;
-  if (added != nullptr)
-    plus = {added->data(),
-            std::max<std::size_t>(1, added->size() / std::max<std::size_t>(1, width))};
-  if (parameter != nullptr) {
-    parameter->gather_rows(all, result.data(), plus);
-  } else {
-    kernels::gather_rows(owned.data(), width, all, result.data(), plus);
-  }
-  return result;
-}
-
 bool Tape::has_read(const Parameter& parameter) const {
   return !is_inference() && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
     return node.parameter == &parameter && node.read;
@@ -194,6 +156,8 @@ bool Tape::has_read(const Parameter& parameter) const {
 }
 
 Tape::Tape(Mode mode) : mode_(mode), slot_(tape_slots().acquire(this)) {}
+
+Tape::Tape(Random& random, Mode mode) : Tape(mode) { random_ = &random; }
 
 Tape::~Tape() { tape_slots().release(slot_); }
 
@@ -222,7 +186,7 @@ std::uint32_t Tape::index_of(const Variable& variable, std::string_view caller) 
   return variable.index_;
 }
 
-Variable Tape::record(std::string_view op, std::span<const Variable> inputs, Tensor value,
+Variable Tape::record(OpName op, std::span<const Variable> inputs, Tensor value,
                       BackwardRule rule) {
   Node node{.op = op, .owned = std::move(value)};
   node.inputs.reserve(inputs.size());
@@ -231,12 +195,16 @@ Variable Tape::record(std::string_view op, std::span<const Variable> inputs, Ten
     node.needs_gradient |= nodes_[node.inputs.back()].needs_gradient;
   }
   if (node.needs_gradient) {
-    check_argument(rule != nullptr, op, ": there is no backward rule");
+    check_argument(rule != nullptr, std::string_view(op), ": there is no backward rule");
     node.rule = std::move(rule);
-  } else {
-    node.inputs.clear();
   }
   return append(std::move(node));
+}
+
+Random& Tape::random(std::string_view caller) const {
+  check_state(random_ != nullptr, caller,
+              ": the tape has no random numbers: make it as Tape tape(random)");
+  return *random_;
 }
 
 void Tape::check_parameters_unchanged(std::size_t end) const {
@@ -248,9 +216,12 @@ void Tape::check_parameters_unchanged(std::size_t end) const {
   }
 }
 
-void Tape::run_rule(std::size_t index) {
+void Tape::run_rule(std::size_t index, const Tensor* borrowed) {
   Node& node = nodes_[index];
-  Backward backward(*this, index, std::exchange(node.gradient, Gradient()));
+  node.passed = borrowed != nullptr ? "dense" : node.gradient.kind();
+  Backward backward(*this, index,
+                    node.retains_gradient ? node.gradient : std::exchange(node.gradient, {}),
+                    borrowed);
   node.rule(backward);
   const auto missed = std::find(backward.awaited_.begin(), backward.awaited_.end(), true);
   check_state(missed == backward.awaited_.end(), node.op,
@@ -260,24 +231,32 @@ void Tape::run_rule(std::size_t index) {
 }
 
 void Tape::backward(const Variable& loss) {
+  index_of(loss, "Tape::backward");
+  check_argument(element_count(loss.shape()) == 1, "Tape::backward: the loss has shape ",
+                 bracketed(loss.shape()), ", expected a single number");
+  backward(loss, full(loss.shape(), 1));
+}
+
+void Tape::backward(const Variable& y, const Tensor& gradient) {
   check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
   check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
-  const std::size_t last = index_of(loss, "Tape::backward");
-  check_argument(loss.value().size() == 1, "Tape::backward: the loss has shape ",
-                 bracketed(loss.shape()), ", expected a single number");
+  const std::size_t last = index_of(y, "Tape::backward");
+  check_argument(gradient.shape() == y.shape(), "Tape::backward: the gradient has shape ",
+                 bracketed(gradient.shape()), ", expected ", bracketed(y.shape()));
   check_state(nodes_[last].needs_gradient,
               "Tape::backward: the loss depends on nothing that needs a gradient");
   check_parameters_unchanged(last + 1);
   went_backward_ = true;
 
-  nodes_[last].gradient = full(loss.shape(), 1);
-  for (std::size_t i = last + 1; i-- > 0;)
-    if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i);
+  if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
+  if (nodes_[last].rule) run_rule(last, &gradient);
+  for (std::size_t i = last; i-- > 0;)
+    if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i, nullptr);
 
   std::vector<Node*> parameters;  // the first node of each, which gets the gradients of all
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
-    node.gradient.write_out();
+    if (node.op.empty()) node.passed = node.gradient.kind();
     if (node.parameter == nullptr || node.gradient.is_none()) continue;
     const auto first = std::find_if(parameters.begin(), parameters.end(), [&](const Node* other) {
       return other->parameter == node.parameter;
@@ -296,21 +275,50 @@ void Tape::backward(const Variable& loss) {
     node->parameter->add_prepared_gradient(std::exchange(node->gradient, Gradient()));
 }
 
-const Gradient& Tape::gradient(const Variable& input) const {
-  const Node& node = nodes_[index_of(input, "Tape::gradient")];
+void Tape::retain_gradient(const Variable& variable) {
+  Node& node = nodes_[index_of(variable, "Tape::retain_gradient")];
+  check_state(!went_backward_, "Tape::retain_gradient: this tape has already gone backward");
+  check_state(node.needs_gradient, "Tape::retain_gradient: the variable needs no gradient");
+  node.retains_gradient = true;
+}
+
+const Gradient& Tape::gradient(const Variable& variable) const {
+  const Node& node = nodes_[index_of(variable, "Tape::gradient")];
   check_state(has_gradients_, "Tape::gradient: backward has not been completed");
-  check_state(node.needs_gradient && !node.rule && node.inputs.empty() && node.parameter == nullptr,
-              "Tape::gradient: gradients are kept only for variables made by Tape::input");
+  const bool is_input = node.op.empty() && node.parameter == nullptr && node.needs_gradient;
+  check_state(is_input || (node.retains_gradient && node.parameter == nullptr),
+              "Tape::gradient: gradients are kept only for variables made by Tape::input, and for "
+              "those that Tape::retain_gradient was called for");
   return node.gradient;
 }
 
-Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
-                BackwardRule rule) {
-  check_argument(!inputs.empty(), op, ": no inputs were given");
+std::string Tape::to_dot() const {
+  TextStream text;
+  text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    const bool leaf = node.op.empty();
+    std::string label(node.op);
+    if (leaf)
+      label = node.parameter != nullptr ? in_dot(node.parameter->name())
+              : node.needs_gradient     ? "input"
+                                        : "constant";
+    text << "  n" << i << " [shape=" << (leaf ? "box" : "ellipse") << ", label=\"" << label << "\\n"
+         << bracketed(node.shape());
+    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.passed;
+    text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";
+    for (const std::uint32_t input : node.inputs) text << "  n" << input << " -> n" << i << ";\n";
+  }
+  text << "}\n";
+  return std::move(text).str();
+}
+
+Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {
+  check_argument(!inputs.empty(), std::string_view(op), ": no inputs were given");
   return inputs.front().tape().record(op, inputs, std::move(value), std::move(rule));
 }
 
-Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor value,
+Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,
                 BackwardRule rule) {
   return record(op, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(rule));
 }

@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +20,8 @@
 
 namespace rowgrad {
 
+class Random;
+
 /// What a backward rule sees of its node, and where it puts what it found.
 class Backward {
  public:
@@ -31,24 +32,11 @@ class Backward {
   /// std::logic_error.
   Tensor take_gradient();
 
-  /// The number that stands at every place of the gradient, if it is known to be one and the same:
-  /// for rules that then need no tensor of it. To be asked before gradient(), which writes it out.
-  std::optional<real> uniform_gradient() const;
-
-  /// The gradient of an input of that shape which was repeated along axes, as NumPy broadcasts it,
-  /// to the value's: summed over those axes. A uniform one stays uniform. `take` as above.
-  Gradient gradient_summed_to(const Shape& shape) const;
-  Gradient take_gradient_summed_to(const Shape& shape);
-
   /// The node's value, and that of its inputs. Everything that takes the number of an input throws
   /// std::logic_error for one that the op does not have.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const;
-
-  /// Some rows of input i, a table [rows, width]: ids of any shape → their shape + [width]. Does
-  /// not read the rest of it. Throws like Variable::rows.
-  Tensor input_rows(std::size_t i, const Ids& ids) const;
 
   /// Whether a gradient for input i is wanted. A rule computes nothing for one that is not.
   bool needs(std::size_t i) const;
@@ -59,22 +47,35 @@ class Backward {
 
  private:
   friend Tape;
-  Backward(Tape& tape, std::size_t node, Gradient gradient);
+  Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed);
 
   std::uint32_t node_of(std::size_t i) const;  // of input i
   Gradient& held() const;                      // the gradient, which must not have been taken
 
   Tape& tape_;
   std::size_t node_;
-  mutable Gradient gradient_;  // written out when it is asked for
+  mutable Gradient gradient_;  // made dense when it is asked for
+  const Tensor* borrowed_;     // the gradient, if it is a caller's
   bool taken_ = false;
   std::vector<bool> awaited_;
 };
 
 using BackwardRule = std::function<void(Backward&)>;
 
+/// The name of an op, a string literal: nodes keep it without a copy.
+class OpName {
+ public:
+  template <std::size_t Size>
+  consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {}  // NOLINT: is a name
+  constexpr operator std::string_view() const { return text_; }                // NOLINT: and a text
+
+ private:
+  std::string_view text_;
+};
+
 /// Records computations and differentiates them once. Several may live at once; each is used by one
-/// thread at a time. Neither copied nor moved. Parameters used on it must outlive it.
+/// thread at a time. Neither copied nor moved. Parameters used on it, and its source of random
+/// numbers, must outlive it.
 class Tape {
  public:
   enum class Mode { kGradient, kInference };
@@ -82,6 +83,9 @@ class Tape {
   static constexpr Mode inference = Mode::kInference;  // values only: nothing is kept for backward
 
   explicit Tape(Mode mode = gradient_mode);
+
+  /// With a source of random numbers for ops that draw some: as a rule the run's one generator.
+  explicit Tape(Random& random, Mode mode = gradient_mode);
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -98,8 +102,10 @@ class Tape {
   /// The result of an op: its value, computed from `inputs`, and the rule that turns its gradient
   /// into theirs; the rule may capture what it needs besides input and output values. It is kept
   /// only if some input needs a gradient. Throws std::logic_error if an input is on another tape.
-  Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
-                  BackwardRule rule);
+  Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
+
+  /// The tape's random numbers. Throws std::logic_error that names `caller` if it has none.
+  Random& random(std::string_view caller) const;
 
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
   /// Throws, and changes no parameter: std::invalid_argument for a loss of more than one number;
@@ -108,9 +114,22 @@ class Tape {
   /// rule that breaks its contract.
   void backward(const Variable& loss);
 
-  /// After backward(): the gradient of a variable that input() made. None if the loss does not
-  /// depend on it. Throws std::logic_error before backward() and for other variables.
-  const Gradient& gradient(const Variable& input) const;
+  /// The same for any tensor y, from the gradient of something with respect to it: dp += (dy / dp)ᵀ
+  /// gradient. Throws std::invalid_argument for a gradient of another shape.
+  void backward(const Variable& y, const Tensor& gradient);
+
+  /// Has backward() keep the gradient of a variable in the middle. Throws std::logic_error after
+  /// backward(), and for a variable that needs no gradient.
+  void retain_gradient(const Variable& variable);
+
+  /// After backward(): the gradient of a variable that input() made, or that retain_gradient() was
+  /// called for. None if the loss does not depend on it. Throws std::logic_error before backward()
+  /// and for other variables.
+  const Gradient& gradient(const Variable& variable) const;
+
+  /// The tape as a graph in Graphviz's language, to be drawn by `dot -Tsvg`: ops and leaves with
+  /// their shapes, and the kinds of the gradients that backward() passed.
+  std::string to_dot() const;
 
   /// Whether the parameter's value was read as a whole on this tape, so that gradients may depend
   /// on it. Looking rows up is no such reading: its gradient does not depend on what the rows hold.
@@ -129,22 +148,24 @@ class Tape {
     Tensor owned = {};         // unused by parameters, which are not copied
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};  // while backward runs; leaves keep it
+    Gradient gradient = {};            // while backward runs; leaves keep it
+    std::string_view passed = "none";  // the kind of the gradient that it got
     Parameter* parameter = nullptr;
     std::uint64_t version_read = 0;  // of the parameter, if its value was read as a whole
     bool read = false;
     bool needs_gradient = false;
+    bool retains_gradient = false;
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value();
-    Tensor rows(const Ids& ids, const Tensor* added, std::string_view caller) const;
   };
 
   Variable append(Node node);
   std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
   void check_parameters_unchanged(std::size_t end) const;
-  void run_rule(std::size_t node);
+  void run_rule(std::size_t node, const Tensor* borrowed);
 
+  Random* random_ = nullptr;
   Mode mode_;
   bool went_backward_ = false;  // or tried to
   bool has_gradients_ = false;  // it ran to its end
@@ -153,9 +174,7 @@ class Tape {
 };
 
 /// Tape::record on the tape of the inputs.
-Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor value,
-                BackwardRule rule);
-Variable record(std::string_view op, std::span<const Variable> inputs, Tensor value,
-                BackwardRule rule);
+Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value, BackwardRule rule);
+Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 
 }  // namespace rowgrad

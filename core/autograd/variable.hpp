@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 
+class Parameter;
 class Tape;
 struct TapeSlot;
 
@@ -20,13 +20,9 @@ class Variable {
   const Tensor& value() const;
   const Shape& shape() const;
 
-  /// Some rows of a table [rows, width]: ids of any shape → their shape + [width]. What it costs
-  /// does not depend on the table's size, for a parameter that is owed updates neither. With
-  /// `added`, whose shape ends that of the result, that is added to them, repeated over the leading
-  /// axes. Throws std::invalid_argument naming `op` for what is no table, for the first id outside
-  /// it, and for another shape of `added`: an op that looks rows up need not check that itself.
-  Tensor rows(const Ids& ids, const Tensor* added = nullptr,
-              std::string_view op = "Variable::rows") const;
+  /// The parameter whose value it is; null for any other value. An op that needs only some rows
+  /// reads them from there: value() brings all of them up to date.
+  const Parameter* parameter() const;
 
   /// The number of a value that has just one. Throws std::invalid_argument for any other.
   real item() const;

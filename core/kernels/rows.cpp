@@ -48,11 +48,11 @@ Entries sorted_entries(std::span<const std::int32_t> ids) {
   return entries;
 }
 
+}  // namespace
+
 bool strictly_rising(std::span<const std::int32_t> ids) {
   return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
 }
-
-}  // namespace
 
 void check_table(std::string_view caller, const Shape& table) {
   check_argument(table.size() == 2, caller, ": the table has shape ", bracketed(table),
@@ -70,11 +70,15 @@ void check_ids(std::string_view caller, const Ids& ids, std::size_t rows) {
                  " is outside the table's ", rows, " rows");
 }
 
-void check_added(std::string_view caller, const Shape& rows, const Shape& added) {
-  check_argument(!added.empty() && added.size() <= rows.size() &&
-                     std::equal(added.rbegin(), added.rend(), rows.rbegin()),
-                 caller, ": what is added has shape ", bracketed(added),
-                 ", expected the last axes of ", bracketed(rows));
+AddedRows added_rows(std::string_view caller, const Tensor* added, std::size_t count,
+                     std::size_t width) {
+  if (added == nullptr || count == 0 || width == 0) return {};
+  const std::size_t rows = added->size() / width;
+  check_argument(
+      !added->shape().empty() && added->shape().back() == width && rows > 0 && count % rows == 0,
+      caller, ": what is added has shape ", bracketed(added->shape()), ", expected rows of width ",
+      width, ", as many as go into ", count);
+  return {added->data(), rows};
 }
 
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
@@ -95,6 +99,7 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
 }
 
 void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added) {
+  if (added.rows == nullptr) return;
   parallel_for(count, row_grain(width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       real* to = rows + i * width;
@@ -119,13 +124,9 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
   starts.push_back(entries_.size());
 }
 
-MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
+MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out, bool mean) {
   const std::size_t width = values.shape().back();
-  if (!left_out && !ids.empty() && strictly_rising(ids)) {
-    values.reshape(Shape{ids.size(), width});
-    return {{ids.begin(), ids.end()}, std::move(values)};
-  }
   const real* rows = values.data();
   return sum_groups(
       RowGroups(ids, left_out), width, mean,
@@ -136,20 +137,6 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
             rows + place * width);
       });
-}
-
-MergedRows merge_uniform_rows(std::span<const std::int32_t> ids, real value, std::size_t width,
-                              std::optional<std::int32_t> left_out, bool mean) {
-  RowGroups groups(ids, left_out);
-  MergedRows merged{std::move(groups.numbers), {}};
-  merged.values = empty({merged.numbers.size(), width});
-  parallel_for(merged.numbers.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      const std::size_t times = mean ? 1 : groups.starts[row + 1] - groups.starts[row];
-      std::fill_n(merged.values.data() + row * width, width, value * static_cast<real>(times));
-    }
-  });
-  return merged;
 }
 
 }  // namespace rowgrad::kernels

@@ -24,12 +24,10 @@ inline void prefetch_row(const real* row, std::size_t width) {
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
 }
 
-/// What lookups check. All throw std::invalid_argument naming `caller`: check_table for a shape
-/// that is not [rows, width]; check_ids for the first id that is none of the rows; check_added if
-/// the shape of what is added does not end that of the rows looked up.
+/// What lookups check. Both throw std::invalid_argument naming `caller`: check_table for a shape
+/// that is not [rows, width]; check_ids for the first id that is none of the rows.
 void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, const Ids& ids, std::size_t rows);
-void check_added(std::string_view caller, const Shape& rows, const Shape& added);
 
 /// Rows that are added to others: row i of those gets row i % count of these.
 struct AddedRows {
@@ -37,12 +35,17 @@ struct AddedRows {
   std::size_t count = 1;
 };
 
+/// The rows of `added`, which may be null, to be added to `count` rows of `width` numbers. Throws
+/// std::invalid_argument naming `caller` if they do not go into those a whole number of times.
+AddedRows added_rows(std::string_view caller, const Tensor* added, std::size_t count,
+                     std::size_t width);
+
 /// out[i] = table[ids[i]] + added[i % added.count], rows of `width` numbers. Every id must be a row
 /// of the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const AddedRows& added = {});
 
-/// rows[i] += added[i % added.count] for `count` rows.
+/// rows[i] += added[i % added.count] for `count` rows; nothing if nothing is added.
 void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added);
 
 /// Distinct row numbers in rising order, and the sum of what was given for each: [rows, width].
@@ -93,14 +96,13 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set&
   return merged;
 }
 
+/// Whether ids are as those of merged rows: distinct, in rising order.
+bool strictly_rising(std::span<const std::int32_t> ids);
+
 /// Adds together the rows of `values` [..., width], one for each id, that have the same id: in the
 /// order in which they stand there, whatever the number of threads. Rows with the id `left_out` are
 /// dropped. With `mean`, each sum is divided by how often its id occurs.
-MergedRows merge_rows(std::span<const std::int32_t> ids, Tensor values,
+MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
-
-/// The same for rows that hold `value` at every place.
-MergedRows merge_uniform_rows(std::span<const std::int32_t> ids, real value, std::size_t width,
-                              std::optional<std::int32_t> left_out, bool mean);
 
 }  // namespace rowgrad::kernels

@@ -15,15 +15,14 @@ constexpr auto kQuotient = [](const Simd& a, const Simd& b) { return a / b; };
 // a + b·sign. The second input goes first: it is the one that is usually repeated, and the first
 // can then have the gradient's memory.
 template <class F>
-Variable add_signed(std::string_view op, const Variable& a, const Variable& b, const F& f,
-                    real sign) {
+Variable add_signed(OpName op, const Variable& a, const Variable& b, const F& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
     if (node.needs(1)) {
-      Gradient gradient = node.gradient_summed_to(node.input_shape(1));
+      Gradient gradient = sum_to(node.gradient(), node.input_shape(1));
       gradient.scale(sign);
       node.give(1, std::move(gradient));
     }
-    if (node.needs(0)) node.give(0, node.take_gradient_summed_to(node.input_shape(0)));
+    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input_shape(0)));
   });
 }
 

@@ -66,7 +66,7 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const std::optional<Variable>& bias, const Ids& targets,
                               const CrossEntropyOptions& options) {
-  constexpr const char* kName = "linear_cross_entropy";
+  static constexpr char kName[] = "linear_cross_entropy";
   check_linear(kName, x, weight, bias);
   Shape logits = x.shape();
   logits.back() = weight.shape()[0];

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 
@@ -13,25 +14,46 @@ std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.
 Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32_t> padding,
                         const EmbeddingLookup& options) {
   const Shape& table = node.input_shape(0);
-  const auto uniform = node.uniform_gradient();
-  kernels::MergedRows merged =
-      uniform ? kernels::merge_uniform_rows(as_span(ids), *uniform, table[1], padding,
-                                            options.scale_grad_by_freq)
-              : kernels::merge_rows(as_span(ids), node.take_gradient(), padding,
-                                    options.scale_grad_by_freq);
+  const auto all = as_span(ids);
+  kernels::MergedRows merged;
+  if (!padding && kernels::strictly_rising(all)) {  // there is nothing to add up
+    merged = {{all.begin(), all.end()}, node.take_gradient()};
+    merged.values.reshape(Shape{all.size(), table[1]});
+  } else {
+    merged = kernels::merge_rows(all, node.gradient(), padding, options.scale_grad_by_freq);
+  }
   RowGradient rows(table, std::move(merged.numbers), std::move(merged.values));
   if (options.dense_gradient) return rows.to_dense();
   return rows;
 }
 
-// The row of the padding id. Ids are checked as their rows are read.
-std::optional<std::int32_t> check_lookup(const char* caller, const Variable& table,
-                                         const EmbeddingLookup& options) {
-  kernels::check_table(caller, table.shape());
-  return padding_row(caller, options.padding, table.shape()[0]);
+}  // namespace
+
+void check_added(std::string_view caller, const Shape& rows, const Shape& added) {
+  check_argument(!added.empty() && added.size() <= rows.size() &&
+                     std::equal(added.rbegin(), added.rend(), rows.rbegin()),
+                 caller, ": what is added has shape ", bracketed(added),
+                 ", expected the last axes of ", bracketed(rows));
 }
 
-}  // namespace
+Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
+               const Tensor* added) {
+  kernels::check_table(caller, table.shape());
+  kernels::check_ids(caller, ids, table.shape()[0]);
+  Shape shape(ids.shape().begin(), ids.shape().end());
+  shape.push_back(table.shape()[1]);
+  if (added != nullptr) check_added(caller, shape, added->shape());
+  Tensor rows;
+  if (const Parameter* parameter = table.parameter()) {
+    rows = parameter->rows(as_span(ids), added);
+  } else {
+    rows = empty({ids.size(), shape.back()});
+    kernels::gather_rows(table.value().data(), shape.back(), as_span(ids), rows.data(),
+                         kernels::added_rows(caller, added, ids.size(), shape.back()));
+  }
+  rows.reshape(shape);
+  return rows;
+}
 
 std::optional<std::int32_t> padding_row(const char* caller,
                                         const std::optional<std::int32_t>& padding,
@@ -45,23 +67,23 @@ std::optional<std::int32_t> padding_row(const char* caller,
 }
 
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
-  constexpr const char* kOp = "embedding";
-  const auto padding = check_lookup(kOp, table, options);
-  return record(kOp, {table}, table.rows(ids, nullptr, kOp),
-                [ids, padding, options](Backward& node) {
-                  node.give(0, table_gradient(node, ids, padding, options));
-                });
+  static constexpr char kOp[] = "embedding";
+  Tensor rows = look_up(kOp, table, ids);
+  const auto padding = padding_row(kOp, options.padding, table.shape()[0]);
+  return record(kOp, {table}, std::move(rows), [ids, padding, options](Backward& node) {
+    node.give(0, table_gradient(node, ids, padding, options));
+  });
 }
 
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options) {
-  constexpr const char* kOp = "embedding_add";
-  const auto padding = check_lookup(kOp, table, options);
-  return record(kOp, {table, added}, table.rows(ids, &added.value(), kOp),
-                [ids, padding, options](Backward& node) {
-                  if (node.needs(1)) node.give(1, node.gradient_summed_to(node.input_shape(1)));
-                  if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));
-                });
+  static constexpr char kOp[] = "embedding_add";
+  Tensor rows = look_up(kOp, table, ids, &added.value());
+  const auto padding = padding_row(kOp, options.padding, table.shape()[0]);
+  return record(kOp, {table, added}, std::move(rows), [ids, padding, options](Backward& node) {
+    if (node.needs(1)) node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
+    if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));
+  });
 }
 
 }  // namespace rowgrad

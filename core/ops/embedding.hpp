@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include <rowgrad/core/autograd/variable.hpp>
 
@@ -28,6 +29,17 @@ Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup&
 /// std::invalid_argument for another shape of `added`.
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
+
+/// For ops that look rows up: the rows of `table` [rows, width] at ids of any shape → their shape +
+/// [width]. Of a parameter, the other rows are not read, nor brought up to date. `added`, whose
+/// shape ends that of the result, is added to them. Throws std::invalid_argument naming `caller`
+/// for what is no table, the first id outside it, and another shape of `added`.
+Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
+               const Tensor* added = nullptr);
+
+/// Throws std::invalid_argument naming `caller` if the shape of what is added does not end that of
+/// the rows.
+void check_added(std::string_view caller, const Shape& rows, const Shape& added);
 
 /// The row that a padding id stands for: a negative one counts from the end. Throws
 /// std::invalid_argument naming `caller`, the id and how many rows there are for one outside them.

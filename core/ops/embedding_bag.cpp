@@ -11,7 +11,7 @@ namespace {
 
 using kernels::BagLayout;
 
-constexpr const char* kOp = "embedding_bag";
+constexpr char kOp[] = "embedding_bag";
 
 const char* name(BagMode mode) {
   return mode == BagMode::kSum ? "sum" : mode == BagMode::kMean ? "mean" : "max";
@@ -89,7 +89,7 @@ void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
 
 Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
   kernels::Winners winners;
-  Tensor largest = kernels::max_bags(layout, table.rows(layout.ids, nullptr, kOp), winners);
+  Tensor largest = kernels::max_bags(layout, look_up(kOp, table, layout.ids), winners);
   return record(kOp, {table}, std::move(largest),
                 [layout = std::move(layout), winners = std::move(winners), dense](Backward& node) {
                   give_table(node, kernels::max_bags_backward(layout, node.gradient(), winners),
@@ -119,7 +119,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLooku
 
   const auto& weights = bags.per_sample_weights;
   const bool mean = options.mode == BagMode::kMean;
-  Tensor rows = table.rows(layout.ids, nullptr, kOp);
+  Tensor rows = look_up(kOp, table, layout.ids);
   Tensor value = kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
   if (mean) kernels::divide_by_counts(layout, value);
 

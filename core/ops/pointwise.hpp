@@ -16,7 +16,7 @@ using kernels::Simd;
 /// backward(g, x, y) gives the gradient of x, where g is that of y. `op` must outlive the tape: a
 /// literal.
 template <class Function, class BackwardFunction>
-Variable pointwise(std::string_view op, const Variable& x, const Function& function,
+Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
   return record(op, {x}, kernels::map(function, x.value()), [backward](Backward& node) {
     node.give(0,

@@ -16,10 +16,9 @@ real inverse_count(std::size_t of_x, std::size_t of_sum) {
 }  // namespace
 
 Variable sum(const Variable& x) {
-  return record("sum", {x}, scalar(kernels::sum(x.value().data(), x.value().size())),
-                [](Backward& node) {
-                  node.give(0, UniformGradient{node.input_shape(0), *node.gradient().data()});
-                });
+  return record(
+      "sum", {x}, scalar(kernels::sum(x.value().data(), x.value().size())),
+      [](Backward& node) { node.give(0, full(node.input_shape(0), *node.gradient().data())); });
 }
 
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {

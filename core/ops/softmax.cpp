@@ -12,7 +12,7 @@ namespace {
 using RowsForward = void (*)(const real*, std::size_t, std::size_t, real*);
 using RowsBackward = void (*)(const real*, const real*, std::size_t, std::size_t, real*);
 
-Variable along_rows(const char* op, const Variable& x, int axis, RowsForward forward,
+Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
                     RowsBackward backward) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis(op, axis, rank);

@@ -99,7 +99,7 @@ std::string Random::state() const {
 void Random::restore(std::string_view state) {
   std::istringstream text{std::string(state)};
   text.exceptions(std::ios::badbit);  // lets std::bad_alloc out
-  std::mt19937 engine;
+  MersenneTwister engine(0);
   bool has_second = false;
   std::string second;
   text >> engine >> has_second >> second;

@@ -8,11 +8,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <rowgrad/core/tensor/mersenne_twister.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -35,7 +36,10 @@ class Random {
   std::vector<std::int64_t> permutation(std::int64_t count);
 
   /// The next 32 random bits.
-  std::uint32_t bits() { return static_cast<std::uint32_t>(engine_()); }
+  std::uint32_t bits() { return engine_(); }
+
+  /// Many of them at once, unfinished: see MersenneTwister.
+  void fill_untempered(std::span<std::uint32_t> words) { engine_.fill_untempered(words); }
 
   /// The whole state as printable text, and its return. `restore` throws std::invalid_argument for
   /// a text that state() did not write, and then changes nothing.
@@ -46,7 +50,7 @@ class Random {
   float uniform_float() { return static_cast<float>(bits() & 0xFFFFFF) * 0x1p-24F; }
   double uniform_double();
 
-  std::mt19937 engine_;
+  MersenneTwister engine_;
   std::optional<double> second_normal_;  // Box-Muller makes two; the other waits for the next call
 };
 

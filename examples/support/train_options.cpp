@@ -87,7 +87,6 @@ NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
           .look_back = look_back,
           .hidden = widths,
           .dropout = dropout,
-          .dropout_seed = ~seed,  // not the bits that the weights were drawn from
           .tie_weights = tie};
 }
 

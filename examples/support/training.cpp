@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 2";
+constexpr const char* kFormat = "rowgrad training 3";
 constexpr const char* kModel = "model.";
 constexpr const char* kOptimizer = "optimizer.";
 
@@ -128,7 +128,8 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
       tokenizer_(std::move(tokenizer)),
       loader_(training_loader(options, std::move(ids.train))),
       validation_(validation_loader(options, std::move(ids.validation))),
-      model(options.model(tokenizer_->size()), Random(options.seed)),
+      random_(options.seed),
+      model(options.model(tokenizer_->size()), random_),
       optimizer_(options.make_optimizer(model.parameters())) {
   start_schedule({.step_count = 0, .base_rates = {options.learning_rate}});
 }
@@ -136,7 +137,7 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
 double Training::step(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
   optimizer_->zero_grad();
-  Tape tape;
+  Tape tape(random_);
   const Variable loss = model.loss(tape, batch.inputs, batch.targets);
   tape.backward(loss);
   if (options_.clip > 0) clip_gradient_norm(optimizer_->parameters(), options_.clip);
@@ -200,7 +201,7 @@ json Training::progress() const {
           {"schedule",
            {{"step_count", schedule_->state().step_count},
             {"base_rates", schedule_->state().base_rates}}},
-          {"random", model.random_state()}};
+          {"random", random_.state()}};
 }
 
 void Training::save(const std::filesystem::path& path) const {
@@ -261,7 +262,7 @@ void Training::restore(const SafetensorsFile& file) {
   for (const json& record : run.at("history")) history_.push_back(record_from(record));
   start_schedule({.step_count = run.at("schedule").at("step_count"),
                   .base_rates = run.at("schedule").at("base_rates")});
-  model.load_random_state(run.at("random").get<std::map<std::string, std::string>>());
+  random_.restore(run.at("random").get<std::string>());
   check_argument(progress().dump() == file.metadata.at("run"),
                  "its progress is not as it was written");
   check_progress();

@@ -99,6 +99,7 @@ class Training {
   std::unique_ptr<Tokenizer> tokenizer_;
   DataLoader loader_;
   std::optional<DataLoader> validation_;
+  Random random_;  // of weights, then of dropout
 
  public:
   NextTokenModel model;  // made after the loaders, which refuse a context longer than the text

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -43,18 +43,21 @@ class EmbedStep : public TrainingStep {
   explicit EmbedStep(const Workload& workload)
       : TrainingStep(workload),
         token_(full({workload.vocabulary, workload.width}, 1)),  // drawing 4 M rows takes long
-        position_(workload.context, workload.width, random_) {
+        position_(workload.context, workload.width, random_),
+        upstream_(random_.normal({workload.batch, workload.context, workload.width})) {
     optimize({&token_.weight(), &position_.weight()});
   }
 
  private:
-  Variable loss(Tape& tape, const Ids& inputs, const Ids&) override {
-    return sum(position_.forward(tape, token_, inputs));
+  Variable forward(Tape& tape, const Ids& inputs, const Ids&) override {
+    return token_.forward(tape, inputs, position_.rows(tape, inputs.shape().back()));
   }
+  void backward(const Variable& result) override { result.tape().backward(result, upstream_); }
 
   Random random_{1};
   Embedding token_;
   PositionalEmbedding position_;
+  Tensor upstream_;  // the gradient that comes back
 };
 
 // The toy next-token model: the same, a linear head and cross-entropy.
@@ -70,7 +73,7 @@ class ToyStep : public TrainingStep {
   }
 
  private:
-  Variable loss(Tape& tape, const Ids& inputs, const Ids& targets) override {
+  Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) override {
     return model_.loss(tape, inputs, targets);
   }
 
@@ -94,9 +97,9 @@ void TrainingStep::run(StepParts& parts) {
   const auto start = Clock::now();
   optimizer_->zero_grad();
   Tape tape;
-  const Variable result = loss(tape, inputs_[batch], targets_[batch]);
+  const Variable result = forward(tape, inputs_[batch], targets_[batch]);
   const auto forward = Clock::now();
-  tape.backward(result);
+  backward(result);
   const auto backward = Clock::now();
   optimizer_->step();
   const auto end = Clock::now();

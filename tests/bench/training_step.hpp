@@ -33,7 +33,8 @@ class TrainingStep {
   void optimize(const std::vector<Parameter*>& parameters);
 
  private:
-  virtual Variable loss(Tape& tape, const Ids& inputs, const Ids& targets) = 0;
+  virtual Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) = 0;
+  virtual void backward(const Variable& result) { result.tape().backward(result); }
 
   std::string optimizer_name_;
   std::unique_ptr<Optimizer> optimizer_;

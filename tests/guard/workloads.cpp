@@ -68,10 +68,12 @@ void embed(const typename Made::Options& options) {
   PositionalEmbedding position(4, kWidth, random);
   Made optimizer({&token.weight(), &position.weight()}, options);
   const auto batches = random_batches(kVocabulary, 1);
+  const Tensor upstream = random.normal({8, 4, kWidth});
   counted_steps(200, [&](std::size_t i) {
     optimizer.zero_grad();
     Tape tape;
-    tape.backward(sum(position.forward(tape, token, batches[i])));
+    const Variable x = token.forward(tape, batches[i], position.rows(tape, 4));
+    tape.backward(x, upstream);
     optimizer.step();
   });
 }

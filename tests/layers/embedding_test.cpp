@@ -233,7 +233,7 @@ TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               position.forward(tape.constant(zeros({2, 5, 3})));
             }),
-            "PositionalEmbedding: x has length 5, more than the context of 4");
+            "PositionalEmbedding: length 5 is more than the context of 4");
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               position.forward(tape.constant(zeros({2, 4, 2})));
             }),
@@ -248,16 +248,17 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
     Random random(3);
     Embedding token(7, 4, random, options);
     PositionalEmbedding learned(3, 4, random);
-    Sinusoidal fixed(3, 4, {.dropout = 0.5, .seed = 7});
+    Sinusoidal fixed(3, 4);
     SGD sgd({&token.weight(), &learned.weight()}, {.learning_rate = 0.5, .momentum = 0.9});
     for (const Ids& step :
          {ids({2, 3}, {0, 1, 2, 2, 2, 6}), ids({1, 2}, {3, 3}), ids({2, 2}, {0, 2, 6, 5})}) {
       sgd.zero_grad();
       Tape tape;
-      const Variable x = one_pass
-                             ? learned.forward(tape, token, step) * fixed.forward(tape, token, step)
-                             : learned.forward(token.forward(tape, step)) *
-                                   fixed.forward(token.forward(tape, step));
+      const std::size_t length = step.shape()[1];
+      const Variable x = one_pass ? token.forward(tape, step, learned.rows(tape, length)) *
+                                        token.forward(tape, step, fixed.rows(tape, length))
+                                  : learned.forward(token.forward(tape, step)) *
+                                        fixed.forward(token.forward(tape, step));
       tape.backward(sum(x * x));
       sgd.step();
     }
@@ -284,18 +285,17 @@ TEST(Embedding, TakesTheSameShapesToAddWhetherItScalesOrNot) {
   }
 }
 
-TEST(Positions, RefuseIdsThatAreLongerThanTheyAre) {
+TEST(Positions, RefuseLengthsThatTheyDoNotHave) {
   Random random(3);
-  Embedding token(7, 4, random);
   PositionalEmbedding learned(3, 4, random);
   Sinusoidal fixed(3, 5);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              learned.forward(tape, token, ids({4}, {0, 0, 0, 0}));
-            }),
-            "PositionalEmbedding: x has length 4, more than the context of 3");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { fixed.forward(tape, token, ids({1}, {0})); }),
-            "Sinusoidal: x has shape [1, 4], expected [..., length, 5]");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { learned.rows(tape, 4); }),
+            "PositionalEmbedding: length 4 is more than the context of 3");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { fixed.rows(tape, 4); }),
+            "Sinusoidal: length 4 is more than the max_length of 3");
+  EXPECT_EQ(learned.rows(tape, 3).value(), learned.weight().value());
+  EXPECT_EQ(fixed.rows(tape, 3).value(), fixed.table());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using testing::error_of;
 
 class Inner : public Layer {
  public:
-  explicit Inner(Random& random) : linear(2, 3, random), dropout(0.5, 7) {
+  explicit Inner(Random& random) : linear(2, 3, random), dropout(0.5) {
     register_layer("linear", linear);
     register_layer("dropout", dropout);
   }
@@ -245,24 +245,6 @@ TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
             "Layer::load_state: 'inner.linear.bias' has shape [4], expected [3]");
   EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(unknown); }),
             "Layer::load_state: the layer has nothing named \"head.weight\"");
-}
-
-TEST(Layer, RestoresItsRandomGenerators) {
-  Random random(1);
-  Outer outer(random);
-  Tape tape;
-  const Variable ones = tape.constant(full({100}, 1));
-  outer.inner.dropout.forward(ones);
-  const auto state = outer.random_state();
-  ASSERT_EQ(state.size(), 2U);  // the sinusoidal positions have dropout too
-  const Tensor next = outer.inner.dropout.forward(ones).value();
-  outer.load_random_state(state);
-  EXPECT_EQ(outer.inner.dropout.forward(ones).value(), next);
-
-  auto broken = state;
-  broken["inner.dropout.random"] = "nonsense";
-  EXPECT_THROW(outer.load_random_state(broken), std::invalid_argument);
-  EXPECT_THROW(outer.load_random_state({}), std::invalid_argument);
 }
 
 TEST(Layer, KeepsTheNumbersOfAStateThatAnOptimizerStepsOver) {

@@ -48,50 +48,22 @@ TEST(Linear, RefusesSizesOfNothingAndForeignInputs) {
 }
 
 TEST(Dropout, ActsInTrainingModeOnly) {
-  Dropout dropout(0.5, 1);
-  Tape tape;
+  Dropout dropout(0.5);
+  Random random(1);
+  Tape tape(random);
   const Variable x = tape.constant(full({1000}, 1));
   const Tensor dropped = dropout.forward(x).value();
   for (const real value : dropped) EXPECT_TRUE(value == 0 || value == 2);
   EXPECT_NE(std::count(dropped.begin(), dropped.end(), 0), 0);
+  EXPECT_NE(dropout.forward(x).value(), dropped);  // no layer draws the mask of another
+  Tape without;
+  EXPECT_EQ(error_of<std::logic_error>([&] { dropout.forward(without.constant(scalar(1))); }),
+            "dropout: the tape has no random numbers: make it as Tape tape(random)");
   dropout.eval();
   EXPECT_EQ(dropout.forward(x).value(), x.value());
   EXPECT_EQ(error_of<std::invalid_argument>([] { Dropout(1.5); }),
             "Dropout: p is 1.5, expected 0 to 1");
   EXPECT_THROW(Dropout(-0.1), std::invalid_argument);
-}
-
-TEST(Dropout, DrawsOtherMasksInEachLayerThatIsMadeWithoutASeed) {
-  Random random(1);
-  Tape tape;
-  const Variable x = tape.constant(full({2, 300}, 1));
-  Sequential steps;
-  Dropout& inner = steps.add<Dropout>(0.5);
-  Dropout first(0.5);
-  Dropout second(0.5);
-  Dropout zero(0.5, 0);
-  Sinusoidal positions(2, 300, {.dropout = 0.5});
-  Sinusoidal other_positions(2, 300, {.dropout = 0.5});
-  Mlp mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
-  Mlp other_mlp({300, 300}, random, {.activate_last = true, .dropout = 0.5});
-  const NextTokenOptions options{.vocabulary = 4, .hidden = {4}, .dropout = 0.5};
-  NextTokenModel model(options, random);
-  NextTokenModel other_model(options, random);
-  std::vector<std::string> states;
-  for (const Layer* layer : std::initializer_list<const Layer*>{&inner, &first, &second, &zero,
-                                                                &positions, &other_positions, &mlp,
-                                                                &other_mlp, &model, &other_model})
-    for (const auto& [name, state] : layer->random_state()) states.push_back(state);
-  ASSERT_EQ(states.size(), 10U);
-  std::sort(states.begin(), states.end());
-  EXPECT_EQ(std::adjacent_find(states.begin(), states.end()), states.end());
-
-  const auto saved = second.random_state();
-  const Tensor mask = second.forward(x).value();
-  EXPECT_NE(first.forward(x).value(), mask);
-  first.load_random_state(saved);
-  EXPECT_EQ(first.forward(x).value(), mask);
-  EXPECT_EQ(Dropout(0.5, 0).random_state(), zero.random_state());
 }
 
 TEST(Sequential, RunsItsStepsInOrder) {

@@ -140,34 +140,18 @@ TEST(Sinusoidal, IsSavedButNeverTrained) {
   EXPECT_FALSE(positions.forward(tape.constant(zeros({2, 4}))).needs_gradient());
 }
 
-TEST(Sinusoidal, DropsOutInTrainingModeOnly) {
-  Sinusoidal positions(50, 64, {.dropout = 0.1, .seed = 3});
-  Tape tape;
-  const Variable x = tape.constant(full({50, 64}, 2));  // no sum is zero, so that zeros are drops
-  const Tensor first = positions.forward(x).value();
-  const auto dropped = std::count(first.begin(), first.end(), 0);
-  // 3200 draws with p = 0.1: mean 320, deviation 17; five deviations either way.
-  EXPECT_NEAR(static_cast<double>(dropped), 320, 85);
-  EXPECT_NE(positions.forward(x).value(), first);
-  positions.eval();
-  const Tensor steady = positions.forward(x).value();
-  EXPECT_EQ(positions.forward(x).value(), steady);
-  EXPECT_EQ(std::count(steady.begin(), steady.end(), 0), 0);
-}
-
 TEST(Sinusoidal, RefusesWhatIsLongerThanItsTable) {
   Sinusoidal positions(4, 3);
   Tape tape;
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               positions.forward(tape.constant(zeros({2, 5, 3})));
             }),
-            "Sinusoidal: x has length 5, more than the max_length of 4");
+            "Sinusoidal: length 5 is more than the max_length of 4");
   EXPECT_THROW(positions.forward(tape.constant(zeros({4, 4}))), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(0, 4), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
-  EXPECT_THROW(Sinusoidal(4, 4, {.dropout = 1.5}), std::invalid_argument);
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ void train_embeddings(std::size_t vocabulary, std::size_t batch, std::size_t con
   make_steps([&](int i) {
     sgd.zero_grad();
     Tape tape;
-    tape.backward(sum(position.forward(tape, token, batches[static_cast<std::size_t>(i) % 16])));
+    const Ids& inputs = batches[static_cast<std::size_t>(i) % 16];
+    tape.backward(sum(token.forward(tape, inputs, position.rows(tape, context))));
     sgd.step();
   });
 }

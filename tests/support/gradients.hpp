@@ -12,6 +12,7 @@
 
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad::testing {
 
@@ -31,7 +32,8 @@ inline Variable weighted_sum(const Variable& x) {
 inline std::vector<Gradient> gradients_of(const Function& function,
                                           const std::vector<Tensor>& inputs,
                                           const std::vector<bool>& wanted) {
-  Tape tape;
+  Random random(0);
+  Tape tape(random);
   std::vector<Variable> variables;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     variables.push_back(wanted[i] ? tape.input(inputs[i]) : tape.constant(inputs[i]));

@@ -105,22 +105,6 @@ TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
             "Gradient::dense: the gradient is rows");
 }
 
-TEST(Gradient, MayBeOneNumberThatStandsForAllUntilItIsWrittenOut) {
-  Gradient uniform = UniformGradient{{2, 3}, 5};
-  EXPECT_TRUE(uniform.is_uniform() && !uniform.is_none() && !uniform.is_dense());
-  EXPECT_EQ(uniform.shape(), Shape({2, 3}));
-  EXPECT_TRUE(uniform.numbers().empty());
-  EXPECT_EQ(error_of<std::logic_error>([&] { uniform.dense(); }),
-            "Gradient::dense: the gradient is uniform");
-  EXPECT_EQ(error_of<std::logic_error>([&] { Gradient(zeros({2})).uniform(); }),
-            "Gradient::uniform: the gradient is dense");
-  uniform.scale(-2);
-  EXPECT_EQ(uniform.uniform().value, -10);
-  uniform.write_out();
-  EXPECT_EQ(uniform.dense(), full({2, 3}, -10));
-  EXPECT_EQ(Gradient(UniformGradient{{}, 7}).take_dense(), scalar(7));
-}
-
 TEST(Gradient, IsScaledWhateverItsKind) {
   Gradient none;
   none.scale(3);
@@ -135,7 +119,7 @@ TEST(Gradient, IsScaledWhateverItsKind) {
 
 TEST(Gradient, AddsEveryKindToEveryKind) {
   const Gradient none;
-  const Gradient two = UniformGradient{{5, 2}, 2};
+  const Gradient two = full({5, 2}, 2);
   const Gradient dense = tensor({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   const Gradient few = rows_of({1, 3}, {10, 20, 30, 40});
   const Gradient others = rows_of({0, 3, 4}, {100, 200, 300, 400, 500, 600});

@@ -126,36 +126,35 @@ TEST(Tape, GivesGradientsOfInputsOnlyAndOnlyAfterBackward) {
             "Tape::gradient: backward has not been completed");
   tape.backward(y * fixed);
   const std::string message =
-      "Tape::gradient: gradients are kept only for variables made by Tape::input";
+      "Tape::gradient: gradients are kept only for variables made by Tape::input, and for those "
+      "that Tape::retain_gradient was called for";
   for (const Variable& other : {w, fixed, y})
     EXPECT_EQ(error_of<std::logic_error>([&] { tape.gradient(other); }), message);
   EXPECT_EQ(tape.gradient(x).dense(), scalar(6));
 }
 
-TEST(Variable, RefusesRowsThatItDoesNotHave) {
+TEST(LookUp, RefusesRowsThatATableDoesNotHave) {
   Parameter table("table", zeros({3, 2}));
   for (const bool of_parameter : {false, true}) {
     Tape tape;
     const Variable rows = of_parameter ? tape.parameter(table) : tape.input(zeros({3, 2}));
     const auto message = [&](const Ids& wrong) {
-      return error_of<std::invalid_argument>([&] { rows.rows(wrong); });
+      return error_of<std::invalid_argument>([&] { look_up("op", rows, wrong); });
     };
-    EXPECT_EQ(message(ids({1, 2}, {0, -1})),
-              "Variable::rows: id -1 at [0, 1] is outside the table's 3 rows");
-    EXPECT_EQ(message(ids({1}, {3})), "Variable::rows: id 3 at [0] is outside the table's 3 rows");
+    EXPECT_EQ(message(ids({1, 2}, {0, -1})), "op: id -1 at [0, 1] is outside the table's 3 rows");
+    EXPECT_EQ(message(ids({1}, {3})), "op: id 3 at [0] is outside the table's 3 rows");
     EXPECT_EQ(message(ids({1}, {std::numeric_limits<std::int32_t>::min()})),
-              "Variable::rows: id -2147483648 at [0] is outside the table's 3 rows");
+              "op: id -2147483648 at [0] is outside the table's 3 rows");
     const Tensor wide = zeros({3});
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { rows.rows(ids({1}, {0}), &wide); }),
-              "Variable::rows: what is added has shape [3], expected the last axes of [1, 2]");
-    EXPECT_EQ(rows.rows(ids({2}, {2, 0})), zeros({2, 2}));
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { look_up("op", rows, ids({1}, {0}), &wide); }),
+              "op: what is added has shape [3], expected the last axes of [1, 2]");
+    EXPECT_EQ(look_up("op", rows, ids({2}, {2, 0})), zeros({2, 2}));
   }
   Tape tape;
   for (const Shape& shape : {Shape{}, Shape{3}, Shape{3, 2, 1}})
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { tape.input(zeros(shape)).rows(ids({1}, {0})); }),
-        concat("Variable::rows: the table has shape ", bracketed(shape),
-               ", expected [rows, width]"));
+    EXPECT_EQ(error_of<std::invalid_argument>(
+                  [&] { look_up("op", tape.input(zeros(shape)), ids({1}, {0})); }),
+              concat("op: the table has shape ", bracketed(shape), ", expected [rows, width]"));
 }
 
 // What going back over an op with that rule throws; it has one input, a table [3, 2].
@@ -167,37 +166,22 @@ std::string error_of_rule(const BackwardRule& rule) {
   return error_of<Error>([&] { tape.backward(loss); });
 }
 
-TEST(Backward, RefusesRowsThatAnInputDoesNotHave) {
-  EXPECT_EQ(error_of_rule<std::invalid_argument>(
-                [](Backward& node) { node.input_rows(0, ids({1}, {-1})); }),
-            "op: id -1 at [0] is outside the table's 3 rows");
-  EXPECT_EQ(error_of_rule<std::invalid_argument>(
-                [](Backward& node) { node.input_rows(0, ids({1}, {2'000'000'000})); }),
-            "op: id 2000000000 at [0] is outside the table's 3 rows");
-}
-
 TEST(Backward, RefusesInputsThatItsOpDoesNotHave) {
   for (const BackwardRule& rule : std::vector<BackwardRule>{
            [](Backward& node) { node.give(7, zeros({2})); }, [](Backward& node) { node.needs(7); },
-           [](Backward& node) { node.input(7); }, [](Backward& node) { node.input_shape(7); },
-           [](Backward& node) { node.input_rows(7, ids({1}, {0})); }})
+           [](Backward& node) { node.input(7); }, [](Backward& node) { node.input_shape(7); }})
     EXPECT_EQ(error_of_rule<std::logic_error>(rule),
               "op: the backward rule named input 7, expected a number below 1");
 }
 
 TEST(Backward, RefusesToShowAGradientThatWasTaken) {
-  const std::vector<void (*)(Backward&)> takers{
-      [](Backward& node) { node.take_gradient(); },
-      [](Backward& node) { node.take_gradient_summed_to({2}); },
-      [](Backward& node) {
-        node.gradient();  // no longer one number for all places
-        node.take_gradient_summed_to({1});
-      }};
-  const std::vector<void (*)(Backward&)> users{
-      [](Backward& node) { node.gradient(); }, [](Backward& node) { node.take_gradient(); },
-      [](Backward& node) { node.uniform_gradient(); },
-      [](Backward& node) { node.gradient_summed_to({2}); },
-      [](Backward& node) { node.take_gradient_summed_to({2}); }};
+  const std::vector<void (*)(Backward&)> takers{[](Backward& node) { node.take_gradient(); },
+                                                [](Backward& node) {
+                                                  node.gradient();
+                                                  node.take_gradient();
+                                                }};
+  const std::vector<void (*)(Backward&)> users{[](Backward& node) { node.gradient(); },
+                                               [](Backward& node) { node.take_gradient(); }};
   for (const auto take : takers)
     for (const auto use : users)
       EXPECT_EQ(error_of_rule<std::logic_error>([&](Backward& node) {

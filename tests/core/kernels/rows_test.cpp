@@ -116,18 +116,6 @@ TEST(MergeRows, AddsTheRowsOfAnIdTogether) {
   }
 }
 
-TEST(MergeRows, NeedsNoRowsThatAreAllOneNumber) {
-  const Numbers ids{7, 1, 7, 0, 7, 1};
-  for (const bool mean : {false, true})
-    for (const auto left_out : {std::optional<std::int32_t>(), std::optional<std::int32_t>(1)}) {
-      const MergedRows merged = merge_uniform_rows(ids, real{-1.5}, 3, left_out, mean);
-      const MergedRows expected = merge_rows(ids, full({6, 3}, real{-1.5}), left_out, mean);
-      EXPECT_EQ(merged.numbers, expected.numbers);
-      EXPECT_EQ(merged.values, expected.values);
-    }
-  EXPECT_EQ(merge_uniform_rows({}, 1, 3, {}, false).values, zeros({0, 3}));
-}
-
 TEST(MergeRows, TakesTheShapeThatALookupHas) {
   const MergedRows merged = merge_rows(Numbers{1, 0, 1, 2}, counting({2, 2, 2}));
   EXPECT_EQ(merged.numbers, (Numbers{0, 1, 2}));

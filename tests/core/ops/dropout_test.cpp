@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -18,8 +19,8 @@ using Inputs = std::span<const Variable>;
 
 Tensor dropped(const Tensor& x, double p, std::uint64_t seed) {
   Random random(seed);
-  Tape tape;
-  return dropout(tape.input(x), p, random).value();
+  Tape tape(random);
+  return dropout(tape.input(x), p).value();
 }
 
 TEST(Dropout, DropsTheShareThatIsAskedForAndScalesTheRest) {
@@ -40,11 +41,28 @@ TEST(Dropout, DropsTheShareThatIsAskedForAndScalesTheRest) {
   }
 }
 
-TEST(Dropout, DrawsThirtyTwoBitsANumberInRowMajorOrder) {
-  Random expected(7);
-  const Tensor y = dropped(full({3, 5}, 1), 0.5, 7);
-  for (std::size_t i = 0; i < y.size(); ++i)
-    EXPECT_EQ(y.data()[i] == 0, expected.bits() < std::uint32_t{1} << 31) << i;
+TEST(Dropout, DrawsTheMasksThatPyTorchDrawsWithoutMKL) {
+  // torch.manual_seed(123); torch.nn.functional.dropout(torch.ones(6, 6), 0.5)
+  const Tensor y = dropped(full({6, 6}, 1), 0.5, 123);
+  std::string drawn;
+  for (const real number : y) drawn += number == 0 ? '0' : number == 2 ? '2' : '?';
+  EXPECT_EQ(drawn, "220220000202222202022002020202022220");
+}
+
+TEST(Dropout, TakesTwoWordsANumberInTheOrderOfMemory) {
+  for (const std::size_t count : {1U, 31U, 32U, 33U, 311U, 312U, 313U, 1000U, 300'000U}) {
+    Random expected(7);
+    for (int i = 0; i < 5; ++i) expected.bits();
+    Random random = expected;
+    Tape tape(random);
+    const Tensor y = dropout(tape.input(full({count}, 1)), 0.3).value();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t high = expected.bits();
+      const std::uint64_t drawn = (high << 32 | expected.bits()) & ((std::uint64_t{1} << 53) - 1);
+      ASSERT_EQ(y.data()[i] != 0, static_cast<double>(drawn) * 0x1p-53 < 1 - 0.3) << i;
+    }
+    EXPECT_EQ(random.state(), expected.state()) << count;
+  }
 }
 
 TEST(Dropout, DropsTheSameNumbersUnderTheSameSeed) {
@@ -55,34 +73,29 @@ TEST(Dropout, DropsTheSameNumbersUnderTheSameSeed) {
 
 TEST(Dropout, PassesGradientsThroughTheSameMask) {
   const Tensor mask = dropped(full({40, 25}, 1), 0.3, 7);  // 0 or 1 / (1 − p)
-  Tape tape;
   Random random(7);
+  Tape tape(random);
   const Variable x = tape.input(irregular({40, 25}, 1));
-  tape.backward(sum(dropout(x, 0.3, random)));
+  tape.backward(sum(dropout(x, 0.3)));
   EXPECT_EQ(tape.gradient(x).dense(), mask);
-  expect_gradients(
-      [](Inputs in) {
-        Random same(5);
-        return dropout(in[0], 0.4, same);
-      },
-      {irregular({3, 7})});
+  expect_gradients([](Inputs in) { return dropout(in[0], 0.4); }, {irregular({3, 7})});
 }
 
 TEST(Dropout, GivesTheVariableItselfAndDrawsNothingWhereNothingIsDropped) {
   Random random(7);
   const std::string state = random.state();
-  Tape tape;
+  Tape tape(random);
   const Variable x = tape.input(irregular({3}));
-  EXPECT_EQ(&dropout(x, 0, random).value(), &x.value());
+  EXPECT_EQ(&dropout(x, 0).value(), &x.value());
   EXPECT_EQ(tape.size(), 1U);
   EXPECT_EQ(random.state(), state);
 }
 
 TEST(Dropout, LeavesZerosWhereEverythingIsDropped) {
   Random random(7);
-  Tape tape;
+  Tape tape(random);
   const Variable x = tape.input(irregular({3, 5}));
-  const Variable y = dropout(x, 1, random);
+  const Variable y = dropout(x, 1);
   EXPECT_EQ(y.value(), zeros({3, 5}));
   tape.backward(sum(y));
   EXPECT_EQ(tape.gradient(x).dense(), zeros({3, 5}));
@@ -96,14 +109,14 @@ TEST(Dropout, RefusesWhatIsNoProbability) {
   using testing::error_of;
   Random random(7);
   const std::string state = random.state();
-  Tape tape;
+  Tape tape(random);
   const Variable x = tape.input(zeros({2}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, -0.1, random); }),
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, -0.1); }),
             "dropout: p is -0.1, expected 0 to 1");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, 1.5, random); }),
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, 1.5); }),
             "dropout: p is 1.5, expected 0 to 1");
   EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { dropout(x, std::numeric_limits<double>::quiet_NaN(), random); }),
+                [&] { dropout(x, std::numeric_limits<double>::quiet_NaN()); }),
             "dropout: p is nan, expected 0 to 1");
   EXPECT_EQ(random.state(), state);
 }

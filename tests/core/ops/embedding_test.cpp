@@ -284,24 +284,6 @@ TEST(EmbeddingAdd, TakesRowsOfNoWidth) {
   EXPECT_EQ(rows.shape(), Shape({2, 0}));
 }
 
-TEST(EmbeddingAdd, GetsTheSameGradientsFromAnUpstreamThatIsWrittenOut) {
-  const Ids looked_up = ids({2, 3}, {1, 0, 1, 4, 4, 4});
-  const std::vector<Tensor> inputs{irregular({5, 3}, 1), irregular({3, 3}, 2)};
-  const auto gradients = [&](bool written_out) {
-    Tape tape;
-    const std::vector<Variable> in{tape.input(inputs[0]), tape.input(inputs[1])};
-    Variable x = embedding_add(in[0], looked_up, in[1]);
-    if (written_out) x = x * tape.constant(full(x.shape(), 1));
-    tape.backward(sum(x) * real{0.25});
-    return std::vector{Gradient(tape.gradient(in[0])), Gradient(tape.gradient(in[1]))};
-  };
-  const auto uniform = gradients(false);
-  const auto dense = gradients(true);
-  EXPECT_EQ(uniform[0].rows().numbers(), dense[0].rows().numbers());
-  EXPECT_EQ(uniform[0].rows().values(), dense[0].rows().values());
-  EXPECT_EQ(uniform[1].dense(), dense[1].dense());
-}
-
 TEST(EmbeddingAdd, RefusesWhatDoesNotFit) {
   Tape tape;
   const Variable table = tape.input(zeros({5, 3}));

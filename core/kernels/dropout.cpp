@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include <rowgrad/core/kernels/dropout.hpp>
+#include <rowgrad/core/kernels/parallel.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kBits = 32;  // of a word of the mask
+
+// The bits of up to 32 numbers, from two untempered words of the generator each.
+std::uint32_t keep_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t pair;
+    std::memcpy(&pair, words + 2 * i, sizeof pair);
+    // The first word is the high half of the 64 bits of which PyTorch takes the low 53.
+    pair = std::rotl(MersenneTwister::temper_both(pair), 32);
+    const std::uint64_t uniform = pair & ((std::uint64_t{1} << 53) - 1);
+    bits |= (uniform - threshold) >> 63 << i;  // its sign: both are below 2^54
+  }
+  return static_cast<std::uint32_t>(bits);
+}
+
+}  // namespace
+
+KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
+  static_assert(std::endian::native == std::endian::little,
+                "pairs of words are read as one number");
+  // u · 2^-53 < 1 − p for whole u: u < ceil((1 − p) · 2^53), which is exact.
+  const auto threshold = static_cast<std::uint64_t>(std::ceil((1 - p) * 0x1p53));
+  KeepMask mask;
+  mask.words.resize((count + kBits - 1) / kBits);
+  // The recursion is one thread's work; what comes after it is everybody's.
+  constexpr std::size_t kChunk = std::size_t{1} << 17;
+  std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> drawn(2 * std::min(count, kChunk));
+  for (std::size_t start = 0; start < count; start += kChunk) {
+    const std::size_t numbers = std::min(kChunk, count - start);
+    random.fill_untempered({drawn.data(), 2 * numbers});
+    parallel_for((numbers + kBits - 1) / kBits, kGrainNumbers / kBits,
+                 [&](std::size_t begin, std::size_t end) {
+                   for (std::size_t i = begin; i < end; ++i) {
+                     const std::uint32_t* from = drawn.data() + 2 * i * kBits;
+                     const std::size_t left = numbers - i * kBits;
+                     mask.words[start / kBits + i] = left >= kBits
+                                                         ? keep_bits(from, kBits, threshold)
+                                                         : keep_bits(from, left, threshold);
+                   }
+                 });
+  }
+  return mask;
+}
+
+void apply_keep_mask(const KeepMask& mask, std::size_t count, const real* x, real factor,
+                     real* out) {
+  parallel_for(mask.words.size(), kGrainNumbers / kBits, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint32_t word = mask.words[i];
+      const std::size_t first = i * kBits;
+      const auto apply = [&](std::size_t numbers) {
+        for (std::size_t j = 0; j < numbers; ++j)
+          out[first + j] = x[first + j] * ((word >> j & 1) != 0 ? factor : real{0});
+      };
+      if (count - first >= kBits) {
+        apply(kBits);
+      } else {
+        apply(count - first);
+      }
+    }
+  });
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <istream>
+#include <ostream>
+
+#include <rowgrad/core/tensor/mersenne_twister.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kLag = 397;
+
+// Word i of the state that follows, from words i, i + 1 and i + kLag of this one.
+std::uint32_t twist(std::uint32_t a, std::uint32_t b, std::uint32_t lagged) {
+  const std::uint32_t y = (a & 0x80000000U) | (b & 0x7FFFFFFFU);
+  return lagged ^ (y >> 1) ^ (-(y & 1U) & 0x9908B0DFU);
+}
+
+}  // namespace
+
+MersenneTwister::MersenneTwister(std::uint32_t seed) {
+  state_[0] = seed;
+  for (std::uint32_t i = 1; i < kWords; ++i)
+    state_[i] = 1812433253U * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
+}
+
+void MersenneTwister::advance() {
+  std::uint32_t* s = state_.data();
+  for (std::size_t i = 0; i < kWords - kLag; ++i) s[i] = twist(s[i], s[i + 1], s[i + kLag]);
+  for (std::size_t i = kWords - kLag; i < kWords - 1; ++i)
+    s[i] = twist(s[i], s[i + 1], s[i + kLag - kWords]);
+  s[kWords - 1] = twist(s[kWords - 1], s[0], s[kLag - 1]);
+  next_ = 0;
+}
+
+void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
+  const auto copy_rest = [&] {
+    const std::size_t count = std::min(kWords - next_, words.size());
+    std::copy_n(state_.begin() + static_cast<std::ptrdiff_t>(next_), count, words.begin());
+    next_ += count;
+    words = words.subspan(count);
+  };
+  copy_rest();
+  if (words.size() >= kWords) {  // here next_ is at the end
+    // The first words follow from the state, all others from words further back in the output.
+    advance();
+    copy_rest();
+    std::uint32_t* w = words.data() - kWords;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      w[i + kWords] = twist(w[i], w[i + 1], w[i + kLag]);
+    std::copy_n(w + words.size(), kWords, state_.begin());
+    return;
+  }
+  if (!words.empty()) {
+    advance();
+    copy_rest();
+  }
+}
+
+std::ostream& operator<<(std::ostream& stream, const MersenneTwister& engine) {
+  for (const std::uint32_t word : engine.state_) stream << word << ' ';
+  return stream << engine.next_;
+}
+
+std::istream& operator>>(std::istream& stream, MersenneTwister& engine) {
+  MersenneTwister read(0);
+  for (std::uint32_t& word : read.state_) stream >> word;
+  stream >> read.next_;
+  if (read.next_ > MersenneTwister::kWords) stream.setstate(std::ios::failbit);
+  if (stream) engine = read;
+  return stream;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,52 @@
+#pragma once
+
+// MT19937 (Matsumoto & Nishimura 1998, "Mersenne twister"), with its recursion written as one long
+// loop, which compilers turn into vector instructions. The numbers are those of std::mt19937.
+
+#include <array>
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+
+namespace rowgrad {
+
+class MersenneTwister {
+ public:
+  explicit MersenneTwister(std::uint32_t seed);
+
+  /// The next 32 random bits.
+  std::uint32_t operator()() {
+    if (next_ == kWords) advance();
+    return temper(state_[next_++]);
+  }
+
+  /// The next words as the recursion makes them: temper() turns each into what operator() would
+  /// have returned. In two parts, as only the first must be done one word after another.
+  void fill_untempered(std::span<std::uint32_t> words);
+
+  static std::uint32_t temper(std::uint32_t word) {
+    return static_cast<std::uint32_t>(temper_both(word));
+  }
+
+  /// The same for the words in both halves.
+  static std::uint64_t temper_both(std::uint64_t words) {
+    words ^= words >> 11 & 0x001FFFFF001FFFFF;
+    words ^= words << 7 & 0x9D2C56809D2C5680;
+    words ^= words << 15 & 0xEFC60000EFC60000;
+    return words ^ (words >> 18 & 0x00003FFF00003FFF);
+  }
+
+  /// The state as decimal numbers with spaces between them, in the form of std::mt19937.
+  friend std::ostream& operator<<(std::ostream& stream, const MersenneTwister& engine);
+  friend std::istream& operator>>(std::istream& stream, MersenneTwister& engine);
+
+ private:
+  static constexpr std::size_t kWords = 624;
+
+  void advance();
+
+  std::array<std::uint32_t, kWords> state_;
+  std::size_t next_ = kWords;  // the word of state_ that comes next
+};
+
+}  // namespace rowgrad
