@@ -49,19 +49,16 @@ Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
 }
 // [op]
 
-// --- A layer: its parameters are members, registered by name ------------------------------------
+// --- A layer: its parameters are members that know its name for them ------------------------------
 // [layer]
 /// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
  public:
-  explicit RmsNorm(std::size_t width) : weight_("weight", full({width}, 1)) {
-    register_parameter("weight", weight_);
-  }
+  explicit RmsNorm(std::size_t width) : weight(*this, "weight", full({width}, 1)) {}
 
-  Variable forward(const Variable& x) { return rms_normalize(x) * x.tape().parameter(weight_); }
+  Variable forward(const Variable& x) { return rms_normalize(x) * x.tape().parameter(weight); }
 
- private:
-  Parameter weight_;
+  Parameter weight;
 };
 // [layer]
 
@@ -70,24 +67,20 @@ class RmsNorm : public Layer {
 class NormedModel : public Layer {
  public:
   NormedModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
-      : token(vocabulary, width, random),
-        position(context, width, random),
-        norm(width),
-        head(width, vocabulary, random) {
-    register_layer("token", token);
-    register_layer("position", position);
-    register_layer("norm", norm);
-    register_layer("head", head);
-  }
+      : token(*this, "token", vocabulary, width, random),
+        position(*this, "position", context, width, random),
+        norm(*this, "norm", width),
+        head(*this, "head", width, vocabulary, random) {}
 
   Variable forward(Tape& tape, const Ids& ids) {
-    return head.forward(norm.forward(position.forward(token.forward(tape, ids))));
+    const Variable positions = position.rows(tape, ids.shape().back());
+    return head.forward(norm.forward(token.forward(tape, ids, positions)));
   }
 
-  Embedding token;
-  PositionalEmbedding position;
-  RmsNorm norm;
-  Linear head;
+  Part<Embedding> token;
+  Part<PositionalEmbedding> position;
+  Part<RmsNorm> norm;
+  Part<Linear> head;
 };
 // [model]
 

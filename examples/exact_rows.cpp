@@ -52,7 +52,7 @@ Outcome train(const Options& options, bool dense_gradient) {
   const std::uint64_t rows_visited = optimizer->rows_visited();
 
   // [reading]
-  const Parameter& table = embedding.weight();
+  const Parameter& table = embedding.weight;
   const std::vector<std::int32_t> ids{3, 17};
   const Tensor two_rows = table.rows(ids);  // up to date, for the cost of two rows
   const Tensor& all = table.value();        // up to date, all of it, until the next step

@@ -25,7 +25,7 @@ int run() {
   }
   // [step]
   // [rows]
-  for (const auto [row, values] : model.token.weight().gradient().rows())
+  for (const auto [row, values] : model.token.weight.gradient().rows())
     std::cout << "row " << row << " '" << tokenizer.token(row) << "' " << values.front() << " …\n";
   // [rows]
   return 0;

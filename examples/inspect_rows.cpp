@@ -183,8 +183,8 @@ void run(const CLI::App& app, const ProgramOptions& options) {
       {.vocabulary = tokenizer->size(), .context = options.context, .width = options.width},
       Random(options.seed));
   SGD sgd(model.parameters(), {.learning_rate = options.learning_rate});
-  TableReport tokens("token", model.token.weight());
-  TableReport positions("position", model.position->weight());
+  TableReport tokens("token", model.token.weight);
+  TableReport positions("position", model.position->weight);
 
   double first_loss = 0;
   double last_loss = 0;

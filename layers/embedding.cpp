@@ -22,23 +22,22 @@ Embedding::Embedding(std::size_t rows, std::size_t width, Random& random,
     : Embedding(normal_table("Embedding", rows, width, random, options.padding), options) {}
 
 Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
-    : options_(options), weight_("weight", std::move(table)) {
-  const Shape& shape = weight_.shape();
+    : weight(*this, "weight", std::move(table)), options_(options) {
+  const Shape& shape = weight.shape();
   check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,
                  "Embedding: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
   padding_row("Embedding", options.padding, shape[0]);
   check_max_norm("Embedding", options.max_norm, options.norm_type);
-  weight_.set_trainable(!options.frozen);
-  register_parameter("weight", weight_);
+  weight.set_trainable(!options.frozen);
 }
 
 Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
   if (options_.max_norm) {
-    kernels::check_ids("Embedding", ids, weight_.shape()[0]);
-    limit_row_norms("Embedding", tape, weight_, ids, *options_.max_norm, options_.norm_type);
+    kernels::check_ids("Embedding", ids, weight.shape()[0]);
+    limit_row_norms("Embedding", tape, weight, ids, *options_.max_norm, options_.norm_type);
   }
-  return tape.parameter(weight_);
+  return tape.parameter(weight);
 }
 
 EmbeddingLookup Embedding::lookup() const {
@@ -59,7 +58,7 @@ Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
 Variable Embedding::forward(Tape& tape, const Ids& ids) {
   const Variable rows = embedding(begin_lookup(tape, ids), ids, lookup());
   if (!options_.scale_by_sqrt_width) return rows;
-  return rows * std::sqrt(static_cast<real>(weight_.shape()[1]));
+  return rows * std::sqrt(static_cast<real>(weight.shape()[1]));
 }
 
 Variable Embedding::forward(Tape& tape, std::int32_t id) {

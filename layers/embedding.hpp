@@ -47,8 +47,7 @@ class Embedding : public Layer {
   /// One id → [width].
   Variable forward(Tape& tape, std::int32_t id);
 
-  Parameter& weight() { return weight_; }
-  const Parameter& weight() const { return weight_; }
+  Parameter weight;
 
  private:
   // Does what a lookup begins with; returns the table.
@@ -56,7 +55,6 @@ class Embedding : public Layer {
   EmbeddingLookup lookup() const;
 
   EmbeddingOptions options_;
-  Parameter weight_;
 };
 
 /// What tables start from: normal(0, 1), zeros in the padding row. Throws std::invalid_argument

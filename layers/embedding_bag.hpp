@@ -42,14 +42,12 @@ class EmbeddingBag : public Layer {
   /// length. Throws what embedding_bag throws, and with max_norm what Embedding does.
   Variable forward(Tape& tape, Bags bags);
 
-  Parameter& weight() { return weight_; }
-  const Parameter& weight() const { return weight_; }
+  Parameter weight;
 
  private:
   EmbeddingBagLookup lookup_;
   std::optional<double> max_norm_;
   double norm_type_;
-  Parameter weight_;
 };
 
 }  // namespace rowgrad

@@ -29,7 +29,15 @@ void Layer::visit(const Visit& visit_layer) const {
   for (const auto& [name, layer] : layers_) layer->visit(visit_layer);
 }
 
-std::string Layer::claim(std::string_view name) {
+Layer::~Layer() {
+  if (owner_ != nullptr)
+    std::erase_if(owner_->layers_, [this](const auto& part) { return part.second == this; });
+  for (const auto& [name, layer] : layers_) layer->owner_ = nullptr;
+  for (const auto* parts : {&parameters_, &shared_})
+    for (const auto& [name, parameter] : *parts) parameter->remove_user(*this);
+}
+
+std::string Layer::claim(std::string_view name) const {
   check_argument(!name.empty() && name.find('.') == std::string_view::npos, "Layer: '", name,
                  "' is no name for a part: expected one word without a dot");
   const auto has = [name](const auto& parts) {
@@ -37,32 +45,35 @@ std::string Layer::claim(std::string_view name) {
                        [&](const auto& part) { return part.first == name; });
   };
   check_argument(!has(parameters_) && !has(shared_) && !has(buffers_) && !has(layers_), "Layer: '",
-                 path_, name, "' is registered twice");
+                 path_, name, "' is there twice");
   return std::string(name);
 }
 
-void Layer::register_parameter(std::string_view name, Parameter& parameter) {
+void Layer::adopt(std::string_view name, Parameter& parameter) {
   parameters_.emplace_back(claim(name), &parameter);
+  parameter.add_user(*this);
   parameter.rename(path_ + std::string(name));
 }
 
-void Layer::register_shared(std::string_view name, Parameter& parameter) {
+void Layer::share(std::string_view name, Parameter& parameter) {
   shared_.emplace_back(claim(name), &parameter);
+  parameter.add_user(*this);
 }
 
-void Layer::register_buffer(std::string_view name, Tensor& buffer) {
+void Layer::forget(const Parameter& parameter) noexcept {
+  for (auto* parts : {&parameters_, &shared_})
+    std::erase_if(*parts, [&](const auto& part) { return part.second == &parameter; });
+}
+
+void Layer::adopt(std::string_view name, Buffer& buffer) {
   buffers_.emplace_back(claim(name), &buffer);
 }
 
-void Layer::register_layer(std::string_view name, Layer& layer) {
-  layer.visit([&](const Layer& part) {
-    check_argument(&part != this, "Layer: '", path_, name, "' would contain itself");
-  });
-  check_argument(layer.path_.empty(), "Layer: '", path_, name, "' is registered already, as '",
-                 layer.path_.substr(0, layer.path_.size() - 1), "'");
-  layers_.emplace_back(claim(name), &layer);
-  layer.set_path(path_ + std::string(name) + ".");
-  layer.set_training(training_);
+void Layer::adopt(std::string_view name, Layer& part) {
+  layers_.emplace_back(claim(name), &part);
+  part.owner_ = this;
+  part.set_path(path_ + std::string(name) + ".");
+  part.set_training(training_);
 }
 
 void Layer::set_path(std::string path) {
@@ -113,7 +124,7 @@ std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
       all.emplace_back(layer.path_ + name, &parameter->value());
-    for (const auto& [name, buffer] : layer.buffers_) all.emplace_back(layer.path_ + name, buffer);
+    for (const auto& [name, buffer] : layer.buffers_) all.emplace_back(layer.path_ + name, &buffer->value());
   });
   return all;
 }
@@ -134,7 +145,7 @@ void Layer::load_state(const std::map<std::string, Tensor>& state) {
     for (const auto& [name, parameter] : layer.parameters_)
       parameters.emplace_back(parameter, check(layer.path_ + name, parameter->shape()));
     for (const auto& [name, buffer] : layer.buffers_)
-      buffers.emplace_back(buffer, check(layer.path_ + name, buffer->shape()));
+      buffers.emplace_back(&buffer->value_, check(layer.path_ + name, buffer->shape()));
   });
   for (const auto& [name, tensor] : state)
     check_argument(own.contains(name), "Layer::load_state: the layer has nothing named ",

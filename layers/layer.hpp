@@ -1,10 +1,21 @@
 #pragma once
 
-// What every layer has: named parameters and buffers, training mode, a state to save. A layer holds
-// its parts as members and registers them in its constructor; names, counts, checkpoints and the
-// summary follow. `forward` is not virtual: each layer has the signature it needs.
+// What every layer has: named parameters and buffers, training mode, a state to save. What a layer
+// holds are members that register themselves, each made with its owner and its name:
+//
+//   class Block : public Layer {
+//    public:
+//     Block(std::size_t width, Random& random) : norm(*this, "norm", width) …
+//     Part<RmsNorm> norm;                                // a layer
+//     Parameter scale{*this, "scale", full({1}, 1)};     // a parameter
+//     Buffer table{*this, "table", zeros({8})};          // saved, but not trained
+//   };
+//
+// Names, counts, checkpoints and the summary follow. `forward` is not virtual: each layer has the
+// signature it needs.
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,12 +26,16 @@
 
 namespace rowgrad {
 
+class Buffer;
+template <class L>
+class Part;
+
 /// Base of all layers. Neither copied nor moved: the registry holds the addresses of members.
-class Layer {
+class Layer : public ParameterOwner {
  public:
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
-  virtual ~Layer() = default;
+  virtual ~Layer();
 
   /// All parameters, frozen and borrowed ones too, each once, in the order in which they were
   /// registered.
@@ -62,21 +77,25 @@ class Layer {
  protected:
   Layer() = default;
 
-  /// `name` is one word without a dot, used once in this layer, else std::invalid_argument. What is
-  /// registered must be a member, or be owned by one. Also throws std::invalid_argument for a layer
-  /// that contains this one, or that is registered already, here or in another layer.
-  void register_parameter(std::string_view name, Parameter& parameter);
-  void register_buffer(std::string_view name, Tensor& buffer);
-  void register_layer(std::string_view name, Layer& layer);
-
-  /// A parameter that another layer owns and names, and that must outlive this one: tied weights.
-  void register_shared(std::string_view name, Parameter& parameter);
+  /// A parameter that another layer owns and names: tied weights. It should outlive this layer.
+  /// Throws std::invalid_argument for a name that is taken or has a dot.
+  void share(std::string_view name, Parameter& parameter);
 
  private:
-  template <class Part>
-  using Named = std::vector<std::pair<std::string, Part*>>;
+  friend Buffer;
+  template <class L>
+  friend class Part;
 
-  std::string claim(std::string_view name);
+  template <class Member>
+  using Named = std::vector<std::pair<std::string, Member*>>;
+
+  // `name` is one word without a dot, used once in this layer, else std::invalid_argument.
+  void adopt(std::string_view name, Parameter& parameter) override;
+  void adopt(std::string_view name, Buffer& buffer);
+  void adopt(std::string_view name, Layer& part);
+  void forget(const Parameter& parameter) noexcept override;
+
+  std::string claim(std::string_view name) const;
   void set_path(std::string path);
   void set_training(bool training);
   void set_trainable(bool trainable);
@@ -84,11 +103,70 @@ class Layer {
   void visit(const Visit& visit_layer) const;
 
   std::string path_;  // "" or "token.", in front of the names of this layer's parts
+  Layer* owner_ = nullptr;
   Named<Parameter> parameters_;
   Named<Parameter> shared_;
-  Named<Tensor> buffers_;
+  Named<Buffer> buffers_;
   Named<Layer> layers_;
   bool training_ = true;
+};
+
+/// A tensor that is saved with its layer and never trained.
+class Buffer {
+ public:
+  Buffer(Layer& owner, std::string_view name, Tensor value)
+      : owner_(owner), value_(std::move(value)) {
+    owner.adopt(name, *this);
+  }
+  ~Buffer() { std::erase_if(owner_.buffers_, [&](const auto& named) { return named.second == this; }); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  const Tensor& value() const { return value_; }
+  const Shape& shape() const { return value_.shape(); }
+
+ private:
+  friend Layer;
+  Layer& owner_;
+  Tensor value_;
+};
+
+/// A layer that is a member of another: an L that is made with its owner, its name there, and what
+/// an L is made with.
+template <class L>
+class Part : public L {
+ public:
+  template <class... Arguments>
+  Part(Layer& owner, std::string_view name, Arguments&&... arguments)
+      : L(std::forward<Arguments>(arguments)...) {
+    owner.adopt(name, static_cast<Layer&>(*this));
+  }
+};
+
+/// Layers of one kind, as many as a run-time number says, named by their place: "0", "1", ….
+template <class L>
+class LayerList : public Layer {
+ public:
+  /// `count` layers, each made with the same arguments, one after another.
+  template <class... Arguments>
+  explicit LayerList(std::size_t count = 0, Arguments&&... arguments) {
+    for (std::size_t i = 0; i < count; ++i) add(arguments...);
+  }
+
+  /// Makes one more at the end and returns it.
+  template <class... Arguments>
+  L& add(Arguments&&... arguments) {
+    return layers_.emplace_back(*this, std::to_string(layers_.size()),
+                                std::forward<Arguments>(arguments)...);
+  }
+
+  std::size_t size() const { return layers_.size(); }
+  L& operator[](std::size_t i) { return layers_[i]; }
+  auto begin() { return layers_.begin(); }
+  auto end() { return layers_.end(); }
+
+ private:
+  std::deque<Part<L>> layers_;  // which stay where they are
 };
 
 }  // namespace rowgrad

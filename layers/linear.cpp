@@ -18,45 +18,39 @@ Tensor start(const Shape& shape, std::size_t inputs, Random& random) {
 
 Linear::Linear(std::size_t inputs, std::size_t outputs, Random& random,
                const LinearOptions& options)
-    : own_weight_(std::in_place, "weight", start({outputs, inputs}, inputs, random)),
-      weight_(&*own_weight_) {
-  register_parameter("weight", *weight_);
+    : own_weight_(std::in_place, *this, "weight", start({outputs, inputs}, inputs, random)),
+      weight(*own_weight_) {
   start_bias(random, options);
 }
 
-Linear::Linear(Parameter& weight, Random& random, const LinearOptions& options) : weight_(&weight) {
+Linear::Linear(Parameter& borrowed, Random& random, const LinearOptions& options)
+    : weight(borrowed) {
   check_argument(weight.shape().size() == 2 && weight.size() > 0, "Linear: ", weight.name(),
                  " has shape ", bracketed(weight.shape()),
                  ", expected [outputs, inputs], both above 0");
-  register_shared("weight", weight);
+  share("weight", weight);
   start_bias(random, options);
 }
 
 void Linear::start_bias(Random& random, const LinearOptions& options) {
-  const Shape& shape = weight_->shape();
-  if (options.bias)
-    register_parameter("bias", bias_.emplace("bias", start({shape[0]}, shape[1], random)));
+  const Shape& shape = weight.shape();
+  if (options.bias) bias.emplace(*this, "bias", start({shape[0]}, shape[1], random));
 }
 
 std::optional<Variable> Linear::bias_on(Tape& tape) {
-  if (!bias_) return std::nullopt;
-  return tape.parameter(*bias_);
+  if (!bias) return std::nullopt;
+  return tape.parameter(*bias);
 }
 
 Variable Linear::forward(const Variable& x) {
   Tape& tape = x.tape();
-  return linear(x, tape.parameter(*weight_), bias_on(tape));
+  return linear(x, tape.parameter(weight), bias_on(tape));
 }
 
 Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
                                const CrossEntropyOptions& options) {
   Tape& tape = x.tape();
-  return linear_cross_entropy(x, tape.parameter(*weight_), bias_on(tape), targets, options);
-}
-
-Parameter& Linear::bias() {
-  check_state(bias_.has_value(), "Linear::bias: the layer has no bias");
-  return *bias_;
+  return linear_cross_entropy(x, tape.parameter(weight), bias_on(tape), targets, options);
 }
 
 }  // namespace rowgrad

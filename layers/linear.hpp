@@ -25,7 +25,7 @@ class Linear : public Layer {
   /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and
   /// starts only its own bias: an output head tied to an embedding (Press & Wolf 2017, "Using the
   /// Output Embedding to Improve Language Models"). Throws std::invalid_argument for another shape.
-  Linear(Parameter& weight, Random& random, const LinearOptions& options = {});
+  Linear(Parameter& borrowed, Random& random, const LinearOptions& options = {});
 
   Variable forward(const Variable& x);
 
@@ -34,19 +34,15 @@ class Linear : public Layer {
   Variable cross_entropy(const Variable& x, const Ids& targets,
                          const CrossEntropyOptions& options = {});
 
-  Parameter& weight() { return *weight_; }
-  const Parameter& weight() const { return *weight_; }
-
-  /// Throws std::logic_error if the layer has none.
-  Parameter& bias();
-
  private:
   std::optional<Variable> bias_on(Tape& tape);
   void start_bias(Random& random, const LinearOptions& options);
 
   std::optional<Parameter> own_weight_;
-  Parameter* weight_;  // own_weight_, or what was borrowed
-  std::optional<Parameter> bias_;
+
+ public:
+  Parameter& weight;  // its own, or what it borrows
+  std::optional<Parameter> bias;
 };
 
 }  // namespace rowgrad

@@ -23,50 +23,38 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   return options;
 }
 
-std::optional<PositionalEmbedding> make_position(const NextTokenOptions& options, Random& random) {
-  using Made = std::optional<PositionalEmbedding>;
-  if (options.positions != Positions::kLearned) return std::nullopt;
-  const PositionalEmbeddingOptions gradients{.dense_gradient = options.dense_gradients};
-  return Made(std::in_place, options.context, options.width, random, gradients);
+// What there may be, or not. Returned where it is to stand, as layers do not move.
+template <class L, class... Arguments>
+std::optional<Part<L>> made_if(bool wanted, Layer& owner, const char* name,
+                               Arguments&&... arguments) {
+  using Made = std::optional<Part<L>>;
+  if (!wanted) return std::nullopt;
+  return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
 
-std::optional<Sinusoidal> make_sinusoidal(const NextTokenOptions& options) {
-  using Made = std::optional<Sinusoidal>;
-  if (options.positions != Positions::kSinusoidal) return std::nullopt;
-  return Made(std::in_place, options.context, options.width);
-}
-
-std::optional<Mlp> make_hidden(const NextTokenOptions& options, Random& random) {
-  using Made = std::optional<Mlp>;
-  if (options.hidden.empty()) return std::nullopt;
-  const MlpOptions mlp{.activate_last = true, .dropout = options.dropout};
-  return Made(std::in_place, hidden_widths(options), random, mlp);
-}
-
-Linear make_head(const NextTokenOptions& options, Parameter& table, Random& random) {
-  if (options.tie_weights) return Linear(table, random);
-  return Linear(hidden_widths(options).back(), options.vocabulary, random);
+Part<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter& table,
+                       Random& random) {
+  if (options.tie_weights) return Part<Linear>(owner, "head", table, random);
+  return Part<Linear>(owner, "head", hidden_widths(options).back(), options.vocabulary, random);
 }
 
 }  // namespace
 
 NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
     : options_(checked(options)),
-      token(options.vocabulary, options.width, random, {.dense_gradient = options.dense_gradients}),
-      position(make_position(options, random)),
-      sinusoidal(make_sinusoidal(options)),
-      sinusoidal_dropout(options.dropout),
-      look_back(options.look_back),
-      hidden(make_hidden(options, random)),
-      head(make_head(options, token.weight(), random)) {
-  register_layer("token", token);
-  if (position) register_layer("position", *position);
-  if (sinusoidal) register_layer("sinusoidal", *sinusoidal);
-  register_layer("sinusoidal_dropout", sinusoidal_dropout);
-  register_layer("look_back", look_back);
-  if (hidden) register_layer("hidden", *hidden);
-  register_layer("head", head);
-}
+      token(*this, "token", options.vocabulary, options.width, random,
+            EmbeddingOptions{.dense_gradient = options.dense_gradients}),
+      position(made_if<PositionalEmbedding>(
+          options.positions == Positions::kLearned, *this, "position", options.context,
+          options.width, random,
+          PositionalEmbeddingOptions{.dense_gradient = options.dense_gradients})),
+      sinusoidal(made_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
+                                     "sinusoidal", options.context, options.width)),
+      sinusoidal_dropout(*this, "sinusoidal_dropout", options.dropout),
+      look_back(*this, "look_back", options.look_back),
+      hidden(made_if<Mlp>(!options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
+                          MlpOptions{.activate_last = true, .dropout = options.dropout})),
+      head(make_head(*this, options, token.weight, random)) {}
 
 Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,

@@ -57,13 +57,13 @@ class NextTokenModel : public Layer {
   NextTokenOptions options_;
 
  public:
-  Embedding token;
-  std::optional<PositionalEmbedding> position;  // one of these two, or neither
-  std::optional<Sinusoidal> sinusoidal;
-  Dropout sinusoidal_dropout;
-  LookBack look_back;
-  std::optional<Mlp> hidden;
-  Linear head;
+  Part<Embedding> token;
+  std::optional<Part<PositionalEmbedding>> position;  // one of these two, or neither
+  std::optional<Part<Sinusoidal>> sinusoidal;
+  Part<Dropout> sinusoidal_dropout;
+  Part<LookBack> look_back;
+  std::optional<Part<Mlp>> hidden;
+  Part<Linear> head;
 };
 
 }  // namespace rowgrad

@@ -20,22 +20,21 @@ void check_length(const char* layer, std::size_t length, const char* limit_name,
 
 PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                                          const PositionalEmbeddingOptions& options)
-    : options_(options),
-      weight_("weight", normal_table("PositionalEmbedding", context, width, random)) {
+    : weight(*this, "weight", normal_table("PositionalEmbedding", context, width, random)),
+      options_(options) {
   check_argument(context > 0 && width > 0, "PositionalEmbedding: context ", context, " and width ",
                  width, " must be above 0");
-  register_parameter("weight", weight_);
 }
 
 Variable PositionalEmbedding::rows(Tape& tape, std::size_t length) {
-  check_length("PositionalEmbedding", length, "context", weight_.shape()[0]);
+  check_length("PositionalEmbedding", length, "context", weight.shape()[0]);
   Ids positions = Ids::from_shape({length});
   std::iota(positions.begin(), positions.end(), 0);
-  return embedding(tape.parameter(weight_), positions, {.dense_gradient = options_.dense_gradient});
+  return embedding(tape.parameter(weight), positions, {.dense_gradient = options_.dense_gradient});
 }
 
 Variable PositionalEmbedding::forward(const Variable& x) {
-  return x + rows(x.tape(), length_of("PositionalEmbedding", x.shape(), weight_.shape()[1]));
+  return x + rows(x.tape(), length_of("PositionalEmbedding", x.shape(), weight.shape()[1]));
 }
 
 }  // namespace rowgrad

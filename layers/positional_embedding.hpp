@@ -27,12 +27,10 @@ class PositionalEmbedding : public Layer {
   /// up. Throws std::invalid_argument for a length above the context.
   Variable rows(Tape& tape, std::size_t length);
 
-  Parameter& weight() { return weight_; }
-  const Parameter& weight() const { return weight_; }
+  Parameter weight;
 
  private:
   PositionalEmbeddingOptions options_;
-  Parameter weight_;
 };
 
 /// What both kinds of positions check: x has a shape [..., length, width]. Returns the length.

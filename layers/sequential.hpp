@@ -23,9 +23,9 @@ class Sequential : public Layer {
   /// Makes a layer at the end and returns it.
   template <class L, class... Arguments>
   L& add(Arguments&&... arguments) {
-    auto owned = std::make_unique<L>(std::forward<Arguments>(arguments)...);
+    auto owned = std::make_unique<Part<L>>(*this, std::to_string(steps_.size()),
+                                           std::forward<Arguments>(arguments)...);
     L& layer = *owned;
-    register_layer(std::to_string(steps_.size()), layer);
     layers_.push_back(std::move(owned));
     steps_.emplace_back([&layer](const Variable& x) { return layer.forward(x); });
     return layer;

@@ -54,19 +54,17 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
 }  // namespace
 
 Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options)
-    : table_(sinusoids(max_length, width, options)) {
-  register_buffer("table", table_);
-}
+    : table(*this, "table", sinusoids(max_length, width, options)) {}
 
 Variable Sinusoidal::rows(Tape& tape, std::size_t length) {
-  check_length("Sinusoidal", length, "max_length", table_.shape()[0]);
-  Tensor rows = empty({length, table_.shape()[1]});
-  std::copy_n(table_.data(), rows.size(), rows.data());
+  check_length("Sinusoidal", length, "max_length", table.shape()[0]);
+  Tensor rows = empty({length, table.shape()[1]});
+  std::copy_n(table.value().data(), rows.size(), rows.data());
   return tape.constant(std::move(rows));
 }
 
 Variable Sinusoidal::forward(const Variable& x) {
-  return x + rows(x.tape(), length_of("Sinusoidal", x.shape(), table_.shape()[1]));
+  return x + rows(x.tape(), length_of("Sinusoidal", x.shape(), table.shape()[1]));
 }
 
 }  // namespace rowgrad

@@ -43,10 +43,7 @@ class Sinusoidal : public Layer {
   /// up. Throws std::invalid_argument for a length above max_length.
   Variable rows(Tape& tape, std::size_t length);
 
-  const Tensor& table() const { return table_; }
-
- private:
-  Tensor table_;
+  Buffer table;
 };
 
 }  // namespace rowgrad

@@ -16,6 +16,11 @@ Parameter::Parameter(std::string name, Tensor value)
   element_count(shape_, name_);
 }
 
+Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
+    : Parameter(std::string(name), std::move(value)) {
+  owner.adopt(name, *this);
+}
+
 Parameter::~Parameter() {
   if (keeper_ != nullptr) keeper_->abandon();
   for (ParameterUser* user : users_) user->forget(*this);

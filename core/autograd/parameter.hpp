@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,13 @@ class ParameterUser {
   virtual void forget(const Parameter& parameter) noexcept = 0;
 };
 
+/// What a parameter is part of, as a rule a layer: it gives the parameter its full name.
+class ParameterOwner : public ParameterUser {
+ private:
+  friend class Parameter;
+  virtual void adopt(std::string_view name, Parameter& parameter) = 0;
+};
+
 /// A named value with its gradient. Neither copied nor moved: tapes and optimizers keep its
 /// address, so it must outlive them. (An optimizer whose parameter is gone refuses to go on.)
 ///
@@ -41,6 +49,9 @@ class Parameter {
  public:
   /// Throws std::invalid_argument for a shape of more numbers than memory could hold.
   explicit Parameter(std::string name, Tensor value);
+
+  /// The same as a member of its owner, which learns of it: `Parameter weight{*this, "weight", …}`.
+  Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
   ~Parameter();
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;

@@ -58,15 +58,17 @@ Variable relu(const Variable& x) {
       });
 }
 
-Variable gelu(const Variable& x, GeluForm form) {
-  if (form == GeluForm::kErf)
-    return pointwise(
-        "gelu", x, [](const Simd& v) { return v * normal_cdf(v); },
-        [](const Simd& g, const Simd& v, const Simd&) {
-          return g * (normal_cdf(v) + v * normal_density(v));
-        });
+Variable gelu(const Variable& x) {
   return pointwise(
-      "gelu", x,
+      "gelu", x, [](const Simd& v) { return v * normal_cdf(v); },
+      [](const Simd& g, const Simd& v, const Simd&) {
+        return g * (normal_cdf(v) + v * normal_density(v));
+      });
+}
+
+Variable gelu_tanh(const Variable& x) {
+  return pointwise(
+      "gelu_tanh", x,
       [](const Simd& v) { return real{0.5} * v * (real{1} + xsimd::tanh(gelu_inner(v))); },
       [](const Simd& g, const Simd& v, const Simd&) {
         const Simd t = xsimd::tanh(gelu_inner(v));

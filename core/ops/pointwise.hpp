@@ -13,8 +13,7 @@ namespace rowgrad {
 using kernels::Simd;
 
 /// y = function(x) for every number of x, in vector registers: function(Simd) gives a Simd.
-/// backward(g, x, y) gives the gradient of x, where g is that of y. `op` must outlive the tape: a
-/// literal.
+/// backward(g, x, y) gives the gradient of x, where g is that of y.
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
@@ -30,9 +29,8 @@ Variable tanh(const Variable& x);
 Variable sigmoid(const Variable& x);  // 1 / (1 + exp(−x))
 Variable relu(const Variable& x);     // max(x, 0); the gradient at 0 is 0
 
-/// x Φ(x) (Hendrycks & Gimpel 2016): exactly, or by the paper's tanh approximation, which GPT-2
-/// uses.
-enum class GeluForm { kErf, kTanh };
-Variable gelu(const Variable& x, GeluForm form = GeluForm::kErf);
+/// x Φ(x) (Hendrycks & Gimpel 2016), and the paper's approximation by tanh, which GPT-2 uses.
+Variable gelu(const Variable& x);
+Variable gelu_tanh(const Variable& x);
 
 }  // namespace rowgrad

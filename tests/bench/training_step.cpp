@@ -45,7 +45,7 @@ class EmbedStep : public TrainingStep {
         token_(full({workload.vocabulary, workload.width}, 1)),  // drawing 4 M rows takes long
         position_(workload.context, workload.width, random_),
         upstream_(random_.normal({workload.batch, workload.context, workload.width})) {
-    optimize({&token_.weight(), &position_.weight()});
+    optimize({&token_.weight, &position_.weight});
   }
 
  private:

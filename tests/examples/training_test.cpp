@@ -143,12 +143,12 @@ TEST(Training, ClipsTheGradients) {
   options.clip = 1e-3;
   options.learning_rate = 1;
   const auto clipped = start(options);
-  const Tensor before = clipped->model.head.weight().value();
+  const Tensor before = clipped->model.head.weight.value();
   run(*clipped, 1);
   // One step of rate 1 moves all parameters together by the gradients' norm.
   double squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i)
-    squares += std::pow(clipped->model.head.weight().value().data()[i] - before.data()[i], 2);
+    squares += std::pow(clipped->model.head.weight.value().data()[i] - before.data()[i], 2);
   EXPECT_LE(std::sqrt(squares), 1.001e-3);
   EXPECT_GT(squares, 0);
 }

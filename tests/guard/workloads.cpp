@@ -66,7 +66,7 @@ void embed(const typename Made::Options& options) {
   Embedding token(full({kVocabulary, kWidth}, 1));
   Random random(1);
   PositionalEmbedding position(4, kWidth, random);
-  Made optimizer({&token.weight(), &position.weight()}, options);
+  Made optimizer({&token.weight, &position.weight}, options);
   const auto batches = random_batches(kVocabulary, 1);
   const Tensor upstream = random.normal({8, 4, kWidth});
   counted_steps(200, [&](std::size_t i) {

@@ -25,7 +25,7 @@ TEST(EmbeddingBag, StartsWithTheNumbersOfAnEmbedding) {
     Random same(123);
     const EmbeddingBag bag(6, 3, random, {.padding = padding});
     const Embedding embedding(6, 3, same, {.padding = padding});
-    EXPECT_EQ(bag.weight().value(), embedding.weight().value());
+    EXPECT_EQ(bag.weight.value(), embedding.weight.value());
     EXPECT_EQ(bag.parameters().front()->name(), "weight");
   }
 }
@@ -51,22 +51,22 @@ TEST(EmbeddingBag, WeighsItsRows) {
   EXPECT_EQ(result.value(), tensor({1, 2}, {310, 420}));
   tape.backward(sum(result));
   EXPECT_EQ(weights.gradient().dense(), tensor({1, 2}, {3, 7}));
-  EXPECT_EQ(bag.weight().gradient().rows().values(), tensor({2, 2}, {10, 10, 100, 100}));
+  EXPECT_EQ(bag.weight.gradient().rows().values(), tensor({2, 2}, {10, 10, 100, 100}));
 }
 
 TEST(EmbeddingBag, ChangesTheRowsThatWereLookedUpAndNoOthers) {
   Random random(1);
   EmbeddingBag bag(5, 3, random, {.mode = BagMode::kSum, .padding = 2});
-  const Tensor before = bag.weight().value();
+  const Tensor before = bag.weight.value();
   SGD sgd(bag.parameters(), {.learning_rate = 0.5});
   Tape tape;
   tape.backward(sum(bag.forward(tape, {ids({2, 2}, {4, 2, 0, 4})})));
-  EXPECT_EQ(bag.weight().gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
+  EXPECT_EQ(bag.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
   sgd.step();
   for (std::size_t row = 0; row < 5; ++row)
     for (std::size_t i = 0; i < 3; ++i) {
       const real step = row == 0 ? real{0.5} : row == 4 ? real{1} : real{0};
-      EXPECT_EQ(bag.weight().value()(row, i), before(row, i) - step) << row;
+      EXPECT_EQ(bag.weight.value()(row, i), before(row, i) - step) << row;
     }
 }
 
@@ -75,7 +75,7 @@ TEST(EmbeddingBag, HasADenseGradientOrNoneOnRequest) {
   EmbeddingBag frozen(zeros({4, 2}), {.frozen = true});
   Tape tape;
   tape.backward(sum(dense.forward(tape, {ids({1, 2}, {1, 1})})));
-  EXPECT_EQ(dense.weight().gradient().dense(), tensor({4, 2}, {0, 0, 2, 2, 0, 0, 0, 0}));
+  EXPECT_EQ(dense.weight.gradient().dense(), tensor({4, 2}, {0, 0, 2, 2, 0, 0, 0, 0}));
   Tape other;
   EXPECT_FALSE(frozen.forward(other, {ids({1, 1}, {1})}).needs_gradient());
 }

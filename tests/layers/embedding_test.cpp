@@ -28,11 +28,11 @@ TEST(Embedding, StartsWithTheNumbersThatTextbooksPrint) {
   Random random(123);
   const Embedding embedding(6, 3, random);
   const auto file = golden("torch_random.json");
-  testing::expect_near(embedding.weight().value(),
+  testing::expect_near(embedding.weight.value(),
                        testing::tensor_from(file["Embedding(6, 3) under seed 123"]),
                        kRandomTolerance);
-  EXPECT_NEAR(embedding.weight().value()(0, 0), 0.3374, 5e-5);
-  EXPECT_NEAR(embedding.weight().value()(5, 2), -1.4096, 5e-5);
+  EXPECT_NEAR(embedding.weight.value()(0, 0), 0.3374, 5e-5);
+  EXPECT_NEAR(embedding.weight.value()(5, 2), -1.4096, 5e-5);
 }
 
 TEST(Embedding, LayersMadeOneAfterAnotherStartAsInPyTorch) {
@@ -47,10 +47,10 @@ TEST(Embedding, LayersMadeOneAfterAnotherStartAsInPyTorch) {
     testing::expect_near(parameter.value(), testing::tensor_from(expected[name]), kRandomTolerance,
                          name);
   };
-  check(token.weight(), "token");
-  check(position.weight(), "position");
-  check(head.weight(), "head.weight");
-  check(head.bias(), "head.bias");
+  check(token.weight, "token");
+  check(position.weight, "position");
+  check(head.weight, "head.weight");
+  check(*head.bias, "head.bias");
 }
 
 TEST(Embedding, GivesTheIdsShapeAndTheWidth) {
@@ -61,21 +61,21 @@ TEST(Embedding, GivesTheIdsShapeAndTheWidth) {
   EXPECT_EQ(embedding.forward(tape, ids({2, 2}, {1, 2, 3, 4})).shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(embedding.forward(tape, ids({0}, {})).shape(), (Shape{0, 3}));
   EXPECT_EQ(embedding.forward(tape, 4).shape(), (Shape{3}));
-  EXPECT_EQ(embedding.forward(tape, 4).value()(2), embedding.weight().value()(4, 2));
+  EXPECT_EQ(embedding.forward(tape, 4).value()(2), embedding.weight.value()(4, 2));
 }
 
 TEST(Embedding, ChangesTheRowsThatWereLookedUpAndNoOthers) {
   Random random(1);
   Embedding embedding(5, 3, random);
-  const Tensor before = embedding.weight().value();
+  const Tensor before = embedding.weight.value();
   SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({2}, {1, 3}))));
-  const RowGradient& rows = embedding.weight().gradient().rows();
+  const RowGradient& rows = embedding.weight.gradient().rows();
   EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(rows.values(), full({2, 3}, 1));
   sgd.step();
-  const Tensor& after = embedding.weight().value();
+  const Tensor& after = embedding.weight.value();
   for (std::size_t row = 0; row < 5; ++row)
     for (std::size_t i = 0; i < 3; ++i) {
       const real start = before(row, i);
@@ -94,23 +94,23 @@ TEST(Embedding, ScalesItsOutputBySqrtWidth) {
   EXPECT_EQ(output.shape(), (Shape{4, 3, 64}));
   for (std::size_t i = 0; i < output.value().size(); ++i) {
     const auto row = static_cast<std::size_t>(all.data()[i / 64]);
-    EXPECT_EQ(output.value().data()[i], 8 * embedding.weight().value()(row, i % 64));
+    EXPECT_EQ(output.value().data()[i], 8 * embedding.weight.value()(row, i % 64));
   }
 }
 
 TEST(Embedding, NeverTrainsThePaddingRow) {
   Random random(1);
   Embedding embedding(5, 3, random, {.padding = 2});
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(embedding.weight().value()(2, i), 0);
-  const Tensor before = embedding.weight().value();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(embedding.weight.value()(2, i), 0);
+  const Tensor before = embedding.weight.value();
   SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({4}, {2, 0, 2, 4}))));
-  EXPECT_EQ(embedding.weight().gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
+  EXPECT_EQ(embedding.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
   sgd.step();
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(embedding.weight().value()(2, i), 0);
-    EXPECT_NE(embedding.weight().value()(0, i), before(0, i));
+    EXPECT_EQ(embedding.weight.value()(2, i), 0);
+    EXPECT_NE(embedding.weight.value()(0, i), before(0, i));
   }
 }
 
@@ -118,10 +118,10 @@ TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
   Random random(1);
   Random same(1);
   Embedding embedding(5, 3, random, {.padding = -1});
-  EXPECT_EQ(embedding.weight().value(), Embedding(5, 3, same, {.padding = 4}).weight().value());
+  EXPECT_EQ(embedding.weight.value(), Embedding(5, 3, same, {.padding = 4}).weight.value());
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({3}, {4, 0, 4}))));
-  EXPECT_EQ(embedding.weight().gradient().rows().numbers(), (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(embedding.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0}));
 }
 
 TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
@@ -130,14 +130,14 @@ TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
   const Embedding plain(5, 3, first);
   const Embedding padded(5, 3, second, {.padding = 0});
   for (std::size_t i = 3; i < 15; ++i)
-    EXPECT_EQ(plain.weight().value().data()[i], padded.weight().value().data()[i]);
+    EXPECT_EQ(plain.weight.value().data()[i], padded.weight.value().data()[i]);
   EXPECT_EQ(first.bits(), second.bits());
 }
 
 TEST(Embedding, TakesAnExistingTableAsItIs) {
   const Tensor table = testing::counting({4, 2});
   Embedding embedding(table, {.padding = 1, .frozen = true});
-  EXPECT_EQ(embedding.weight().value(), table);
+  EXPECT_EQ(embedding.weight.value(), table);
   Tape tape;
   EXPECT_FALSE(embedding.forward(tape, ids({1}, {1})).needs_gradient());
 }
@@ -151,7 +151,7 @@ TEST(Embedding, HasADenseGradientOnRequestWithTheSameNumbers) {
     Tape tape;
     tape.backward(sum(embedding->forward(tape, ids({3}, {3, 0, 3})) * tape.constant(weights)));
   }
-  EXPECT_EQ(dense.weight().gradient().dense(), rows.weight().gradient().rows().to_dense());
+  EXPECT_EQ(dense.weight.gradient().dense(), rows.weight.gradient().rows().to_dense());
 }
 
 TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
@@ -178,7 +178,7 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
 TEST(Embedding, ARowStepIsTheDenseStep) {
   Random random(5);
   Embedding rows(50, 8, random);
-  Embedding dense(rows.weight().value(), {.dense_gradient = true});
+  Embedding dense(rows.weight.value(), {.dense_gradient = true});
   SGD row_sgd(rows.parameters(), {.learning_rate = 0.3});
   SGD dense_sgd(dense.parameters(), {.learning_rate = 0.3});
   const Tensor target = testing::irregular({3, 4, 8});
@@ -192,7 +192,7 @@ TEST(Embedding, ARowStepIsTheDenseStep) {
       tape.backward(sum(difference * difference));
       sgd->step();
     }
-    ASSERT_EQ(rows.weight().value(), dense.weight().value()) << "step " << step;
+    ASSERT_EQ(rows.weight.value(), dense.weight.value()) << "step " << step;
   }
 }
 
@@ -219,9 +219,9 @@ TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
     for (std::size_t t = 0; t < 3; ++t)
       for (std::size_t i = 0; i < 3; ++i)
         EXPECT_EQ(y.value()(window, t, i),
-                  x.value()(window, t, i) + position.weight().value()(t, i));
+                  x.value()(window, t, i) + position.weight.value()(t, i));
   tape.backward(sum(y));
-  const RowGradient& rows = position.weight().gradient().rows();
+  const RowGradient& rows = position.weight.gradient().rows();
   EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
 }
@@ -249,7 +249,7 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
     Embedding token(7, 4, random, options);
     PositionalEmbedding learned(3, 4, random);
     Sinusoidal fixed(3, 4);
-    SGD sgd({&token.weight(), &learned.weight()}, {.learning_rate = 0.5, .momentum = 0.9});
+    SGD sgd({&token.weight, &learned.weight}, {.learning_rate = 0.5, .momentum = 0.9});
     for (const Ids& step :
          {ids({2, 3}, {0, 1, 2, 2, 2, 6}), ids({1, 2}, {3, 3}), ids({2, 2}, {0, 2, 6, 5})}) {
       sgd.zero_grad();
@@ -262,7 +262,7 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
       tape.backward(sum(x * x));
       sgd.step();
     }
-    return std::pair(token.weight().value(), learned.weight().value());
+    return std::pair(token.weight.value(), learned.weight.value());
   };
   for (const EmbeddingOptions& options :
        {EmbeddingOptions{}, EmbeddingOptions{.scale_by_sqrt_width = true},
@@ -294,8 +294,8 @@ TEST(Positions, RefuseLengthsThatTheyDoNotHave) {
             "PositionalEmbedding: length 4 is more than the context of 3");
   EXPECT_EQ(error_of<std::invalid_argument>([&] { fixed.rows(tape, 4); }),
             "Sinusoidal: length 4 is more than the max_length of 3");
-  EXPECT_EQ(learned.rows(tape, 3).value(), learned.weight().value());
-  EXPECT_EQ(fixed.rows(tape, 3).value(), fixed.table());
+  EXPECT_EQ(learned.rows(tape, 3).value(), learned.weight.value());
+  EXPECT_EQ(fixed.rows(tape, 3).value(), fixed.table.value());
 }
 
 }  // namespace

@@ -1,3 +1,7 @@
+#include <deque>
+#include <memory>
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
@@ -19,48 +23,43 @@ using testing::error_of;
 
 class Inner : public Layer {
  public:
-  explicit Inner(Random& random) : linear(2, 3, random), dropout(0.5) {
-    register_layer("linear", linear);
-    register_layer("dropout", dropout);
-  }
-  Linear linear;
-  Dropout dropout;
+  explicit Inner(Random& random)
+      : linear(*this, "linear", 2, 3, random), dropout(*this, "dropout", 0.5) {}
+  Part<Linear> linear;
+  Part<Dropout> dropout;
 };
 
 class Outer : public Layer {
  public:
-  explicit Outer(Random& random) : token(4, 2, random), sinusoidal(5, 2), inner(random) {
-    register_layer("token", token);
-    register_layer("sinusoidal", sinusoidal);
-    register_layer("inner", inner);
-  }
-  Embedding token;
-  Sinusoidal sinusoidal;
-  Inner inner;
+  explicit Outer(Random& random)
+      : token(*this, "token", 4, 2, random),
+        sinusoidal(*this, "sinusoidal", 5, 2),
+        inner(*this, "inner", random) {}
+  Part<Embedding> token;
+  Part<Sinusoidal> sinusoidal;
+  Part<Inner> inner;
 };
 
-class Registering : public Layer {
+class Growing : public Layer {
  public:
-  void add(const std::string& name) { register_parameter(name, parameter_); }
+  void add(const std::string& name) { parameters_.emplace_back(*this, name, zeros({1})); }
 
  private:
-  Parameter parameter_{"p", zeros({1})};
+  std::deque<Parameter> parameters_;
 };
 
 // Reads the table of a part that another part owns.
 class Borrower : public Layer {
  public:
-  explicit Borrower(Parameter& table) { register_shared("table", table); }
+  explicit Borrower(Parameter& table) { share("table", table); }
 };
 
 class Tied : public Layer {
  public:
-  explicit Tied(Random& random) : token(4, 2, random), head(token.weight(), random) {
-    register_layer("head", head);  // before the owner, which must not matter
-    register_layer("token", token);
-  }
-  Embedding token;
-  Linear head;
+  explicit Tied(Random& random)
+      : token(*this, "token", 4, 2, random), head(*this, "head", token.weight, random) {}
+  Part<Embedding> token;
+  Part<Linear> head;
 };
 
 std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
@@ -89,8 +88,8 @@ TEST(Layer, NamesItsPartsByTheirPlace) {
 TEST(Layer, NamesALayerThatIsAddedAfterItsParentWasRegistered) {
   class Holder : public Layer {
    public:
-    Holder() { register_layer("steps", steps); }
-    Sequential steps;
+    Holder() : steps(*this, "steps") {}
+    Part<Sequential> steps;
   } holder;
   Random random(1);
   holder.eval();
@@ -101,10 +100,10 @@ TEST(Layer, NamesALayerThatIsAddedAfterItsParentWasRegistered) {
 }
 
 TEST(Layer, RefusesNamesThatCannotBeTold) {
-  Registering layer;
+  Growing layer;
   layer.add("weight");
   EXPECT_EQ(error_of<std::invalid_argument>([&] { layer.add("weight"); }),
-            "Layer: 'weight' is registered twice");
+            "Layer: 'weight' is there twice");
   EXPECT_THROW(layer.add("a.b"), std::invalid_argument);
   EXPECT_THROW(layer.add(""), std::invalid_argument);
 }
@@ -148,10 +147,10 @@ TEST(Layer, SavesABorrowedParameterOnceAndLoadsItForBoth) {
   const Tied source(random);
   std::vector<std::string> saved;
   for (const auto& [name, tensor] : source.state()) saved.push_back(name);
-  EXPECT_EQ(saved, (std::vector<std::string>{"head.bias", "token.weight"}));
+  EXPECT_EQ(saved, (std::vector<std::string>{"token.weight", "head.bias"}));
   Tied target(random);
   target.load_state(copied(source));
-  EXPECT_EQ(target.head.weight().value(), source.token.weight().value());
+  EXPECT_EQ(target.head.weight.value(), source.token.weight.value());
   auto state = copied(source);
   state["head.weight"] = zeros({4, 2});
   EXPECT_THROW(target.load_state(state), std::invalid_argument);
@@ -161,10 +160,10 @@ TEST(Layer, FreezesWhatItBorrows) {
   Random random(1);
   Tied tied(random);
   tied.head.freeze();
-  EXPECT_FALSE(tied.token.weight().trainable());
+  EXPECT_FALSE(tied.token.weight.trainable());
   EXPECT_EQ(tied.trainable_parameter_count(), 0U);
   tied.head.unfreeze();
-  EXPECT_TRUE(tied.token.weight().trainable());
+  EXPECT_TRUE(tied.token.weight.trainable());
 }
 
 TEST(Layer, SummarisesWhatIsBorrowedByNamingIt) {
@@ -172,18 +171,18 @@ TEST(Layer, SummarisesWhatIsBorrowedByNamingIt) {
   const Tied tied(random);
   EXPECT_EQ(tied.summary(),
             "name          shape   parameters\n"
+            "token.weight  [4, 2]  8\n"
             "head.weight   [4, 2]  tied to token.weight\n"
             "head.bias     [4]     4\n"
-            "token.weight  [4, 2]  8\n"
             "total                 12\n");
 }
 
 TEST(Layer, ListsButDoesNotSaveWhatABorrowerThatStandsAloneReads) {
   Random random(1);
   Embedding token(4, 2, random);
-  Borrower borrower(token.weight());
-  EXPECT_EQ(borrower.parameters(), std::vector<Parameter*>{&token.weight()});
-  EXPECT_EQ(token.weight().name(), "weight");
+  Borrower borrower(token.weight);
+  EXPECT_EQ(borrower.parameters(), std::vector<Parameter*>{&token.weight});
+  EXPECT_EQ(token.weight.name(), "weight");
   EXPECT_TRUE(borrower.state().empty());
   EXPECT_NO_THROW(borrower.load_state({}));
   EXPECT_EQ(borrower.summary(),
@@ -196,13 +195,13 @@ TEST(Layer, RefusesABorrowedPartUnderATakenName) {
   class Twice : public Layer {
    public:
     explicit Twice(Parameter& table) {
-      register_shared("table", table);
-      register_shared("table", table);
+      share("table", table);
+      share("table", table);
     }
   };
   Parameter table("table", zeros({2, 2}));
   EXPECT_EQ(error_of<std::invalid_argument>([&] { Twice{table}; }),
-            "Layer: 'table' is registered twice");
+            "Layer: 'table' is there twice");
 }
 
 TEST(Layer, PassesModeOnToEverythingInIt) {
@@ -271,38 +270,61 @@ TEST(Layer, KeepsTheNumbersOfAStateThatAnOptimizerStepsOver) {
   }
 }
 
-class Holder : public Layer {
- public:
-  void hold(const std::string& name, Layer& layer) { register_layer(name, layer); }
-};
-
-TEST(Layer, RefusesToContainItself) {
-  Holder outer;
-  Holder middle;
-  Holder inner;
-  const auto message = [](Holder& in, Holder& layer) {
-    return error_of<std::invalid_argument>([&] { in.hold("part", layer); });
-  };
-  EXPECT_EQ(message(outer, outer), "Layer: 'part' would contain itself");
-  outer.hold("middle", middle);
-  middle.hold("inner", inner);
-  EXPECT_EQ(message(inner, outer), "Layer: 'middle.inner.part' would contain itself");
-  EXPECT_EQ(outer.summary(), "name   shape  parameters\ntotal         0\n");
+TEST(Layer, ForgetsPartsThatGoBeforeIt) {
+  class Holder : public Layer {
+   public:
+    Holder() : kept(*this, "kept", zeros({2})) {}
+    Parameter kept;
+    std::optional<Parameter> parameter;
+    std::optional<Buffer> buffer;
+    std::optional<Part<Linear>> layer;
+  } holder;
+  Random random(1);
+  for (int i = 0; i < 2; ++i) {
+    holder.parameter.emplace(holder, "parameter", zeros({1}));
+    holder.buffer.emplace(holder, "buffer", zeros({1}));
+    holder.layer.emplace(holder, "layer", 2, 2, random);
+    EXPECT_EQ(holder.parameters().size(), 4U);
+    EXPECT_EQ(holder.state().size(), 5U);
+    holder.parameter.reset();
+    holder.buffer.reset();
+    holder.layer.reset();
+    EXPECT_EQ(names(holder.parameters()), std::vector<std::string>{"kept"});
+    EXPECT_EQ(holder.state().size(), 1U);
+  }
 }
 
-TEST(Layer, RefusesALayerThatAnotherOneHolds) {
+TEST(Layer, MayGoBeforeWhatItBorrowed) {
   Random random(1);
-  Linear linear(2, 2, random);
-  Holder outer;
-  Holder inner;
-  outer.hold("inner", inner);
-  inner.hold("linear", linear);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.hold("again", linear); }),
-            "Layer: 'again' is registered already, as 'inner.linear'");
-  EXPECT_THROW(inner.hold("again", linear), std::invalid_argument);
-  EXPECT_EQ(names(outer.parameters()),
-            (std::vector<std::string>{"inner.linear.weight", "inner.linear.bias"}));
-  EXPECT_EQ(outer.state().size(), 2U);
+  Embedding token(4, 2, random);
+  { const Borrower borrower(token.weight); }
+  auto borrowed = std::make_unique<Embedding>(4, 2, random);
+  const Borrower borrower(borrowed->weight);
+  borrowed.reset();
+  EXPECT_TRUE(borrower.parameters().empty());
+}
+
+TEST(LayerList, NamesItsLayersByTheirPlace) {
+  class Stack : public Layer {
+   public:
+    explicit Stack(Random& random) : blocks(*this, "blocks", 2, 3, 3, random) {}
+    Variable forward(Variable x) {
+      for (Linear& block : blocks) x = block.forward(x);
+      return x;
+    }
+    Part<LayerList<Linear>> blocks;
+  };
+  Random random(1);
+  Stack stack(random);
+  stack.blocks.add(3, 1, random);
+  EXPECT_EQ(stack.blocks.size(), 3U);
+  EXPECT_EQ(names(stack.parameters()),
+            (std::vector<std::string>{"blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
+                                      "blocks.1.bias", "blocks.2.weight", "blocks.2.bias"}));
+  Tape tape;
+  const Variable x = tape.input(full({2, 3}, 1));
+  EXPECT_EQ(stack.forward(x).value(),
+            stack.blocks[2].forward(stack.blocks[1].forward(stack.blocks[0].forward(x))).value());
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ TEST(Linear, ReadsABorrowedWeightAndPassesItsGradientOn) {
   Random random(1);
   Parameter weight("token.weight", tensor({3, 2}, {1, 2, 3, 4, 5, 6}));
   Linear head(weight, random);
-  EXPECT_EQ(&head.weight(), &weight);
+  EXPECT_EQ(&head.weight, &weight);
   EXPECT_EQ(weight.name(), "token.weight");
-  head.bias().assign(tensor({3}, {10, 20, 30}));
+  head.bias->assign(tensor({3}, {10, 20, 30}));
   Tape tape;
   const Variable y = head.forward(tape.constant(tensor({1, 2}, {1, -1})));
   EXPECT_EQ(y.value(), tensor({1, 3}, {9, 19, 29}));
@@ -30,7 +30,7 @@ TEST(Linear, DrawsOnlyTheBiasBesideABorrowedWeight) {
   Random same(7);
   Parameter weight("weight", zeros({5, 4}));
   Linear head(weight, random);
-  EXPECT_EQ(head.bias().value(), same.uniform({5}, -0.5, 0.5));  // 1 / sqrt(4)
+  EXPECT_EQ(head.bias->value(), same.uniform({5}, -0.5, 0.5));  // 1 / sqrt(4)
   EXPECT_EQ(weight.value(), zeros({5, 4}));
   EXPECT_EQ(Linear(weight, random, {.bias = false}).parameters(), std::vector<Parameter*>{&weight});
   EXPECT_EQ(random.bits(), same.bits());

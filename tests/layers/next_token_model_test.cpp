@@ -46,9 +46,9 @@ TEST(NextTokenModel, DrawsItsWeightsInTheOrderOfItsParts) {
   const Embedding token(10, 4, random);
   const PositionalEmbedding position(4, 4, random);
   Linear head(4, 10, random);
-  EXPECT_EQ(model.token.weight().value(), token.weight().value());
-  EXPECT_EQ(model.position->weight().value(), position.weight().value());
-  EXPECT_EQ(model.head.weight().value(), head.weight().value());
+  EXPECT_EQ(model.token.weight.value(), token.weight.value());
+  EXPECT_EQ(model.position->weight.value(), position.weight.value());
+  EXPECT_EQ(model.head.weight.value(), head.weight.value());
 }
 
 TEST(NextTokenModel, GivesLogitsForEveryPositionAndAnyRank) {
@@ -94,7 +94,7 @@ TEST(NextTokenModel, TiesItsHeadToTheTokenTable) {
   EXPECT_EQ(names(tied),
             (std::vector<std::string>{"token.weight", "position.weight", "hidden.0.weight",
                                       "hidden.0.bias", "head.bias"}));
-  EXPECT_EQ(&tied.head.weight(), &tied.token.weight());
+  EXPECT_EQ(&tied.head.weight, &tied.token.weight);
   EXPECT_EQ(tied.parameter_count(), 9U * 6 + 4 * 6 + 12 * 6 + 6 + 9);
   EXPECT_NE(tied.summary().find("head.weight      [9, 6]   tied to token.weight\n"),
             std::string::npos)
@@ -107,7 +107,7 @@ TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
   NextTokenModel untied(options, Random(1));
   options.tie_weights = true;
   NextTokenModel tied(options, Random(2));
-  untied.head.weight().assign(untied.token.weight().value());
+  untied.head.weight.assign(untied.token.weight.value());
   std::map<std::string, Tensor> state;
   for (const auto& [name, tensor] : untied.state())
     if (name != "head.weight") state[name] = *tensor;
@@ -123,13 +123,13 @@ TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
     tape.backward(loss);
   }
   EXPECT_EQ(losses[0], losses[1]);
-  EXPECT_TRUE(untied.token.weight().gradient().is_rows());
-  Gradient expected = untied.token.weight().gradient();
-  expected.add(untied.head.weight().gradient());
-  EXPECT_EQ(tied.token.weight().gradient().dense(), expected.dense());
-  EXPECT_EQ(tied.position->weight().gradient().rows().values(),
-            untied.position->weight().gradient().rows().values());
-  EXPECT_EQ(tied.head.bias().gradient().dense(), untied.head.bias().gradient().dense());
+  EXPECT_TRUE(untied.token.weight.gradient().is_rows());
+  Gradient expected = untied.token.weight.gradient();
+  expected.add(untied.head.weight.gradient());
+  EXPECT_EQ(tied.token.weight.gradient().dense(), expected.dense());
+  EXPECT_EQ(tied.position->weight.gradient().rows().values(),
+            untied.position->weight.gradient().rows().values());
+  EXPECT_EQ(tied.head.bias->gradient().dense(), untied.head.bias->gradient().dense());
 }
 
 TEST(NextTokenModel, HasALossThatIsTheCrossEntropyOfItsLogits) {

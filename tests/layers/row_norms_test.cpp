@@ -41,26 +41,26 @@ TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
       const Variable factors = tape.constant(wave({3, 5}, 0.5, 0.2 * static_cast<double>(i), 1));
       tape.backward(sum(output * factors));
       EXPECT_NEAR(sum(output).item(), sums[i], 15 * tolerance) << norm_type << ", step " << i;
-      ASSERT_TRUE(embedding.weight().gradient().is_rows());
+      ASSERT_TRUE(embedding.weight.gradient().is_rows());
       sgd.step();
     }
     const Tensor expected = testing::tensor_from(reference["table_after"]);
     for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_NEAR(embedding.weight().value().data()[i], expected.data()[i], tolerance) << i;
+      EXPECT_NEAR(embedding.weight.value().data()[i], expected.data()[i], tolerance) << i;
   }
 }
 
 TEST(MaxNorm, ChangesTheRowsThatAreLookedUpAndTooLarge) {
   Embedding embedding(Tensor{{3, 4}, {0.3, 0.4}, {6, 8}}, {.max_norm = 1});
-  const auto version = embedding.weight().version();
+  const auto version = embedding.weight.version();
   Tape tape(Tape::inference);
   embedding.forward(tape, ids({1}, {1}));
-  EXPECT_EQ(embedding.weight().version(), version);
+  EXPECT_EQ(embedding.weight.version(), version);
   const Tensor rows = embedding.forward(tape, ids({3}, {0, 1, 0})).value();
   EXPECT_NEAR(rows(0, 0), 0.6, 1e-6);
   EXPECT_NEAR(rows(2, 1), 0.8, 1e-6);
   EXPECT_EQ(rows(1, 0), static_cast<real>(0.3));
-  EXPECT_EQ(embedding.weight().value()(2, 0), 6);
+  EXPECT_EQ(embedding.weight.value()(2, 0), 6);
 }
 
 TEST(MaxNorm, MayChangeATableThatRowsWereLookedUpFromOnTheTape) {
@@ -69,30 +69,30 @@ TEST(MaxNorm, MayChangeATableThatRowsWereLookedUpFromOnTheTape) {
   const Variable first = embedding.forward(tape, ids({1}, {0}));
   const Variable second = embedding.forward(tape, ids({1}, {1}));
   tape.backward(sum(first + second));
-  EXPECT_EQ(embedding.weight().gradient().rows().to_dense(), full({2, 2}, 1));
+  EXPECT_EQ(embedding.weight.gradient().rows().to_dense(), full({2, 2}, 1));
 }
 
 TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   Embedding embedding(Tensor{{3, 4}, {0.3, 0.4}}, {.max_norm = 1});
   EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.max_norm = 1});
   Tape tape;
-  for (Parameter* table : {&embedding.weight(), &bag.weight()}) {
+  for (Parameter* table : {&embedding.weight, &bag.weight}) {
     const Variable whole = tape.parameter(*table);
     linear(tape.constant(full({1, 2}, 1)), whole);
   }
-  const Tensor before = embedding.weight().value();
+  const Tensor before = embedding.weight.value();
   EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // small enough
   EXPECT_EQ(error_of<std::logic_error>([&] { embedding.forward(tape, ids({1}, {0})); }),
             "Embedding: max_norm has to change weight, which was read as a whole on this tape "
             "before");
   EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
-  EXPECT_EQ(embedding.weight().value(), before);
+  EXPECT_EQ(embedding.weight.value(), before);
   // A frozen table's numbers are in the gradients of others.
   Embedding frozen(Tensor{{3, 4}}, {.frozen = true, .max_norm = 1});
-  linear(tape.input(full({1, 2}, 1)), tape.parameter(frozen.weight()));
+  linear(tape.input(full({1, 2}, 1)), tape.parameter(frozen.weight));
   EXPECT_THROW(frozen.forward(tape, ids({1}, {0})), std::logic_error);
   // Another tape has not read it, but this one then must not go backward.
-  const Variable loss = sum(tape.parameter(embedding.weight()));
+  const Variable loss = sum(tape.parameter(embedding.weight));
   Tape other;
   embedding.forward(other, ids({1}, {0}));
   EXPECT_NE(error_of<std::logic_error>([&] { tape.backward(loss); }).find("changed after"),
@@ -106,7 +106,7 @@ TEST(MaxNorm, ChangesNothingForBagsThatAreRefused) {
               bag.forward(tape, {ids({2}, {0, 1}), ids({2}, {0, 5})});
             }).find("offset 5 at [1] is beyond the 2 ids"),
             std::string::npos);
-  EXPECT_EQ(bag.weight().value(), (Tensor{{3, 4}, {0.3, 0.4}}));
+  EXPECT_EQ(bag.weight.value(), (Tensor{{3, 4}, {0.3, 0.4}}));
 }
 
 TEST(MaxNorm, HoldsInBags) {
@@ -138,7 +138,7 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
     Tape tape(Tape::inference);
     embedding.forward(tape, ids({1}, {0}));
     bag.forward(tape, {ids({1, 1}, {0})});
-    for (const Parameter* table : {&embedding.weight(), &bag.weight()})
+    for (const Parameter* table : {&embedding.weight, &bag.weight})
       for (const real got : table->value())
         EXPECT_NEAR(got / expected, 1, 1e-5) << number << ", norm type " << norm_type;
   }

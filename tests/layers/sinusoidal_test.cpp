@@ -26,10 +26,10 @@ TEST(Sinusoidal, IsTheTableOfTheTransformerPaper) {
                                  {.1411, -.9900, .0300, .99955},
                                  {-.7568, -.6536, .0400, .9992},
                                  {-.9589, .2837, .0500, .9988}};
-  ASSERT_EQ(positions.table().shape(), (Shape{6, 4}));
+  ASSERT_EQ(positions.table.value().shape(), (Shape{6, 4}));
   for (std::size_t t = 0; t < 6; ++t)
     for (std::size_t i = 0; i < 4; ++i)
-      EXPECT_NEAR(positions.table()(t, i), expected[t][i], 5.1e-5) << t << " " << i;
+      EXPECT_NEAR(positions.table.value()(t, i), expected[t][i], 5.1e-5) << t << " " << i;
 }
 
 // The table as printed, but for t = 4, column 8, where sin(4 / 5^0.8) = 0.8929172613168825 and some
@@ -52,7 +52,7 @@ TEST(Sinusoidal, HasThePerColumnTableAsPrinted) {
        0.8929172613168825, 0.5900341780993384}};
   for (std::size_t t = 0; t < 5; ++t)
     for (std::size_t i = 0; i < 10; ++i)
-      EXPECT_NEAR(positions.table()(t, i), expected[t][i], kRounding) << t << " " << i;
+      EXPECT_NEAR(positions.table.value()(t, i), expected[t][i], kRounding) << t << " " << i;
 }
 
 // With W_e[id] = (id, id, …), ids 0, 1, 2 and the per-column table.
@@ -79,14 +79,14 @@ TEST(Sinusoidal, HasTheFormulaOfFormalAlgorithms) {
       const double angle = t / std::pow(base, 2.0 * i / 6);
       const auto row = static_cast<std::size_t>(t - 1);
       const auto column = static_cast<std::size_t>(2 * i - 2);
-      EXPECT_NEAR(positions.table()(row, column), std::sin(angle), kRounding);
-      EXPECT_NEAR(positions.table()(row, column + 1), std::cos(angle), kRounding);
+      EXPECT_NEAR(positions.table.value()(row, column), std::sin(angle), kRounding);
+      EXPECT_NEAR(positions.table.value()(row, column + 1), std::cos(angle), kRounding);
     }
 }
 
 TEST(Sinusoidal, TakesAnotherBase) {
   const Sinusoidal positions(3, 4, {.base = 1000});
-  EXPECT_NEAR(positions.table()(2, 2), std::sin(2 / std::sqrt(1000.0)), kRounding);
+  EXPECT_NEAR(positions.table.value()(2, 2), std::sin(2 / std::sqrt(1000.0)), kRounding);
 }
 
 TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
@@ -94,8 +94,8 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
   const Sinusoidal halves(5, 6, {.layout = SinusoidLayout::kHalves});
   for (std::size_t t = 0; t < 5; ++t)
     for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_EQ(halves.table()(t, i), mixed.table()(t, 2 * i));
-      EXPECT_EQ(halves.table()(t, 3 + i), mixed.table()(t, 2 * i + 1));
+      EXPECT_EQ(halves.table.value()(t, i), mixed.table.value()(t, 2 * i));
+      EXPECT_EQ(halves.table.value()(t, 3 + i), mixed.table.value()(t, 2 * i + 1));
     }
 }
 
@@ -103,10 +103,10 @@ TEST(Sinusoidal, EndsWithASineWhereTheWidthIsOdd) {
   for (const auto layout : {SinusoidLayout::kInterleaved, SinusoidLayout::kHalves}) {
     const Sinusoidal positions(4, 5, {.layout = layout});
     for (std::size_t t = 0; t < 4; ++t)
-      EXPECT_NEAR(positions.table()(t, 4),
+      EXPECT_NEAR(positions.table.value()(t, 4),
                   std::sin(static_cast<double>(t) / std::pow(10000, 4.0 / 5)), kRounding);
   }
-  EXPECT_EQ(Sinusoidal(2, 1).table().shape(), (Shape{2, 1}));
+  EXPECT_EQ(Sinusoidal(2, 1).table.value().shape(), (Shape{2, 1}));
 }
 
 // A published version drops the result of a functional update, so that every position is zero.
@@ -115,7 +115,7 @@ TEST(Sinusoidal, StoresItsTable) {
   for (std::size_t t = 1; t < 100; ++t) {
     real largest = 0;
     for (std::size_t i = 0; i < 16; i += 2)
-      largest = std::max(largest, std::abs(positions.table()(t, i)));
+      largest = std::max(largest, std::abs(positions.table.value()(t, i)));
     EXPECT_GT(largest, 0) << t;
   }
 }
@@ -128,7 +128,7 @@ TEST(Sinusoidal, AddsTheFirstRowsToEveryWindow) {
   Tape tape;
   const Tensor& y = positions.forward(tape.constant(x)).value();
   for (std::size_t i = 0; i < 20; ++i)
-    EXPECT_EQ(y.data()[i], x.data()[i] + positions.table().data()[i]);
+    EXPECT_EQ(y.data()[i], x.data()[i] + positions.table.value().data()[i]);
 }
 
 TEST(Sinusoidal, IsSavedButNeverTrained) {

@@ -79,7 +79,7 @@ void train_embeddings(std::size_t vocabulary, std::size_t batch, std::size_t con
   Random random(1);
   Embedding token(full({vocabulary, 64}, 1));
   PositionalEmbedding position(context, 64, random);
-  SGD sgd({&token.weight(), &position.weight()}, options);
+  SGD sgd({&token.weight, &position.weight}, options);
   const auto batches = random_batches({batch, context}, vocabulary);
   make_steps([&](int i) {
     sgd.zero_grad();

@@ -101,12 +101,12 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
                         .positions = learned ? Positions::kLearned : Positions::kSinusoidal,
                         .tie_weights = tied},
                        Random(0));
-  const Shape table = model.token.weight().shape();
-  model.token.weight().assign(wave(table, 0.7, 0, 0.02));
-  if (!tied) model.head.weight().assign(wave(table, 0.11, 2, 0.02));
-  model.head.bias().assign(zeros({table[0]}));
+  const Shape table = model.token.weight.shape();
+  model.token.weight.assign(wave(table, 0.7, 0, 0.02));
+  if (!tied) model.head.weight.assign(wave(table, 0.11, 2, 0.02));
+  model.head.bias->assign(zeros({table[0]}));
   if (learned)
-    model.position->weight().assign(wave(model.position->weight().shape(), 0.3, 1, 0.02));
+    model.position->weight.assign(wave(model.position->weight.shape(), 0.3, 1, 0.02));
 
   const auto optimizer = optimizer_of(reference, model.parameters());
   DataLoader loader(TokenWindows(ids, {.context = number("context"), .stride = number("stride")}),
@@ -130,7 +130,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       const double expected = losses[batch_number];
       ASSERT_NEAR(loss.item(), expected, kRelative * expected) << "batch " << batch_number;
       if (++batch_number % batches_a_step == 0) {
-        const Gradient& gradient = model.token.weight().gradient();
+        const Gradient& gradient = model.token.weight.gradient();
         ASSERT_EQ(gradient.is_dense(), tied);
         if (!tied) {
           ASSERT_EQ(gradient.rows().size(), rows[step]) << "step " << step;
@@ -143,7 +143,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   }
   // Single rows first, while the others are still owed what they missed.
   for (const auto& [id, values] : reference["token_row_after"].items()) {
-    const Tensor row = model.token.weight().rows(std::vector{std::stoi(id)});
+    const Tensor row = model.token.weight.rows(std::vector{std::stoi(id)});
     for (std::size_t i = 0; i < values.size(); ++i)
       EXPECT_NEAR(row(0, i), values[i].get<double>(), kRelative) << id << " " << i;
   }
@@ -153,9 +153,9 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       const double expected = reference[key];
       EXPECT_NEAR(found, expected, 1e-9 * std::max(1.0, std::abs(expected))) << key;
     };
-    const Tensor& trained = model.token.weight().value();
+    const Tensor& trained = model.token.weight.value();
     expect_total(total(trained), "token_table_sum_after");
-    if (!tied) expect_total(total(model.head.weight().value()), "head_weight_sum_after");
+    if (!tied) expect_total(total(model.head.weight.value()), "head_weight_sum_after");
     if (reference.contains("token_table_square_sum_after"))
       expect_total(total(trained * trained), "token_table_square_sum_after");
   }
