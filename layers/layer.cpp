@@ -124,7 +124,8 @@ std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
       all.emplace_back(layer.path_ + name, &parameter->value());
-    for (const auto& [name, buffer] : layer.buffers_) all.emplace_back(layer.path_ + name, &buffer->value());
+    for (const auto& [name, buffer] : layer.buffers_)
+      all.emplace_back(layer.path_ + name, &buffer->value());
   });
   return all;
 }

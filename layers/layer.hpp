@@ -118,7 +118,9 @@ class Buffer {
       : owner_(owner), value_(std::move(value)) {
     owner.adopt(name, *this);
   }
-  ~Buffer() { std::erase_if(owner_.buffers_, [&](const auto& named) { return named.second == this; }); }
+  ~Buffer() {
+    std::erase_if(owner_.buffers_, [&](const auto& named) { return named.second == this; });
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 

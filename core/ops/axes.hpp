@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 
@@ -29,5 +30,17 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
   }
   return marked;
 }
+
+/// A shape seen from one axis: what lies before, along and behind it.
+struct AxisView {
+  std::size_t outer = 1;
+  std::size_t extent = 1;
+  std::size_t inner = 1;
+
+  AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {
+    for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
+    for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  }
+};
 
 }  // namespace rowgrad

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numbers>
 
 #include <rowgrad/core/ops/pointwise.hpp>
@@ -55,6 +56,53 @@ Variable relu(const Variable& x) {
       "relu", x, [](const Simd& v) { return xsimd::select(v < Simd(real{0}), Simd(real{0}), v); },
       [](const Simd& g, const Simd& v, const Simd&) {
         return xsimd::select(v > Simd(real{0}), g, Simd(real{0}));
+      });
+}
+
+Variable sqrt(const Variable& x) {
+  return pointwise(
+      "sqrt", x, [](const Simd& v) { return xsimd::sqrt(v); },
+      [](const Simd& g, const Simd&, const Simd& y) { return real{0.5} * g / y; });
+}
+
+Variable abs(const Variable& x) {
+  return pointwise(
+      "abs", x, [](const Simd& v) { return xsimd::abs(v); },
+      [](const Simd& g, const Simd& v, const Simd&) {
+        const Simd zero(real{0});
+        return xsimd::select(v > zero, g, xsimd::select(v < zero, -g, zero));
+      });
+}
+
+Variable pow(const Variable& x, double exponent) {
+  // Number by number: the vector function is off by much more than a unit of the last place.
+  const auto power = [](const Tensor& base, double to) {
+    Tensor result = empty(base.shape());
+    kernels::parallel_for(
+        base.size(), kernels::kGrainNumbers / 16, [&](std::size_t begin, std::size_t end) {
+          for (std::size_t i = begin; i < end; ++i)
+            result.data()[i] = static_cast<real>(std::pow(static_cast<double>(base.data()[i]), to));
+        });
+    return result;
+  };
+  return record("pow", {x}, power(x.value(), exponent), [power, exponent](Backward& node) {
+    const auto factor = static_cast<real>(exponent);
+    const auto product = [factor](const Simd& g, const Simd& v) { return Simd(factor) * g * v; };
+    const Tensor slope = power(node.input(0), exponent == 0 ? 0 : exponent - 1);
+    node.give(0, kernels::map_in_place(product, node.take_gradient(), slope));
+  });
+}
+
+Variable clamp(const Variable& x, real low, real high) {
+  check_argument(low <= high, "clamp: low ", low, " is above high ", high);
+  return pointwise(
+      "clamp", x,
+      [=](const Simd& v) {
+        return xsimd::select(v < Simd(low), Simd(low),
+                             xsimd::select(v > Simd(high), Simd(high), v));
+      },
+      [=](const Simd& g, const Simd& v, const Simd&) {
+        return xsimd::select(v < Simd(low) || v > Simd(high), Simd(real{0}), g);
       });
 }
 

@@ -28,6 +28,15 @@ Variable log(const Variable& x);  // natural; NaN below 0, −∞ at 0
 Variable tanh(const Variable& x);
 Variable sigmoid(const Variable& x);  // 1 / (1 + exp(−x))
 Variable relu(const Variable& x);     // max(x, 0); the gradient at 0 is 0
+Variable sqrt(const Variable& x);     // NaN below 0
+Variable abs(const Variable& x);      // the gradient at 0 is 0
+
+/// x to a fixed power; as std::pow where that is special.
+Variable pow(const Variable& x, double exponent);
+
+/// x within [low, high]; the gradient of what lies outside is 0. NaN stays NaN. Throws
+/// std::invalid_argument unless low ≤ high.
+Variable clamp(const Variable& x, real low, real high);
 
 /// x Φ(x) (Hendrycks & Gimpel 2016), and the paper's approximation by tanh, which GPT-2 uses.
 Variable gelu(const Variable& x);

@@ -14,18 +14,6 @@ Tensor reshaped(Tensor x, const Shape& shape) {
   return x;
 }
 
-// A shape seen from one axis: what lies before, along and behind it.
-struct AxisView {
-  std::size_t outer = 1;
-  std::size_t extent = 1;
-  std::size_t inner = 1;
-
-  AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {
-    for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
-    for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  }
-};
-
 }  // namespace
 
 Variable reshape(const Variable& x, const Shape& shape) {
@@ -148,6 +136,46 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
     });
     node.give(0, std::move(gradient));
   });
+}
+
+std::vector<Variable> split(const Variable& x, std::size_t length, int axis) {
+  const std::size_t extent = x.shape()[resolve_axis("split", axis, x.shape().size())];
+  check_argument(length > 0, "split: the length is 0");
+  std::vector<Variable> parts;
+  for (std::size_t begin = 0; begin < extent; begin += length)
+    parts.push_back(slice(x, axis, static_cast<std::ptrdiff_t>(begin),
+                          static_cast<std::ptrdiff_t>(std::min(extent, begin + length))));
+  return parts;
+}
+
+Variable unsqueeze(const Variable& x, int axis) {
+  std::vector<std::size_t> shape(x.shape().begin(), x.shape().end());
+  const std::size_t at = resolve_axis("unsqueeze", axis, shape.size() + 1);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), 1);
+  return reshape(x, Shape(shape.begin(), shape.end()));
+}
+
+Variable squeeze(const Variable& x, int axis) {
+  Shape shape = x.shape();
+  const std::size_t at = resolve_axis("squeeze", axis, shape.size());
+  check_argument(shape[at] == 1, "squeeze: axis ", axis, " of ", bracketed(shape),
+                 " is not of length 1");
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
+  return reshape(x, shape);
+}
+
+Variable stack(std::span<const Variable> parts, int axis) {
+  std::vector<Variable> rows;
+  for (const Variable& part : parts) {
+    check_argument(part.shape() == parts.front().shape(), "stack: shapes ",
+                   bracketed(parts.front().shape()), " and ", bracketed(part.shape()), " differ");
+    rows.push_back(unsqueeze(part, axis));
+  }
+  return concatenate(rows, axis);
+}
+
+Variable stack(std::initializer_list<Variable> parts, int axis) {
+  return stack(std::span(parts.begin(), parts.size()), axis);
 }
 
 }  // namespace rowgrad

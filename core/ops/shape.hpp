@@ -31,4 +31,15 @@ constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
 
+/// Pieces of `length` entries along one axis, the last one of what is left.
+std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
+
+/// Variables of one shape along a new axis, which `axis` counts in the result.
+Variable stack(std::span<const Variable> parts, int axis = 0);
+Variable stack(std::initializer_list<Variable> parts, int axis = 0);
+
+/// A new axis of length 1, which `axis` counts in the result; and one taken away.
+Variable unsqueeze(const Variable& x, int axis);
+Variable squeeze(const Variable& x, int axis);
+
 }  // namespace rowgrad

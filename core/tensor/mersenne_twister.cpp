@@ -33,22 +33,23 @@ void MersenneTwister::advance() {
 }
 
 void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
-  const auto copy_rest = [&] {
+  const auto copy_rest = [&] {  // of the state
     const std::size_t count = std::min(kWords - next_, words.size());
     std::copy_n(state_.begin() + static_cast<std::ptrdiff_t>(next_), count, words.begin());
     next_ += count;
     words = words.subspan(count);
   };
   copy_rest();
-  if (words.size() >= kWords) {  // here next_ is at the end
-    // The first words follow from the state, all others from words further back in the output.
+  if (words.size() >= kWords) {
     advance();
     copy_rest();
+    // Each word follows from words further back in the output. Whole states, so that what is kept
+    // does not depend on how many words were asked for at once.
+    const std::size_t count = words.size() / kWords * kWords;
     std::uint32_t* w = words.data() - kWords;
-    for (std::size_t i = 0; i < words.size(); ++i)
-      w[i + kWords] = twist(w[i], w[i + 1], w[i + kLag]);
-    std::copy_n(w + words.size(), kWords, state_.begin());
-    return;
+    for (std::size_t i = 0; i < count; ++i) w[i + kWords] = twist(w[i], w[i + 1], w[i + kLag]);
+    std::copy_n(w + count, kWords, state_.begin());
+    words = words.subspan(count);
   }
   if (!words.empty()) {
     advance();

@@ -161,7 +161,8 @@ TEST(Tape, DrawsItself) {
   Tape tape;
   const Variable x = tape.input(zeros({2}));
   const Variable rows = embedding(tape.parameter(table), ids({1}, {2}));
-  tape.backward(sum(rows * x + tape.constant(scalar(1))));
+  const Variable product = rows * x;
+  tape.backward(sum(product + tape.constant(scalar(1))));
   EXPECT_EQ(tape.to_dot(), R"(digraph tape {
   rankdir=LR;
   node [fontname="sans-serif"];

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
 #include <rowgrad/core/ops/pointwise.hpp>
 
@@ -46,8 +47,16 @@ const std::vector<Function> kFunctions{
     {"relu", [](const Variable& x) { return relu(x); }, [](double x) { return x > 0 ? x : 0; }, -1,
      1},
     {"gelu (erf)", [](const Variable& x) { return gelu(x); }, gelu_by_erf, -4, 4},
-    {"gelu (tanh)", [](const Variable& x) { return gelu_tanh(x); }, gelu_by_tanh, -4,
-     4},
+    {"gelu (tanh)", gelu_tanh, gelu_by_tanh, -4, 4},
+    {"sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.2, 9},
+    {"abs", abs, [](double x) { return std::abs(x); }, -3, 3},
+    {"clamp", [](const Variable& x) { return clamp(x, real{-0.5}, 2); },
+     [](double x) { return std::min(std::max(x, -0.5), 2.0); }, -0.4, 1.9},
+    {"pow 3", [](const Variable& x) { return pow(x, 3); }, [](double x) { return x * x * x; }, -2,
+     2},
+    {"pow -1.5", [](const Variable& x) { return pow(x, -1.5); },
+     [](double x) { return std::pow(x, -1.5); }, 0.7, 4},
+    {"pow 0", [](const Variable& x) { return pow(x, 0); }, [](double) { return 1.0; }, -2, 2},
 };
 
 // Numbers in a function's range, none of them so close to relu's kink that a difference quotient
@@ -130,6 +139,25 @@ TEST(Gelu, HasTheTwoFormsOfThePaper) {
   // Φ(1) = 0.841344746…, and 0.841191990… by the approximation.
   EXPECT_NEAR(gelu(one).item(), 0.8413447460685429, 50 * kEpsilon);
   EXPECT_NEAR(gelu_tanh(one).item(), 0.8411919906082768, 50 * kEpsilon);
+}
+
+TEST(Clamp, HasNoGradientOutsideAndPassesNotANumberOn) {
+  const Tensor x = tensor({5}, {-2, -1, 0.5, 3, 4});
+  Tape tape;
+  const Variable in = tape.input(x);
+  const Variable y = clamp(in, -1, 3);
+  EXPECT_EQ(y.value(), tensor({5}, {-1, -1, 0.5, 3, 3}));
+  tape.backward(y, full({5}, 1));
+  EXPECT_EQ(tape.gradient(in).dense(), tensor({5}, {0, 1, 1, 1, 0}));  // as PyTorch's
+  Tape other;
+  const Variable nan = other.input(scalar(std::numeric_limits<real>::quiet_NaN()));
+  EXPECT_TRUE(std::isnan(clamp(nan, 0, 1).item()));
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { clamp(nan, 2, 1); }),
+            "clamp: low 2 is above high 1");
+}
+
+TEST(Abs, HasNoGradientAtZero) {
+  EXPECT_EQ(gradient_of([](Inputs x) { return abs(x[0]); }, scalar(0)).dense(), scalar(0));
 }
 
 TEST(Pointwise, MakesAnOpOfAFunctionAndItsDerivative) {

@@ -263,5 +263,50 @@ TEST(Slice, RefusesRangesThatLeaveTheAxis) {
   EXPECT_THROW(slice(tape.input(scalar(1)), 0, 0), std::invalid_argument);
 }
 
+// --- Split, stack, squeeze ----------------------------------------------------------------------
+
+TEST(Split, CutsAnAxisIntoPiecesOfALength) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 5}));
+  const std::vector<Variable> parts = split(x, 2, -1);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[1].value(), tensor({2, 2}, {3, 4, 8, 9}));
+  EXPECT_EQ(parts[2].shape(), Shape({2, 1}));
+  EXPECT_EQ(concatenate(parts, 1).value(), x.value());
+  EXPECT_EQ(split(x, 7, 0).size(), 1U);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { split(x, 0, 0); }), "split: the length is 0");
+  EXPECT_THROW(split(x, 1, 2), std::invalid_argument);
+}
+
+TEST(Stack, PutsVariablesAlongANewAxis) {
+  for (const int axis : {0, 1, 2, -1, -3}) {
+    const auto stacked = [axis](Inputs in) { return stack(in, axis); };
+    const std::vector<Tensor> inputs{irregular({2, 3}, 1), irregular({2, 3}, 2)};
+    expect_gradients(stacked, inputs);
+  }
+  Tape tape;
+  const Variable a = tape.input(tensor({2}, {1, 2}));
+  const Variable b = tape.input(tensor({2}, {3, 4}));
+  EXPECT_EQ(stack({a, b}).value(), tensor({2, 2}, {1, 2, 3, 4}));
+  EXPECT_EQ(stack({a, b}, 1).value(), tensor({2, 2}, {1, 3, 2, 4}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              stack({a, tape.input(zeros({3}))});
+            }),
+            "stack: shapes [2] and [3] differ");
+  EXPECT_THROW(stack({a, b}, 2), std::invalid_argument);
+}
+
+TEST(Squeeze, TakesAwayAnAxisOfLengthOne) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 1, 3}));
+  EXPECT_EQ(squeeze(x, 1).shape(), Shape({2, 3}));
+  EXPECT_EQ(squeeze(x, -2).value(), counting({2, 3}));
+  EXPECT_EQ(unsqueeze(x, 0).shape(), Shape({1, 2, 1, 3}));
+  EXPECT_EQ(unsqueeze(x, -1).shape(), Shape({2, 1, 3, 1}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { squeeze(x, 2); }),
+            "squeeze: axis 2 of [2, 1, 3] is not of length 1");
+  EXPECT_THROW(unsqueeze(x, 4), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace rowgrad

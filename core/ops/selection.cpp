@@ -1,0 +1,131 @@
+#include <cmath>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/axes.hpp>
+#include <rowgrad/core/ops/selection.hpp>
+
+namespace rowgrad {
+namespace {
+
+using kernels::Simd;
+using kernels::sum_to;
+
+constexpr auto kProduct = [](const Simd& g, const Simd& share) { return g * share; };
+constexpr auto kRest = [](const Simd& g, const Simd& share) { return g * (real{1} - share); };
+
+struct Largest {
+  Tensor values;
+  Ids places;
+};
+
+Largest largest_along(std::string_view op, const Tensor& x, int axis) {
+  const std::size_t along = resolve_axis(op, axis, x.shape().size());
+  const AxisView view(x.shape(), along);
+  check_argument(view.extent > 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
+                 " has no entries");
+  Shape shape = x.shape();
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
+  Largest largest{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
+  const std::size_t rows = view.outer * view.inner;
+  kernels::parallel_for(
+      rows, kernels::row_grain(view.extent), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t row = begin; row < end; ++row) {
+          const real* from =
+              x.data() + row / view.inner * view.extent * view.inner + row % view.inner;
+          std::size_t best = 0;
+          for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
+            if (!(from[i * view.inner] <= from[best * view.inner])) best = i;
+          largest.values.data()[row] = from[best * view.inner];
+          largest.places.data()[row] = static_cast<std::int32_t>(best);
+        }
+      });
+  return largest;
+}
+
+// f(a, b), where share(a, b) says which part of the gradient is that of a.
+template <class F, class Share>
+Variable choice(OpName op, const Variable& a, const Variable& b, const F& f, const Share& share) {
+  return record(
+      op, {a, b}, kernels::broadcast_map(op, f, a.value(), b.value()), [share](Backward& node) {
+        const Tensor shares = kernels::broadcast_map("choice", share, node.input(0), node.input(1));
+        if (node.needs(0))
+          node.give(0,
+                    sum_to(kernels::map(kProduct, node.gradient(), shares), node.input_shape(0)));
+        if (node.needs(1))
+          node.give(1, sum_to(kernels::map(kRest, node.gradient(), shares), node.input_shape(1)));
+      });
+}
+
+Simd share_of(const xsimd::batch_bool<real>& chosen, const xsimd::batch_bool<real>& equal) {
+  return xsimd::select(chosen, Simd(real{1}), xsimd::select(equal, Simd(real{0.5}), Simd(real{0})));
+}
+
+}  // namespace
+
+Variable maximum(const Variable& a, const Variable& b) {
+  return choice(
+      "maximum", a, b,
+      [](const Simd& x, const Simd& y) { return xsimd::select(x > y || xsimd::isnan(x), x, y); },
+      [](const Simd& x, const Simd& y) { return share_of(x > y || xsimd::isnan(x), x == y); });
+}
+
+Variable minimum(const Variable& a, const Variable& b) {
+  return choice(
+      "minimum", a, b,
+      [](const Simd& x, const Simd& y) { return xsimd::select(x < y || xsimd::isnan(x), x, y); },
+      [](const Simd& x, const Simd& y) { return share_of(x < y || xsimd::isnan(x), x == y); });
+}
+
+Variable max(const Variable& x, int axis) {
+  Largest largest = largest_along("max", x.value(), axis);
+  const std::size_t along = resolve_axis("max", axis, x.shape().size());
+  return record("max", {x}, std::move(largest.values),
+                [along, places = std::move(largest.places)](Backward& node) {
+                  const AxisView view(node.input_shape(0), along);
+                  Tensor gradient = zeros(node.input_shape(0));
+                  for (std::size_t row = 0; row < places.size(); ++row) {
+                    const auto place = static_cast<std::size_t>(places.data()[row]);
+                    const std::size_t before = row / view.inner * view.extent + place;
+                    gradient.data()[before * view.inner + row % view.inner] =
+                        node.gradient().data()[row];
+                  }
+                  node.give(0, std::move(gradient));
+                });
+}
+
+Ids argmax(const Variable& x, int axis) { return largest_along("argmax", x.value(), axis).places; }
+
+Variable where(const Variable& condition, const Variable& a, const Variable& b) {
+  const Shape pair = kernels::broadcast_shape("where", a.shape(), b.shape());
+  const Shape shape = kernels::broadcast_shape("where", condition.shape(), pair);
+  Tensor mask = kernels::expand(condition.value(), shape);
+  const auto choose = [](const Simd& c, const Simd& x, const Simd& y) {
+    return xsimd::select(c != Simd(real{0}), x, y);
+  };
+  const auto chosen = [](const Simd& c, const Simd& g) {
+    return xsimd::select(c != Simd(real{0}), g, Simd(real{0}));
+  };
+  const auto left = [](const Simd& c, const Simd& g) {
+    return xsimd::select(c != Simd(real{0}), Simd(real{0}), g);
+  };
+  Tensor value = kernels::map(choose, mask, kernels::expand(a.value(), shape),
+                              kernels::expand(b.value(), shape));
+  return record(
+      "where", {a, b}, std::move(value), [mask = std::move(mask), chosen, left](Backward& node) {
+        if (node.needs(0))
+          node.give(0, sum_to(kernels::map(chosen, mask, node.gradient()), node.input_shape(0)));
+        if (node.needs(1))
+          node.give(1, sum_to(kernels::map(left, mask, node.gradient()), node.input_shape(1)));
+      });
+}
+
+Variable masked_fill(const Variable& x, const Variable& mask, real number) {
+  check_argument(kernels::broadcast_shape("masked_fill", x.shape(), mask.shape()) == x.shape(),
+                 "masked_fill: a mask of shape ", bracketed(mask.shape()),
+                 " cannot be broadcast to ", bracketed(x.shape()));
+  return where(mask, x.tape().constant(scalar(number)), x);
+}
+
+}  // namespace rowgrad

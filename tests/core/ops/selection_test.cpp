@@ -1,0 +1,109 @@
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/selection.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::expect_gradients;
+using testing::irregular;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
+
+TEST(Maximum, IsTheLargerNumberBroadcast) {
+  Tape tape;
+  const Variable a = tape.input(tensor({2, 2}, {1, 5, -3, 4}));
+  const Variable b = tape.input(tensor({2}, {2, 4}));
+  EXPECT_EQ(maximum(a, b).value(), tensor({2, 2}, {2, 5, 2, 4}));
+  EXPECT_EQ(minimum(a, b).value(), tensor({2, 2}, {1, 4, -3, 4}));
+  for (const auto op : {maximum, minimum}) {
+    expect_gradients([op](Inputs in) { return op(in[0], in[1]); },
+                     {irregular({3, 7}, 1), irregular({7}, 2)});
+    const Variable nan = tape.constant(scalar(kNan));
+    const Variable one = tape.constant(scalar(1));
+    EXPECT_TRUE(std::isnan(op(nan, one).item()) && std::isnan(op(one, nan).item()));
+  }
+}
+
+TEST(Maximum, SharesTheGradientOfEqualNumbers) {
+  Tape tape;
+  const Variable a = tape.input(tensor({3}, {1, 2, 3}));
+  const Variable b = tape.input(tensor({3}, {1, 5, 0}));
+  tape.backward(maximum(a, b), full({3}, 2));
+  EXPECT_EQ(tape.gradient(a).dense(), tensor({3}, {1, 0, 2}));
+  EXPECT_EQ(tape.gradient(b).dense(), tensor({3}, {1, 2, 0}));
+}
+
+TEST(Max, IsTheLargestAlongAnAxis) {
+  const Tensor x = tensor({2, 3, 2}, {1, 9, 7, 2, 7, 3, -1, -9, -7, -2, -7, -3});
+  Tape tape;
+  const Variable in = tape.input(x);
+  EXPECT_EQ(max(in, 1).value(), tensor({2, 2}, {7, 9, -1, -2}));
+  EXPECT_EQ(max(in, 0).value(), tensor({3, 2}, {1, 9, 7, 2, 7, 3}));
+  EXPECT_EQ(max(in, -1).value(), tensor({2, 3}, {9, 7, 7, -1, -2, -3}));
+  EXPECT_EQ(argmax(in, 1), testing::ids({2, 2}, {1, 0, 0, 1}));
+  for (const int axis : {0, 1, 2})
+    expect_gradients([axis](Inputs inputs) { return max(inputs[0], axis); },
+                     {irregular({3, 4, 5}, 1)});
+}
+
+TEST(Max, GivesTheGradientToTheFirstOfEqualNumbers) {
+  Tape tape;
+  const Variable x = tape.input(tensor({3}, {1, 4, 4}));
+  tape.backward(max(x, 0));
+  EXPECT_EQ(tape.gradient(x).dense(), tensor({3}, {0, 1, 0}));
+}
+
+TEST(Max, PassesNotANumberOnAndRefusesAnAxisWithoutEntries) {
+  Tape tape;
+  EXPECT_EQ(argmax(tape.input(tensor({4}, {1, kNan, 9, kNan})), 0), testing::ids({}, {1}));
+  EXPECT_TRUE(std::isnan(max(tape.input(tensor({3}, {1, kNan, 9})), 0).item()));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              max(tape.input(zeros({2, 0})), 1);
+            }),
+            "max: axis 1 of [2, 0] has no entries");
+  EXPECT_EQ(max(tape.input(zeros({0, 2})), 1).shape(), Shape({0}));
+  EXPECT_THROW(argmax(tape.input(zeros({2})), 1), std::invalid_argument);
+}
+
+TEST(Where, TakesOneNumberOrTheOther) {
+  Tape tape;
+  const Variable condition = tape.constant(tensor({2, 1}, {1, 0}));
+  const Variable a = tape.input(tensor({3}, {1, 2, 3}));
+  const Variable b = tape.input(tensor({2, 3}, {4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(where(condition, a, b).value(), tensor({2, 3}, {1, 2, 3, 7, 8, 9}));
+  expect_gradients(
+      [&](Inputs in) {
+        return where(in[0].tape().constant(tensor({2, 1}, {1, 0})), in[0], in[1]);
+      },
+      {irregular({3}, 1), irregular({2, 3}, 2)});
+  EXPECT_THROW(where(tape.constant(zeros({4})), a, b), std::invalid_argument);
+}
+
+TEST(MaskedFill, ReplacesWhatTheMaskSays) {
+  const real infinity = std::numeric_limits<real>::infinity();
+  Tape tape;
+  const Variable mask = tape.constant(tensor({2, 2}, {0, 1, 0, 0}));
+  const Variable x = tape.input(tensor({3, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  const Variable y = masked_fill(x, mask, -infinity);
+  EXPECT_EQ(y.value(),
+            tensor({3, 2, 2}, {1, -infinity, 3, 4, 5, -infinity, 7, 8, 9, -infinity, 11, 12}));
+  tape.backward(y, full({3, 2, 2}, 1));
+  EXPECT_EQ(tape.gradient(x).dense(), tensor({3, 2, 2}, {1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              masked_fill(x, tape.constant(zeros({2, 1, 2, 2})), 0);
+            }),
+            "masked_fill: a mask of shape [2, 1, 2, 2] cannot be broadcast to [3, 2, 2]");
+}
+
+}  // namespace
+}  // namespace rowgrad
