@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What CI cannot afford: everything that looks for faults, for as long as it is worth. Each part ends
-# at the first fault, and says what it has done; README.md has a table of what was run.
+# at the first fault, and says what it has done; tests/README.md has a table of what was run.
 #   tests/campaign.sh [PART...]    crash, fuzz, threads; all of them if none is named
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

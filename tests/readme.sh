@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The code in the README is code that is compiled: each part of a program between two lines
+# The code in the READMEs is code that is compiled: each part of a program between two lines
 # `// [name]` must stand in it to the letter, but for the indentation that the part shares.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readme=$(<README.md)
+readme=$(cat README.md ./*/README.md)
 parts=0
 for program in examples/{first_step,custom_layer,exact_rows}.cpp \
   tests/optim/rule_optimizer_test.cpp; do
@@ -14,12 +14,12 @@ for program in examples/{first_step,custom_layer,exact_rows}.cpp \
       inside { if (!indent) indent = length($0) - length(line) + 1; print substr($0, indent) }' \
       "$program")
     if [[ $readme != *"$part"* ]]; then
-      echo "README.md lacks [$name] of $program:"
+      echo "No README.md has [$name] of $program:"
       echo "$part"
       exit 1
     fi
     parts=$((parts + 1))
   done
 done
-echo "README.md has all $parts parts of the programs"
+echo "The READMEs have all $parts parts of the programs"
 ((parts >= 9))
