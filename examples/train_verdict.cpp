@@ -17,7 +17,6 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/report.hpp>
-#include <rowgrad/examples/support/sampling.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
 
@@ -245,8 +244,11 @@ void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& o
   }
   if (options.sample > 0 && !interrupted()) {
     Random random(training->options().seed);
-    const Ids continuation =
-        sample(training->model, prompt, options.sample, options.temperature, random);
+    const Ids continuation = generate(training->model, prompt,
+                                      {.count = options.sample,
+                                       .temperature = options.temperature,
+                                       .on_token = [](std::int32_t) { return !interrupted(); }},
+                                      random);
     std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
     whole.insert(whole.end(), continuation.begin(), continuation.end());
     const std::string sampled = training->tokenizer().decode(whole);

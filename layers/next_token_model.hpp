@@ -6,6 +6,7 @@
 
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/look_back.hpp>
 #include <rowgrad/layers/positional_embedding.hpp>
@@ -32,7 +33,7 @@ struct NextTokenOptions {
 /// linear head. Parts are made in this order, so the numbers that a seed gives follow PyTorch's for
 /// nn.Embedding, nn.Embedding, nn.Linear. With tied weights the head draws only its bias, and the
 /// token table, which both read, gets a dense gradient.
-class NextTokenModel : public Layer {
+class NextTokenModel : public LanguageModel {
  public:
   /// Draws its starting weights from `random`. Throws std::invalid_argument for a size of 0, and
   /// for tied weights where the head reads another number of inputs than the embedding's width.
@@ -42,13 +43,15 @@ class NextTokenModel : public Layer {
 
   /// ids [..., length], length ≤ context → logits [..., length, vocabulary]. Throws
   /// std::invalid_argument for a longer input or an id outside the vocabulary.
-  Variable forward(Tape& tape, const Ids& ids);
+  Variable forward(Tape& tape, const Ids& ids) override;
 
   /// cross_entropy(forward(tape, ids), targets, options), of which it never holds all logits, and
   /// faster: targets have the shape of ids. To train with; to evaluate on a tape for inference.
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {});
+                const CrossEntropyOptions& options = {}) override;
 
+  std::size_t context() const override { return options_.context; }
+  std::size_t vocabulary() const override { return options_.vocabulary; }
   const NextTokenOptions& options() const { return options_; }
 
  private:

@@ -2,6 +2,7 @@
 #include <new>
 #include <set>
 
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/optim/optimizer.hpp>
 #include <rowgrad/optim/update_rule.hpp>
 
@@ -46,6 +47,16 @@ void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
     parameters_.resize(before);
     throw;
   }
+}
+
+void Optimizer::check_trains_all(const Tape& tape) const {
+  const std::set<const Parameter*> own(parameters_.begin(), parameters_.end());
+  for (const Parameter* parameter : tape.parameters())
+    check_state(
+        own.contains(parameter), "Optimizer: '", parameter->name(), "' ",
+        bracketed(parameter->shape()),
+        " takes part in the loss, but is none of the optimizer's parameters: is its layer a "
+        "Part of the model?");
 }
 
 void Optimizer::zero_grad() {

@@ -14,6 +14,8 @@
 
 namespace rowgrad {
 
+class Tape;
+
 class Optimizer : private ParameterUser {
  public:
   Optimizer(const Optimizer&) = delete;
@@ -28,6 +30,11 @@ class Optimizer : private ParameterUser {
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
+
+  /// Throws std::logic_error that names the first trainable parameter on the tape which is none of
+  /// the optimizer's: it would never be trained. Most likely its layer is a plain member of the
+  /// model instead of a Part, so that the model does not list it.
+  void check_trains_all(const Tape& tape) const;
 
   /// How many groups of parameters there are, each with options of its own; and their learning
   /// rates, the new one from the next step on. Throws std::invalid_argument for a group that is not

@@ -155,6 +155,15 @@ bool Tape::has_read(const Parameter& parameter) const {
   });
 }
 
+std::vector<const Parameter*> Tape::parameters() const {
+  std::vector<const Parameter*> all;
+  for (const Node& node : nodes_)
+    if (node.parameter != nullptr && node.needs_gradient &&
+        std::find(all.begin(), all.end(), node.parameter) == all.end())
+      all.push_back(node.parameter);
+  return all;
+}
+
 Tape::Tape(Mode mode) : mode_(mode), slot_(tape_slots().acquire(this)) {}
 
 Tape::Tape(Random& random, Mode mode) : Tape(mode) { random_ = &random; }

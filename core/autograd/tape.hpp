@@ -136,6 +136,9 @@ class Tape {
   /// Always false on an inference tape.
   bool has_read(const Parameter& parameter) const;
 
+  /// The trainable parameters on it, each once.
+  std::vector<const Parameter*> parameters() const;
+
   bool is_inference() const { return mode_ == Mode::kInference; }
   std::size_t size() const { return nodes_.size(); }
 

@@ -35,6 +35,9 @@ class Random {
   /// std::invalid_argument for a negative count.
   std::vector<std::int64_t> permutation(std::int64_t count);
 
+  /// A uniform number of 53 bits in [0, 1), from the next two words.
+  double uniform_double();
+
   /// The next 32 random bits.
   std::uint32_t bits() { return engine_(); }
 
@@ -48,7 +51,6 @@ class Random {
 
  private:
   float uniform_float() { return static_cast<float>(bits() & 0xFFFFFF) * 0x1p-24F; }
-  double uniform_double();
 
   MersenneTwister engine_;
   std::optional<double> second_normal_;  // Box-Muller makes two; the other waits for the next call

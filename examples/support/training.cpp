@@ -88,24 +88,6 @@ json to_json(const EpochRecord& record) {
           {"tokens_per_second", record.tokens_per_second}};
 }
 
-std::optional<double> evaluate(NextTokenModel& model, DataLoader& loader) {
-  const bool was_training = model.training();
-  model.eval();
-  double loss = 0;
-  std::size_t tokens = 0;
-  for (const Batch& batch : loader) {
-    Tape tape(Tape::inference);
-    const Variable sum =
-        model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
-    loss += sum.item();
-    tokens += batch.targets.size();
-    if (interrupted()) break;
-  }
-  if (was_training) model.train();
-  if (interrupted()) return std::nullopt;
-  return loss / static_cast<double>(tokens);
-}
-
 double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary) {
   std::vector<double> counts(vocabulary, 1);
   for (const std::int32_t id : counted) ++counts.at(static_cast<std::size_t>(id));
@@ -139,6 +121,7 @@ double Training::step(const Batch& batch) {
   optimizer_->zero_grad();
   Tape tape(random_);
   const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+  if (steps_ == 0) optimizer_->check_trains_all(tape);
   tape.backward(loss);
   if (options_.clip > 0) clip_gradient_norm(optimizer_->parameters(), options_.clip);
   optimizer_->step();
@@ -158,7 +141,7 @@ bool Training::finish_epoch() {
                      .training_loss = loss_sum_ / static_cast<double>(tokens_),
                      .tokens_per_second = tokens_per_second()};
   if (validation_) {
-    record.validation_loss = evaluate(model, *validation_);
+    record.validation_loss = evaluate(model, *validation_, [] { return !interrupted(); });
     if (!record.validation_loss) return false;
   }
   history_.push_back(record);

@@ -28,10 +28,6 @@ struct EpochRecord {
 
 nlohmann::json to_json(const EpochRecord& record);
 
-/// Mean cross-entropy over everything the loader gives, in evaluation mode. Nothing if it was
-/// interrupted (program.hpp).
-std::optional<double> evaluate(NextTokenModel& model, DataLoader& loader);
-
 /// What a model could reach that knows how often each token occurs and nothing else: mean −log p of
 /// `text` under the frequencies in `counted`, each token counted once more than it occurs.
 double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary);

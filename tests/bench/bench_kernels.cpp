@@ -88,14 +88,6 @@ void rows_merged(benchmark::State& state) {
   count_numbers(state, (ids.size() + groups.numbers.size()) * width);
 }
 
-void uniform_rows_merged(benchmark::State& state) {
-  const auto ids = random_ids(argument(state, 1), argument(state, 0));
-  for (auto _ : state)
-    benchmark::DoNotOptimize(
-        merge_uniform_rows(ids, 1, argument(state, 2), std::nullopt, false).values.data());
-  count_numbers(state, RowGroups(ids, std::nullopt).numbers.size() * argument(state, 2));
-}
-
 void embedding_sizes(benchmark::internal::Benchmark* run) {
   run->ArgNames({"V", "ids", "d"})->UseRealTime()->Unit(benchmark::kMicrosecond);
   for (const std::int64_t vocabulary : {1000, 50257, 1000000}) run->Args({vocabulary, 16384, 256});
@@ -105,7 +97,6 @@ BENCHMARK(rows_gathered)->Apply(embedding_sizes);
 BENCHMARK(rows_gathered_and_added)->Apply(embedding_sizes);
 BENCHMARK(ids_grouped)->Apply(embedding_sizes);
 BENCHMARK(rows_merged)->Apply(embedding_sizes);
-BENCHMARK(uniform_rows_merged)->Apply(embedding_sizes);
 
 // Arguments: rows, classes.
 Tensor random_logits(const benchmark::State& state) {

@@ -9,7 +9,6 @@
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report.hpp>
-#include <rowgrad/examples/support/sampling.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
 
@@ -356,33 +355,6 @@ TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
   // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
   const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
   EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
-}
-
-TEST(Sample, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {
-  Random random(1);
-  NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8, .dropout = 0.5}, random);
-  const Ids prompt{1, 2, 3, 4, 5};  // longer than the context
-  Random first(2);
-  Random second(2);
-  EXPECT_EQ(sample(model, prompt, 10, 1.0, first), sample(model, prompt, 10, 1.0, second));
-  Tape tape(Tape::inference);
-  const Tensor& logits = model.forward(tape, Ids{2, 3, 4, 5}).value();
-  const real* row = logits.data() + 3 * 7;
-  EXPECT_EQ(sample(model, prompt, 1, 0, first)(0), std::max_element(row, row + 7) - row);
-  EXPECT_THROW(sample(model, Ids::from_shape({0}), 1, 1, first), std::invalid_argument);
-  EXPECT_THROW(sample(model, prompt, 1, -1, first), std::invalid_argument);
-}
-
-TEST(Sample, EndsWhenItIsInterrupted) {
-  NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8}, Random(1));
-  Random random(2);
-  const int status = run_program("test", [&] {
-    const HeldInterrupts held;
-    std::raise(SIGTERM);
-    EXPECT_EQ(sample(model, Ids{1}, 10, 1, random).size(), 0U);
-    return 0;
-  });
-  EXPECT_EQ(status, 143);
 }
 
 TEST(MetricsCsv, HasALineAnEpoch) {

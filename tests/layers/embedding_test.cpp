@@ -218,8 +218,7 @@ TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
   for (std::size_t window = 0; window < 2; ++window)
     for (std::size_t t = 0; t < 3; ++t)
       for (std::size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(y.value()(window, t, i),
-                  x.value()(window, t, i) + position.weight.value()(t, i));
+        EXPECT_EQ(y.value()(window, t, i), x.value()(window, t, i) + position.weight.value()(t, i));
   tape.backward(sum(y));
   const RowGradient& rows = position.weight.gradient().rows();
   EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 1, 2}));

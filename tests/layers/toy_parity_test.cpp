@@ -105,8 +105,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   model.token.weight.assign(wave(table, 0.7, 0, 0.02));
   if (!tied) model.head.weight.assign(wave(table, 0.11, 2, 0.02));
   model.head.bias->assign(zeros({table[0]}));
-  if (learned)
-    model.position->weight.assign(wave(model.position->weight.shape(), 0.3, 1, 0.02));
+  if (learned) model.position->weight.assign(wave(model.position->weight.shape(), 0.3, 1, 0.02));
 
   const auto optimizer = optimizer_of(reference, model.parameters());
   DataLoader loader(TokenWindows(ids, {.context = number("context"), .stride = number("stride")}),

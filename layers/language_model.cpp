@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <rowgrad/layers/language_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Evaluation mode for a while.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
+    layer_.eval();
+  }
+  ~EvaluationMode() {
+    if (was_training_) layer_.train();
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Layer& layer_;
+  bool was_training_;
+};
+
+}  // namespace
+
+Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
+                             const CrossEntropyOptions& options) {
+  return cross_entropy(forward(tape, ids), targets, options);
+}
+
+std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
+                               const std::function<bool()>& goes_on) {
+  const EvaluationMode mode(model);
+  double loss = 0;
+  std::size_t tokens = 0;
+  for (const Batch& batch : loader) {
+    Tape tape(Tape::inference);
+    const Variable sum =
+        model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
+    loss += sum.item();
+    tokens += batch.targets.size();
+    if (goes_on && !goes_on()) return std::nullopt;
+  }
+  return loss / static_cast<double>(tokens);
+}
+
+// The largest of p / E, with E drawn from the exponential distribution for each token: what
+// torch.multinomial does for one sample (the "exponential trick"). In float in either library.
+std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
+                       Random& random) {
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
+  real least = -std::numeric_limits<real>::infinity();
+  if (top_k > 0 && top_k < logits.size()) {
+    std::vector<real> sorted(logits.begin(), logits.end());
+    const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(top_k) - 1;
+    std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
+    least = *last;
+  }
+  std::vector<float> weights(logits.size());
+  float total = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double distance = (static_cast<double>(logits[i]) - *largest) / temperature;
+    weights[i] = logits[i] < least ? 0 : std::exp(static_cast<float>(distance));
+    total += weights[i];
+  }
+  std::size_t chosen = 0;
+  float best = -1;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto waiting = static_cast<float>(-std::log1p(-random.uniform_double()));
+    const float quotient = weights[i] / total / waiting;
+    if (quotient > best) {
+      best = quotient;
+      chosen = i;
+    }
+  }
+  return chosen;
+}
+
+Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
+             Random& random) {
+  check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
+  check_argument(std::isfinite(options.temperature) && options.temperature >= 0,
+                 "generate: temperature ", options.temperature, " must be finite and not below 0");
+  const EvaluationMode mode(model);
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
+  const std::size_t vocabulary = model.vocabulary();
+  for (std::size_t i = 0; i < options.count; ++i) {
+    const std::size_t length = std::min(text.size(), model.context());
+    Tape tape(Tape::inference);
+    const Variable logits = model.forward(tape, to_ids(std::span(text).last(length)));
+    const std::span last(logits.value().data() + (length - 1) * vocabulary, vocabulary);
+    text.push_back(
+        static_cast<std::int32_t>(draw_token(last, options.temperature, options.top_k, random)));
+    if (options.on_token && !options.on_token(text.back())) break;
+  }
+  return to_ids(std::span(text).subspan(prompt.size()));
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+// Counts of 1,000 draws under torch.manual_seed(123), as "Build a Large Language Model From
+// Scratch", chapter 5, prints them.
+TEST(DrawToken, DrawsWhatTorchMultinomialDraws) {
+  const std::array<real, 9> logits{4.51F,  0.89F,  -1.90F, 6.75F, 1.63F,
+                                   -1.62F, -1.89F, 6.28F,  1.79F};
+  struct Case {
+    double temperature;
+    std::array<int, 9> counts;
+  };
+  for (const Case& item :
+       {Case{1, {73, 0, 0, 582, 2, 0, 0, 343, 0}}, Case{0.1, {0, 0, 0, 985, 0, 0, 0, 15, 0}},
+        Case{5, {165, 75, 42, 239, 71, 46, 32, 227, 103}}}) {
+    Random random(123);
+    std::array<int, 9> counts{};
+    for (int i = 0; i < 1000; ++i) ++counts[draw_token(logits, item.temperature, 0, random)];
+    EXPECT_EQ(counts, item.counts) << item.temperature;
+  }
+}
+
+TEST(DrawToken, LeavesOutAllButTheLikeliest) {
+  const std::array<real, 9> logits{4.51F,  0.89F,  -1.90F, 6.75F, 1.63F,
+                                   -1.62F, -1.89F, 6.28F,  1.79F};
+  Random random(1);
+  std::array<int, 9> counts{};
+  constexpr int kDraws = 20'000;
+  for (int i = 0; i < kDraws; ++i) ++counts[draw_token(logits, 1, 3, random)];
+  // softmax(4.51, 6.75, 6.28); five standard deviations of a count are below 0.018 of all.
+  for (const auto& [index, probability] : {std::pair{0, 0.0615}, {3, 0.5775}, {7, 0.3610}})
+    EXPECT_NEAR(counts[static_cast<std::size_t>(index)] / double{kDraws}, probability, 0.018);
+  EXPECT_EQ(counts[0] + counts[3] + counts[7], kDraws);
+  EXPECT_EQ(draw_token(logits, 0, 0, random), 3U);
+}
+
+// The smallest model there is: only the interface's own loss.
+class Bigram : public LanguageModel {
+ public:
+  explicit Bigram(Random& random) : logits(*this, "logits", 7, 7, random) {}
+  Variable forward(Tape& tape, const Ids& ids) override { return logits.forward(tape, ids); }
+  std::size_t context() const override { return 4; }
+  std::size_t vocabulary() const override { return 7; }
+  Part<Embedding> logits;
+};
+
+TEST(LanguageModel, HasALossOfItsLogits) {
+  Random random(1);
+  Bigram model(random);
+  Tape tape;
+  const Ids ids = testing::ids({1, 3}, {1, 2, 3});
+  const Ids targets = testing::ids({1, 3}, {2, 3, 4});
+  EXPECT_EQ(model.loss(tape, ids, targets).item(),
+            cross_entropy(model.forward(tape, ids), targets).item());
+}
+
+TEST(Generate, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {
+  Random random(1);
+  NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8, .dropout = 0.5}, random);
+  const Ids prompt{1, 2, 3, 4, 5};  // longer than the context
+  Random first(2);
+  Random second(2);
+  EXPECT_EQ(generate(model, prompt, {.count = 10}, first),
+            generate(model, prompt, {.count = 10}, second));
+  EXPECT_TRUE(model.training());
+  Tape tape(Tape::inference);
+  const Tensor& logits = model.forward(tape, Ids{2, 3, 4, 5}).value();
+  const real* row = logits.data() + 3 * 7;
+  EXPECT_EQ(generate(model, prompt, {.count = 1, .temperature = 0}, first)(0),
+            std::max_element(row, row + 7) - row);
+  EXPECT_EQ(
+      error_of<std::invalid_argument>([&] { generate(model, Ids::from_shape({0}), {}, first); }),
+      "generate: the prompt has no tokens");
+  EXPECT_THROW(generate(model, prompt, {.temperature = -1}, first), std::invalid_argument);
+  EXPECT_THROW(generate(model, prompt, {.temperature = NAN}, first), std::invalid_argument);
+}
+
+TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
+  Random random(1);
+  Bigram model(random);
+  std::vector<std::int32_t> seen;
+  const Ids ids = generate(model, Ids{1},
+                           {.count = 10,
+                            .on_token =
+                                [&](std::int32_t token) {
+                                  seen.push_back(token);
+                                  return seen.size() < 3;
+                                }},
+                           random);
+  EXPECT_EQ(std::vector<std::int32_t>(ids.begin(), ids.end()), seen);
+  EXPECT_EQ(seen.size(), 3U);
+}
+
+TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
+  Random random(1);
+  Bigram model(random);
+  const Ids text = testing::ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
+  DataLoader loader(TokenWindows(text, {.context = 2, .stride = 2}), {.batch = 3});
+  Tape tape(Tape::inference);
+  const real whole = model
+                         .loss(tape, testing::ids({8}, {0, 1, 2, 3, 4, 5, 6, 0}),
+                               testing::ids({8}, {1, 2, 3, 4, 5, 6, 0, 1}))
+                         .item();
+  EXPECT_NEAR(evaluate(model, loader).value(), whole, 20 * testing::kEpsilon);
+  EXPECT_TRUE(model.training());
+  EXPECT_FALSE(evaluate(model, loader, [] { return false; }).has_value());
+}
+
+}  // namespace
+}  // namespace rowgrad
