@@ -49,7 +49,7 @@ Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
 }
 // [op]
 
-// --- A layer: its parameters are members that know its name for them ------------------------------
+// --- A layer: its parameters are members that know its name for them -----------------------------
 // [layer]
 /// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {

@@ -120,7 +120,8 @@ TEST(GptBlock, SeesNoFutureTokens) {
 // A layer that is no Part does everything but being trained.
 class Forgetful : public Layer {
  public:
-  explicit Forgetful(Random& random) : first(*this, "first", 2, 2, random), second(2, 2, random) {}
+  explicit Forgetful(Random& random)
+      : first(*this, "first", 2, 2, random), second(2, 2, random, {.bias = false}) {}
   Variable forward(const Variable& x) { return second.forward(first.forward(x)); }
   Part<Linear> first;
   Linear second;
