@@ -19,7 +19,7 @@ Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Rand
 
 Embedding::Embedding(std::size_t rows, std::size_t width, Random& random,
                      const EmbeddingOptions& options)
-    : Embedding(normal_table("Embedding", rows, width, random, options.padding), options) {}
+    : Embedding(normal_table("Embedding", rows, width, random, options.padding_idx), options) {}
 
 Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
     : weight(*this, "weight", std::move(table)), options_(options) {
@@ -27,7 +27,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
   check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,
                  "Embedding: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
-  padding_row("Embedding", options.padding, shape[0]);
+  padding_row("Embedding", options.padding_idx, shape[0]);
   check_max_norm("Embedding", options.max_norm, options.norm_type);
   weight.set_trainable(!options.frozen);
 }
@@ -41,7 +41,7 @@ Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
 }
 
 EmbeddingLookup Embedding::lookup() const {
-  return {.padding = options_.padding,
+  return {.padding_idx = options_.padding_idx,
           .scale_grad_by_freq = options_.scale_grad_by_freq,
           .dense_gradient = options_.dense_gradient};
 }

@@ -11,15 +11,20 @@
 namespace rowgrad {
 
 struct EmbeddingOptions {
-  bool scale_by_sqrt_width = false;  // output · sqrt(width) (Vaswani et al. 2017, section 3.4)
-  std::optional<std::int32_t> padding =
-      std::nullopt;                 // this row starts as zeros and is never trained; -1: the last
-  bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
-  bool dense_gradient = false;      // a gradient of the whole table instead of rows
-  bool frozen = false;              // not trained at all
-  std::optional<double> max_norm =
-      std::nullopt;      // rows that are looked up are first scaled down to this norm
-  double norm_type = 2;  // p of that norm; may be infinity
+  /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
+  bool scale_by_sqrt_width = false;
+  /// This row starts as zeros and is never trained; −1 is the last row.
+  std::optional<std::int32_t> padding_idx = std::nullopt;
+  /// Whether a row's gradient is divided by how often its id occurs.
+  bool scale_grad_by_freq = false;
+  /// Whether the gradient is the whole table's instead of rows.
+  bool dense_gradient = false;
+  /// Whether the table is not trained at all.
+  bool frozen = false;
+  /// Rows that are looked up are first scaled down to this norm.
+  std::optional<double> max_norm = std::nullopt;
+  /// The p of that norm; may be infinity.
+  double norm_type = 2;
 };
 
 /// A table of vectors, one a token: ids of any shape → ids' shape + [width]. Its gradient is that

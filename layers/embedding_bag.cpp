@@ -8,12 +8,13 @@ namespace rowgrad {
 
 EmbeddingBag::EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                            const EmbeddingBagOptions& options)
-    : EmbeddingBag(normal_table("EmbeddingBag", rows, width, random, options.padding), options) {}
+    : EmbeddingBag(normal_table("EmbeddingBag", rows, width, random, options.padding_idx),
+                   options) {}
 
 EmbeddingBag::EmbeddingBag(Tensor table, const EmbeddingBagOptions& options)
     : weight(*this, "weight", std::move(table)),
       lookup_{.mode = options.mode,
-              .padding = options.padding,
+              .padding_idx = options.padding_idx,
               .scale_grad_by_freq = options.scale_grad_by_freq,
               .dense_gradient = options.dense_gradient,
               .include_last_offset = options.include_last_offset},

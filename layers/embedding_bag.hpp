@@ -12,15 +12,20 @@ namespace rowgrad {
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::kMean;
-  std::optional<std::int32_t> padding =
-      std::nullopt;                 // starts as zeros, does not count, is not trained; -1: the last
-  bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs; not kMax
-  bool dense_gradient = false;      // a gradient of the whole table instead of rows
-  bool include_last_offset = false;  // the last offset is the end of the last bag, not a beginning
-  bool frozen = false;               // not trained at all
-  std::optional<double> max_norm =
-      std::nullopt;      // rows that are looked up are first scaled down to this norm
-  double norm_type = 2;  // p of that norm; may be infinity
+  /// This row starts as zeros, does not count and is never trained; −1 is the last row.
+  std::optional<std::int32_t> padding_idx = std::nullopt;
+  /// Whether a row's gradient is divided by how often its id occurs; not with kMax.
+  bool scale_grad_by_freq = false;
+  /// Whether the gradient is the whole table's instead of rows.
+  bool dense_gradient = false;
+  /// Whether the last offset is the end of the last bag, not the beginning of one more.
+  bool include_last_offset = false;
+  /// Whether the table is not trained at all.
+  bool frozen = false;
+  /// Rows that are looked up are first scaled down to this norm.
+  std::optional<double> max_norm = std::nullopt;
+  /// The p of that norm; may be infinity.
+  double norm_type = 2;
 };
 
 /// A table of vectors and, of each bag of ids, the sum, mean or largest of their vectors: → [bags,

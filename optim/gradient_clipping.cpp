@@ -81,9 +81,9 @@ double gradient_norm(std::span<Parameter* const> parameters, double p) {
   return joint_norm({parameters.data(), parameters.size()}, p);
 }
 
-double clip_gradient_norm(std::span<Parameter* const> parameters, double max_norm,
-                          const ClipNormOptions& options) {
-  constexpr auto kName = "clip_gradient_norm";
+double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
+                      const ClipNormOptions& options) {
+  constexpr auto kName = "clip_grad_norm";
   check_limit(kName, "max_norm", max_norm);
   check_order(kName, options.p);
   check_parameters(kName, parameters);
@@ -99,8 +99,8 @@ double clip_gradient_norm(std::span<Parameter* const> parameters, double max_nor
   return before;
 }
 
-void clip_gradient_value(std::span<Parameter* const> parameters, double limit) {
-  constexpr auto kName = "clip_gradient_value";
+void clip_grad_value(std::span<Parameter* const> parameters, double limit) {
+  constexpr auto kName = "clip_grad_value";
   check_limit(kName, "limit", limit);
   check_parameters(kName, parameters);
   const auto largest = static_cast<double>(std::numeric_limits<real>::max());

@@ -36,11 +36,11 @@ struct ClipNormOptions {
 /// A norm that is not finite is, unless options say so, no error, as in PyTorch: an infinite one
 /// makes finite numbers 0 and infinite ones NaN, and a NaN makes all of them NaN (of a row
 /// gradient, those of its rows).
-double clip_gradient_norm(std::span<Parameter* const> parameters, double max_norm,
-                          const ClipNormOptions& options = {});
+double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
+                      const ClipNormOptions& options = {});
 
 /// Brings every number of the gradients into [−limit, limit], the nearest `real` to the limit; NaN
 /// stays NaN. The limit is finite and not below 0.
-void clip_gradient_value(std::span<Parameter* const> parameters, double limit);
+void clip_grad_value(std::span<Parameter* const> parameters, double limit);
 
 }  // namespace rowgrad

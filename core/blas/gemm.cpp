@@ -24,7 +24,7 @@ auto adapt(Number* data, std::size_t rows, std::size_t columns) {
 
 }  // namespace
 
-void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real keep) {
+void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta) {
   const bool a_transposed = a.transpose == Transpose::kYes;
   const bool b_transposed = b.transpose == Transpose::kYes;
   const std::size_t rows = a_transposed ? a.columns : a.rows;
@@ -40,14 +40,14 @@ void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real
   if (rows == 0 || columns == 0) return;
   if (inner == 0) {
     std::transform(result.data, result.data + rows * columns, result.data,
-                   [keep](real x) { return keep == 0 ? 0 : keep * x; });
+                   [beta](real x) { return beta == 0 ? 0 : beta * x; });
     return;
   }
   prepare();
   const auto left = adapt(a.data, a.rows, a.columns);
   const auto right = adapt(b.data, b.rows, b.columns);
   auto target = adapt(result.data, rows, columns);
-  xt::blas::gemm(left, right, target, a_transposed, b_transposed, real{1}, keep);
+  xt::blas::gemm(left, right, target, a_transposed, b_transposed, real{1}, beta);
 }
 
 }  // namespace rowgrad::blas

@@ -30,8 +30,8 @@ inline ConstMatrix transposed(ConstMatrix matrix) {
   return matrix;
 }
 
-/// result = a · b + keep · result. Nothing of `result` is read when keep is 0. Throws
+/// result = a · b + beta · result. Nothing of `result` is read when beta is 0. Throws
 /// std::invalid_argument when the sizes do not fit together or exceed BLAS's 32-bit integers.
-void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real keep = 0);
+void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas

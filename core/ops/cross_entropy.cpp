@@ -21,7 +21,7 @@ double checked_weight(const char* caller, const Shape& logits, const Ids& target
   std::size_t counted = 0;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::int32_t target = targets.data()[i];
-    if (target == options.ignored_target) continue;
+    if (target == options.ignore_index) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
       check_argument(false, caller, ": target ", target, " at ",
                      bracketed(index_at(targets.shape(), i)), " is outside the ", classes,
@@ -41,7 +41,7 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   const double weight = checked_weight("cross_entropy", logits.shape(), targets, options);
   const std::size_t classes = logits.shape().back();
   const std::size_t rows = targets.size();
-  const auto ignored = options.ignored_target;
+  const auto ignored = options.ignore_index;
 
   std::vector<double, PoolAllocator<double>> log_sums(rows);
   kernels::log_sum_exp_rows(logits.value().data(), rows, classes, log_sums.data());
@@ -94,7 +94,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
        .width = weight.shape()[1],
        .classes = weight.shape()[0],
        .targets = targets.data(),
-       .ignored = options.ignored_target},
+       .ignored = options.ignore_index},
       {.x = wanted[0], .weight = wanted[1], .bias = wanted[2], .scale = static_cast<real>(scale)});
 
   return record(kName, inputs, scalar(static_cast<real>(total * scale)),

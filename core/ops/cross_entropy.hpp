@@ -11,8 +11,8 @@ enum class LossReduction { kMean, kSum };
 
 struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::kMean;  // over the targets that are not ignored
-  std::optional<std::int32_t> ignored_target =
-      std::nullopt;  // positions with this target do not count
+  /// Positions with this target do not count.
+  std::optional<std::int32_t> ignore_index = std::nullopt;
 };
 
 /// −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes], targets [...]

@@ -69,7 +69,7 @@ std::optional<std::int32_t> padding_row(const char* caller,
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
   static constexpr char kOp[] = "embedding";
   Tensor rows = look_up(kOp, table, ids);
-  const auto padding = padding_row(kOp, options.padding, table.shape()[0]);
+  const auto padding = padding_row(kOp, options.padding_idx, table.shape()[0]);
   return record(kOp, {table}, std::move(rows), [ids, padding, options](Backward& node) {
     node.give(0, table_gradient(node, ids, padding, options));
   });
@@ -79,7 +79,7 @@ Variable embedding_add(const Variable& table, const Ids& ids, const Variable& ad
                        const EmbeddingLookup& options) {
   static constexpr char kOp[] = "embedding_add";
   Tensor rows = look_up(kOp, table, ids, &added.value());
-  const auto padding = padding_row(kOp, options.padding, table.shape()[0]);
+  const auto padding = padding_row(kOp, options.padding_idx, table.shape()[0]);
   return record(kOp, {table, added}, std::move(rows), [ids, padding, options](Backward& node) {
     if (node.needs(1)) node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
     if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));

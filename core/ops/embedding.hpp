@@ -12,10 +12,12 @@
 namespace rowgrad {
 
 struct EmbeddingLookup {
-  std::optional<std::int32_t> padding =
-      std::nullopt;                 // the row with this id gets no gradient; -1 is the last row
-  bool scale_grad_by_freq = false;  // divide a row's gradient by how often its id occurs
-  bool dense_gradient = false;      // the whole table's gradient, zeros included
+  /// The row with this id gets no gradient; −1 is the last row.
+  std::optional<std::int32_t> padding_idx = std::nullopt;
+  /// Whether a row's gradient is divided by how often its id occurs.
+  bool scale_grad_by_freq = false;
+  /// Whether the gradient is the whole table's, zeros included.
+  bool dense_gradient = false;
 };
 
 /// table [rows, width], ids of any shape → ids' shape + [width]. What it costs, forward and

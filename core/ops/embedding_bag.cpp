@@ -102,7 +102,7 @@ Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
 void check_bag_options(const char* caller, const EmbeddingBagLookup& options, std::size_t rows) {
   check_argument(options.mode != BagMode::kMax || !options.scale_grad_by_freq, caller,
                  ": scale_grad_by_freq is set with mode max, expected mode sum or mean");
-  padding_row(caller, options.padding, rows);
+  padding_row(caller, options.padding_idx, rows);
 }
 
 void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options) {
@@ -113,7 +113,7 @@ void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLooku
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
   auto starts = checked_starts(table, bags, options);
   BagLayout layout{std::move(bags.ids), std::move(starts),
-                   padding_row(kOp, options.padding, table.shape()[0])};
+                   padding_row(kOp, options.padding_idx, table.shape()[0])};
   if (options.mode == BagMode::kMax)
     return largest_of_bags(table, std::move(layout), options.dense_gradient);
 

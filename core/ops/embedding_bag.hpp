@@ -13,11 +13,14 @@ enum class BagMode { kSum, kMean, kMax };
 
 struct EmbeddingBagLookup {
   BagMode mode = BagMode::kMean;
-  std::optional<std::int32_t> padding =
-      std::nullopt;                  // ids that do not count and get no gradient; -1: the last row
-  bool scale_grad_by_freq = false;   // divide a row's gradient by how often its id occurs; not kMax
-  bool dense_gradient = false;       // the whole table's gradient, zeros included
-  bool include_last_offset = false;  // the last offset is the end of the last bag, not a beginning
+  /// Ids that do not count and get no gradient; −1 is the last row.
+  std::optional<std::int32_t> padding_idx = std::nullopt;
+  /// Whether a row's gradient is divided by how often its id occurs; not with kMax.
+  bool scale_grad_by_freq = false;
+  /// Whether the gradient is the whole table's, zeros included.
+  bool dense_gradient = false;
+  /// Whether the last offset is the end of the last bag, not the beginning of one more.
+  bool include_last_offset = false;
 };
 
 /// What to look up: ids [bags, length], each row a bag; or ids [count] with offsets, where a bag

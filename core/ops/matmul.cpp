@@ -154,16 +154,16 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   const std::size_t rows = element_count(shape);
   shape.push_back(outputs);
   Tensor value = empty(shape);
-  real keep = 0;
+  real beta = 0;
   if (bias) {  // the product is added to the bias rather than the bias to the product
     kernels::broadcast_into(
         value, [](const kernels::Simd& b, const kernels::Simd&) { return b; }, bias->value(),
         value);
-    keep = 1;
+    beta = 1;
   }
   blas::gemm({x.value().data(), rows, inputs},
              transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
-             {value.data(), rows, outputs}, keep);
+             {value.data(), rows, outputs}, beta);
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};

@@ -123,7 +123,7 @@ double Training::step(const Batch& batch) {
   const Variable loss = model.loss(tape, batch.inputs, batch.targets);
   if (steps_ == 0) optimizer_->check_trains_all(tape);
   tape.backward(loss);
-  if (options_.clip > 0) clip_gradient_norm(optimizer_->parameters(), options_.clip);
+  if (options_.clip > 0) clip_grad_norm(optimizer_->parameters(), options_.clip);
   optimizer_->step();
   schedule_->step();
   const std::size_t tokens = batch.targets.size();

@@ -23,8 +23,8 @@ TEST(EmbeddingBag, StartsWithTheNumbersOfAnEmbedding) {
         std::optional<std::int32_t>(-1)}) {
     Random random(123);
     Random same(123);
-    const EmbeddingBag bag(6, 3, random, {.padding = padding});
-    const Embedding embedding(6, 3, same, {.padding = padding});
+    const EmbeddingBag bag(6, 3, random, {.padding_idx = padding});
+    const Embedding embedding(6, 3, same, {.padding_idx = padding});
     EXPECT_EQ(bag.weight.value(), embedding.weight.value());
     EXPECT_EQ(bag.parameters().front()->name(), "weight");
   }
@@ -34,7 +34,7 @@ TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
   const Tensor table = tensor({3, 2}, {1, 6, 3, 2, 8, 8});
   EmbeddingBag mean(table);
   EmbeddingBag sum(table, {.mode = BagMode::kSum, .include_last_offset = true});
-  EmbeddingBag max(table, {.mode = BagMode::kMax, .padding = -1});
+  EmbeddingBag max(table, {.mode = BagMode::kMax, .padding_idx = -1});
   Tape tape;
   EXPECT_EQ(mean.forward(tape, {ids({1, 2}, {0, 1})}).value(), tensor({1, 2}, {2, 4}));
   EXPECT_EQ(sum.forward(tape, {list({0, 1, 2}), list({0, 2, 3})}).value(),
@@ -56,7 +56,7 @@ TEST(EmbeddingBag, WeighsItsRows) {
 
 TEST(EmbeddingBag, ChangesTheRowsThatWereLookedUpAndNoOthers) {
   Random random(1);
-  EmbeddingBag bag(5, 3, random, {.mode = BagMode::kSum, .padding = 2});
+  EmbeddingBag bag(5, 3, random, {.mode = BagMode::kSum, .padding_idx = 2});
   const Tensor before = bag.weight.value();
   SGD sgd(bag.parameters(), {.learning_rate = 0.5});
   Tape tape;
@@ -88,11 +88,11 @@ TEST(EmbeddingBag, RefusesWhatIsNoTableAndOptionsThatExcludeEachOther) {
   for (const std::int32_t padding : {3, -4}) {
     const std::string message =
         concat("EmbeddingBag: padding id ", padding, " is outside the table's 3 rows");
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { EmbeddingBag(3, 2, random, {.padding = padding}); }),
-        message);
+    EXPECT_EQ(error_of<std::invalid_argument>(
+                  [&] { EmbeddingBag(3, 2, random, {.padding_idx = padding}); }),
+              message);
     EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                EmbeddingBag(zeros({3, 2}), {.padding = padding});
+                EmbeddingBag(zeros({3, 2}), {.padding_idx = padding});
               }),
               message);
   }
@@ -106,7 +106,7 @@ TEST(EmbeddingBag, RefusesWhatIsNoTableAndOptionsThatExcludeEachOther) {
 TEST(EmbeddingBag, PassesTheGradientCheck) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     Random random(1);
-    EmbeddingBag bag(6, 3, random, {.mode = mode, .padding = 1});
+    EmbeddingBag bag(6, 3, random, {.mode = mode, .padding_idx = 1});
     const auto result = gradient_check(
         [&](Tape& tape) {
           return bag.forward(tape, {list({1, 3, 3, 5, 1, 0}), list({0, 2, 2})});

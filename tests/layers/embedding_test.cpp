@@ -100,7 +100,7 @@ TEST(Embedding, ScalesItsOutputBySqrtWidth) {
 
 TEST(Embedding, NeverTrainsThePaddingRow) {
   Random random(1);
-  Embedding embedding(5, 3, random, {.padding = 2});
+  Embedding embedding(5, 3, random, {.padding_idx = 2});
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(embedding.weight.value()(2, i), 0);
   const Tensor before = embedding.weight.value();
   SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
@@ -117,8 +117,8 @@ TEST(Embedding, NeverTrainsThePaddingRow) {
 TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
   Random random(1);
   Random same(1);
-  Embedding embedding(5, 3, random, {.padding = -1});
-  EXPECT_EQ(embedding.weight.value(), Embedding(5, 3, same, {.padding = 4}).weight.value());
+  Embedding embedding(5, 3, random, {.padding_idx = -1});
+  EXPECT_EQ(embedding.weight.value(), Embedding(5, 3, same, {.padding_idx = 4}).weight.value());
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({3}, {4, 0, 4}))));
   EXPECT_EQ(embedding.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0}));
@@ -128,7 +128,7 @@ TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
   Random first(3);
   Random second(3);
   const Embedding plain(5, 3, first);
-  const Embedding padded(5, 3, second, {.padding = 0});
+  const Embedding padded(5, 3, second, {.padding_idx = 0});
   for (std::size_t i = 3; i < 15; ++i)
     EXPECT_EQ(plain.weight.value().data()[i], padded.weight.value().data()[i]);
   EXPECT_EQ(first.bits(), second.bits());
@@ -136,7 +136,7 @@ TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
 
 TEST(Embedding, TakesAnExistingTableAsItIs) {
   const Tensor table = testing::counting({4, 2});
-  Embedding embedding(table, {.padding = 1, .frozen = true});
+  Embedding embedding(table, {.padding_idx = 1, .frozen = true});
   EXPECT_EQ(embedding.weight.value(), table);
   Tape tape;
   EXPECT_FALSE(embedding.forward(tape, ids({1}, {1})).needs_gradient());
@@ -159,10 +159,10 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
   EXPECT_THROW(Embedding(0, 3, random), std::invalid_argument);
   EXPECT_THROW(Embedding(3, 0, random), std::invalid_argument);
   EXPECT_THROW(Embedding(zeros({3})), std::invalid_argument);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { Embedding(3, 2, random, {.padding = 3}); }),
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { Embedding(3, 2, random, {.padding_idx = 3}); }),
             "Embedding: padding id 3 is outside the table's 3 rows");
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              Embedding(zeros({3, 2}), {.padding = -4});
+              Embedding(zeros({3, 2}), {.padding_idx = -4});
             }),
             "Embedding: padding id -4 is outside the table's 3 rows");
   Embedding embedding(3, 2, random);
@@ -265,7 +265,7 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
   };
   for (const EmbeddingOptions& options :
        {EmbeddingOptions{}, EmbeddingOptions{.scale_by_sqrt_width = true},
-        EmbeddingOptions{.padding = 2}, EmbeddingOptions{.max_norm = 0.5}})
+        EmbeddingOptions{.padding_idx = 2}, EmbeddingOptions{.max_norm = 0.5}})
     EXPECT_EQ(run(true, options), run(false, options));
 }
 

@@ -97,9 +97,7 @@ TEST(FailingMemory, LeavesClippingAllOrNothing) {
     training->add_gradients();
     return training;
   };
-  const auto clip = [](Training& training) {
-    clip_gradient_norm(training.model.parameters(), 0.1);
-  };
+  const auto clip = [](Training& training) { clip_grad_norm(training.model.parameters(), 0.1); };
   const auto twin = make();
   const Numbers before = twin->gradients();
   clip(*twin);

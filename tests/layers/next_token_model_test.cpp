@@ -137,7 +137,7 @@ TEST(NextTokenModel, HasALossThatIsTheCrossEntropyOfItsLogits) {
                        Random(1));
   const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
   const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
-  const CrossEntropyOptions options{.reduction = LossReduction::kSum, .ignored_target = 3};
+  const CrossEntropyOptions options{.reduction = LossReduction::kSum, .ignore_index = 3};
   Tape tape;
   const double expected = cross_entropy(model.forward(tape, inputs), targets, options).item();
   EXPECT_NEAR(model.loss(tape, inputs, targets, options).item(), expected,

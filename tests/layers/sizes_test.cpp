@@ -20,7 +20,7 @@ TEST(Sizes, AreRefusedByNameWhereTheirProductWraps) {
   const std::string before = random.state();
   const auto message = [](const auto& make) { return error_of<std::invalid_argument>(make); };
   EXPECT_EQ(message([&] { Embedding(kLarge, 8, random); }), concat("Embedding", kRefused));
-  EXPECT_EQ(message([&] { Embedding(kLarge, 8, random, {.padding = -1}); }),
+  EXPECT_EQ(message([&] { Embedding(kLarge, 8, random, {.padding_idx = -1}); }),
             concat("Embedding", kRefused));
   EXPECT_EQ(message([&] { EmbeddingBag(kLarge, 8, random); }), concat("EmbeddingBag", kRefused));
   EXPECT_EQ(message([&] { PositionalEmbedding(kLarge, 8, random); }),

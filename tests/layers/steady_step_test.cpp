@@ -99,7 +99,7 @@ void train_model(const SgdOptions& options) {
     Tape tape;
     const auto at = static_cast<std::size_t>(i);
     tape.backward(model.loss(tape, batches[at % 16], batches[(at + 1) % 16]));
-    clip_gradient_norm(model.parameters(), 1);
+    clip_grad_norm(model.parameters(), 1);
     sgd.step();
   });
 }

@@ -55,13 +55,13 @@ TEST(GradientClipping, FollowsPyTorch) {
       // own.
       const double tolerance = 8 * kEpsilon;
       if (item.contains("limit")) {
-        clip_gradient_value(all, item["limit"]);
+        clip_grad_value(all, item["limit"]);
       } else {
         const double p = item["p"] == "inf" ? kInfinity : item["p"].get<double>();
         const double norm = item["norm"];
         const ClipNormOptions options{.p = p};
         EXPECT_NEAR(gradient_norm(all, p), norm, 2 * kEpsilon * norm);
-        EXPECT_NEAR(clip_gradient_norm(all, item["max_norm"], options), norm, 2 * kEpsilon * norm);
+        EXPECT_NEAR(clip_grad_norm(all, item["max_norm"], options), norm, 2 * kEpsilon * norm);
       }
       testing::expect_near(dense_gradient(*bias), testing::tensor_from(item["bias"]), tolerance);
       testing::expect_near(dense_gradient(*table), testing::tensor_from(item["table"]), tolerance);
@@ -94,11 +94,11 @@ TEST(GradientNorm, OfNothingIsZero) {
   for (const double p : kOrders) {
     for (const Parameter* parameter : all) EXPECT_EQ(gradient_norm(*parameter, p), 0);
     EXPECT_EQ(gradient_norm(all, p), 0);
-    EXPECT_EQ(clip_gradient_norm(all, 1, {.p = p}), 0);
-    EXPECT_EQ(clip_gradient_norm({}, 1, {.p = p}), 0);
+    EXPECT_EQ(clip_grad_norm(all, 1, {.p = p}), 0);
+    EXPECT_EQ(clip_grad_norm({}, 1, {.p = p}), 0);
   }
-  clip_gradient_value(all, 1);
-  clip_gradient_value({}, 1);
+  clip_grad_value(all, 1);
+  clip_grad_value({}, 1);
   EXPECT_TRUE(none.gradient().is_none());
   EXPECT_TRUE(no_rows->gradient().is_rows());
 }
@@ -124,7 +124,7 @@ TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads
       const testing::Threads scope(threads);
       const auto table = with_gradient(gradient);
       const auto bias = with_gradient(other);
-      const double norm = clip_gradient_norm(std::vector{table.get(), bias.get()}, 0.75, {.p = p});
+      const double norm = clip_grad_norm(std::vector{table.get(), bias.get()}, 0.75, {.p = p});
       return std::tuple(norm, dense_gradient(*table), dense_gradient(*bias));
     };
     const auto expected = run(rows.to_dense(), 1);
@@ -139,18 +139,18 @@ TEST(ClipGradientNorm, LeavesTheBitsOfSmallGradientsAlone) {
   const Tensor gradient = tensor({3}, {3, std::numeric_limits<real>::denorm_min(), -4});
   const auto one = with_gradient(gradient);
   for (const double max_norm : {5.00001, 6.0, 1e300}) {
-    EXPECT_EQ(clip_gradient_norm(std::vector{one.get()}, max_norm), 5);
+    EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, max_norm), 5);
     EXPECT_TRUE(same_bits(one->gradient().dense(), gradient));
   }
   // At the limit itself PyTorch's 1e-6 in the denominator takes its share.
-  EXPECT_EQ(clip_gradient_norm(std::vector{one.get()}, 5), 5);
+  EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, 5), 5);
   EXPECT_EQ(one->gradient().dense()(2), -4 * static_cast<real>(5 / (5 + 1e-6)));
 }
 
 TEST(ClipGradientNorm, CountsFrozenParameters) {
   const auto frozen = with_gradient(tensor({2}, {3, 4}));
   frozen->set_trainable(false);
-  EXPECT_EQ(clip_gradient_norm(std::vector{frozen.get()}, 1), 5);
+  EXPECT_EQ(clip_grad_norm(std::vector{frozen.get()}, 1), 5);
   EXPECT_NEAR(gradient_norm(*frozen), 1, 1e-6);
 }
 
@@ -160,7 +160,7 @@ TEST(ClipGradientNorm, MakesOfANormThatIsNotFiniteWhatPyTorchMakesOfIt) {
   for (const double p : kOrders) {
     // torch 1.13: norm inf, gradients [0, -0, nan].
     const auto infinite = with_gradient(tensor({3}, {1, -2, infinity}));
-    EXPECT_EQ(clip_gradient_norm(std::vector{infinite.get()}, 1, {.p = p}), kInfinity);
+    EXPECT_EQ(clip_grad_norm(std::vector{infinite.get()}, 1, {.p = p}), kInfinity);
     const Tensor& zeroed = infinite->gradient().dense();
     EXPECT_TRUE(zeroed(0) == 0 && !std::signbit(zeroed(0))) << p;
     EXPECT_TRUE(zeroed(1) == 0 && std::signbit(zeroed(1))) << p;
@@ -170,7 +170,7 @@ TEST(ClipGradientNorm, MakesOfANormThatIsNotFiniteWhatPyTorchMakesOfIt) {
     const auto undefined = with_gradient(tensor({3}, {1, nan, infinity}));
     const auto finite = with_gradient(RowGradient({5, 1}, {3}, tensor({1, 1}, {2})));
     const std::vector<Parameter*> all{undefined.get(), finite.get()};
-    EXPECT_TRUE(std::isnan(clip_gradient_norm(all, 1, {.p = p}))) << p;
+    EXPECT_TRUE(std::isnan(clip_grad_norm(all, 1, {.p = p}))) << p;
     for (const real number : undefined->gradient().dense()) EXPECT_TRUE(std::isnan(number)) << p;
     EXPECT_TRUE(std::isnan(finite->gradient().rows().values()(0, 0))) << p;
     EXPECT_EQ(finite->gradient().rows().numbers(), std::vector<std::int32_t>{3});
@@ -185,13 +185,13 @@ TEST(ClipGradientNorm, RefusesANormThatIsNotFiniteBeforeAnythingChangesIfAsked) 
     const auto wrong = with_gradient(gradient);
     const std::vector<Parameter*> all{fine.get(), wrong.get()};
     EXPECT_EQ(error_of<std::runtime_error>(
-                  [&] { clip_gradient_norm(all, 1, {.error_if_not_finite = true}); }),
-              concat("clip_gradient_norm: the norm of order 2 is ", message,
+                  [&] { clip_grad_norm(all, 1, {.error_if_not_finite = true}); }),
+              concat("clip_grad_norm: the norm of order 2 is ", message,
                      "; the gradients are as they were"));
     EXPECT_EQ(fine->gradient().dense(), tensor({2}, {30, 40}));
     EXPECT_TRUE(same_bits(wrong->gradient().dense(), gradient));
   }
-  EXPECT_EQ(clip_gradient_norm(std::vector{fine.get()}, 1, {.error_if_not_finite = true}), 50);
+  EXPECT_EQ(clip_grad_norm(std::vector{fine.get()}, 1, {.error_if_not_finite = true}), 50);
 }
 
 TEST(ClipGradientValue, BringsEveryNumberBetweenTheLimits) {
@@ -201,16 +201,16 @@ TEST(ClipGradientValue, BringsEveryNumberBetweenTheLimits) {
   const auto rows = with_gradient(RowGradient({5, 2}, {1, 4}, tensor({2, 2}, {9, -9, 0.75, nan})));
   Parameter none("none", zeros({3}));
   const std::vector<Parameter*> all{dense.get(), rows.get(), &none};
-  clip_gradient_value(all, 1e300);
+  clip_grad_value(all, 1e300);
   EXPECT_EQ(dense->gradient().dense()(0), -3);
-  clip_gradient_value(all, 0.5);
+  clip_grad_value(all, 0.5);
   EXPECT_EQ(dense->gradient().dense(), tensor({7}, {-0.5, -0.5, -0.25, 0, 0.5, 0.5, -0.5}));
   const Tensor& values = rows->gradient().rows().values();
   EXPECT_EQ(values(0, 0), static_cast<real>(0.5));
   EXPECT_EQ(values(0, 1), static_cast<real>(-0.5));
   EXPECT_EQ(values(1, 0), static_cast<real>(0.5));
   EXPECT_TRUE(std::isnan(values(1, 1)));
-  clip_gradient_value(all, 0);
+  clip_grad_value(all, 0);
   EXPECT_EQ(dense->gradient().dense(), zeros({7}));
 }
 
@@ -222,26 +222,20 @@ TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
   const std::vector<Parameter*> null{w.get(), nullptr};
   EXPECT_EQ(message([&] { gradient_norm(twice); }), "gradient_norm: w is given twice");
   EXPECT_EQ(message([&] { gradient_norm(null); }), "gradient_norm: a parameter is null");
-  EXPECT_EQ(message([&] { clip_gradient_norm(twice, 1); }), "clip_gradient_norm: w is given twice");
-  EXPECT_EQ(message([&] { clip_gradient_norm(null, 1); }),
-            "clip_gradient_norm: a parameter is null");
-  EXPECT_EQ(message([&] { clip_gradient_value(twice, 1); }),
-            "clip_gradient_value: w is given twice");
-  EXPECT_EQ(message([&] { clip_gradient_value(null, 1); }),
-            "clip_gradient_value: a parameter is null");
+  EXPECT_EQ(message([&] { clip_grad_norm(twice, 1); }), "clip_grad_norm: w is given twice");
+  EXPECT_EQ(message([&] { clip_grad_norm(null, 1); }), "clip_grad_norm: a parameter is null");
+  EXPECT_EQ(message([&] { clip_grad_value(twice, 1); }), "clip_grad_value: w is given twice");
+  EXPECT_EQ(message([&] { clip_grad_value(null, 1); }), "clip_grad_value: a parameter is null");
   for (const double p : {0.0, -1.0, -kInfinity, std::nan("")}) {
     const std::string rest = concat(p, ", expected a number above 0 or infinity");
     EXPECT_EQ(message([&] { gradient_norm(*w, p); }), "gradient_norm: p is " + rest);
     EXPECT_EQ(message([&] { gradient_norm(one, p); }), "gradient_norm: p is " + rest);
-    EXPECT_EQ(message([&] { clip_gradient_norm(one, 1, {.p = p}); }),
-              "clip_gradient_norm: p is " + rest);
+    EXPECT_EQ(message([&] { clip_grad_norm(one, 1, {.p = p}); }), "clip_grad_norm: p is " + rest);
   }
   for (const double limit : {-1.0, kInfinity, std::nan("")}) {
     const std::string rest = concat(limit, ", expected a finite number not below 0");
-    EXPECT_EQ(message([&] { clip_gradient_norm(one, limit); }),
-              "clip_gradient_norm: max_norm is " + rest);
-    EXPECT_EQ(message([&] { clip_gradient_value(one, limit); }),
-              "clip_gradient_value: limit is " + rest);
+    EXPECT_EQ(message([&] { clip_grad_norm(one, limit); }), "clip_grad_norm: max_norm is " + rest);
+    EXPECT_EQ(message([&] { clip_grad_value(one, limit); }), "clip_grad_value: limit is " + rest);
   }
   EXPECT_EQ(w->gradient().dense(), tensor({2}, {3, 4}));
 }

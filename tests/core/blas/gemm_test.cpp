@@ -40,29 +40,29 @@ struct Factor {
   }
 };
 
-// result = a · b + keep · before, against loops in double.
-void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transpose, real keep) {
+// result = a · b + beta · before, against loops in double.
+void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transpose, real beta) {
   const auto [rows, inner, columns] = size;
   const Factor a(rows, inner, a_transpose, 1);
   const Factor b(inner, columns, b_transpose, 2);
   // What is there must not be read where nothing of it is kept.
-  const Tensor before = keep == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
+  const Tensor before = beta == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
   Tensor result = before;
-  gemm(a.matrix, b.matrix, {result.data(), rows, columns}, keep);
+  gemm(a.matrix, b.matrix, {result.data(), rows, columns}, beta);
   auto product = [&, count = inner](const testing::Index& at) {
-    double total = keep == 0 ? 0 : static_cast<double>(keep) * before(at[0], at[1]);
+    double total = beta == 0 ? 0 : static_cast<double>(beta) * before(at[0], at[1]);
     for (std::size_t k = 0; k < count; ++k) total += a(at[0], k) * b(k, at[1]);
     return total;
   };
   // Rounding: at most one half unit for each of `inner` products and sums of numbers below 1 in
-  // whatever order they are added, two more for keep · before (Higham 2002, section 3.1); twice
+  // whatever order they are added, two more for beta · before (Higham 2002, section 3.1); twice
   // that, since the reference in the double build rounds as well.
   const double n = static_cast<double>(inner) + 2;
   testing::expect_entries(
       result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
       concat("[", rows, ", ", inner, ", ", columns, "], a ",
              a_transpose == Transpose::kYes ? "transposed" : "plain", ", b ",
-             b_transpose == Transpose::kYes ? "transposed" : "plain", ", keep ", keep));
+             b_transpose == Transpose::kYes ? "transposed" : "plain", ", beta ", beta));
 }
 
 TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
@@ -84,7 +84,7 @@ TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
                                               {0, 0, 0}})
     for (const Transpose a : {Transpose::kNo, Transpose::kYes})
       for (const Transpose b : {Transpose::kNo, Transpose::kYes})
-        for (const real keep : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, keep);
+        for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
 TEST(Gemm, IsExactForSmallWholeNumbers) {

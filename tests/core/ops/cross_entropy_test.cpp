@@ -34,11 +34,11 @@ const std::vector<Case> kCases{
     {{3, 4}, {1, 1, 1}, {.reduction = LossReduction::kSum}},
     {{2, 3, 37}, {36, 0, 5, 5, 20, 35}, {}},
     {{2, 2, 2, 3}, {0, 1, 2, 0, 1, 2, 0, 1}, {.reduction = LossReduction::kSum}},
-    {{4, 3}, {1, 2, 0, 2}, {.ignored_target = 2}},
-    {{4, 3}, {1, -100, 0, -100}, {.ignored_target = -100}},
-    {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignored_target = -100}},
-    {{4, 3}, {1, 2, 0, 1}, {.ignored_target = 7}},  // which does not occur
-    {{3, 1}, {0, 0, 0}, {}},                        // one class: nothing to learn
+    {{4, 3}, {1, 2, 0, 2}, {.ignore_index = 2}},
+    {{4, 3}, {1, -100, 0, -100}, {.ignore_index = -100}},
+    {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignore_index = -100}},
+    {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // which does not occur
+    {{3, 1}, {0, 0, 0}, {}},                      // one class: nothing to learn
 };
 
 Ids targets_of(const Case& item) {
@@ -50,7 +50,7 @@ long double loss_of(const Tensor& logits, const Case& item) {
   long double total = 0;
   int counted = 0;
   for (std::size_t row = 0; row < item.targets.size(); ++row) {
-    if (item.targets[row] == item.options.ignored_target) continue;
+    if (item.targets[row] == item.options.ignore_index) continue;
     const real* x = logits.data() + row * classes;
     const long double self = x[item.targets[row]];
     long double sum = 0;
@@ -94,13 +94,12 @@ TEST(CrossEntropy, HasTheGradientsOfDifferenceQuotients) {
 }
 
 TEST(CrossEntropy, GivesIgnoredPositionsNoGradientAtAll) {
-  const Tensor gradient =
-      testing::gradient_of(
-          [](Inputs in) {
-            return cross_entropy(in[0], ids({2}, {1, 0}), {.ignored_target = 0});
-          },
-          irregular({2, 3}))
-          .dense();
+  const Tensor gradient = testing::gradient_of(
+                              [](Inputs in) {
+                                return cross_entropy(in[0], ids({2}, {1, 0}), {.ignore_index = 0});
+                              },
+                              irregular({2, 3}))
+                              .dense();
   for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(gradient(1, k), 0);
 }
 
@@ -136,12 +135,12 @@ TEST(CrossEntropy, DoesNotOverflowOrLoseDigitsWhereLogitsAreHuge) {
 }
 
 TEST(CrossEntropy, SumsNoTargetsToZeroButHasNoMeanOfThem) {
-  const CrossEntropyOptions sum{.reduction = LossReduction::kSum, .ignored_target = 0};
+  const CrossEntropyOptions sum{.reduction = LossReduction::kSum, .ignore_index = 0};
   Tape tape;
   const Variable logits = tape.input(irregular({2, 3}));
   EXPECT_EQ(cross_entropy(logits, ids({2}, {0, 0}), sum).item(), 0);
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              cross_entropy(logits, ids({2}, {0, 0}), {.ignored_target = 0});
+              cross_entropy(logits, ids({2}, {0, 0}), {.ignore_index = 0});
             }),
             "cross_entropy: none of 2 targets counts, so there is no mean");
   const Variable nothing = tape.input(zeros({0, 3}));

@@ -69,7 +69,7 @@ TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
       Tape tape;
       const Variable bags = embedding_bag(
           tape.parameter(table), item.bags,
-          {.mode = mode, .padding = 2, .include_last_offset = item.include_last_offset});
+          {.mode = mode, .padding_idx = 2, .include_last_offset = item.include_last_offset});
       EXPECT_EQ(bags.value(), zeros({item.count, 3}));
       tape.backward(sum(bags));
       EXPECT_TRUE(table.gradient().rows().empty());
@@ -87,10 +87,10 @@ TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
   };
   for (const Case& item : std::vector<Case>{
            {{.mode = BagMode::kSum}, {0, 1, 3, 5}, {1, 2, 3, 4, 3, 4, 5, 8}},
-           {{.mode = BagMode::kSum, .padding = 3}, {0, 1, 5}, {1, 2, 3, 4, 5, 8}},
-           {{.mode = BagMode::kSum, .padding = -1}, {0, 1, 3}, {1, 2, 3, 4, 3, 4}},
+           {{.mode = BagMode::kSum, .padding_idx = 3}, {0, 1, 5}, {1, 2, 3, 4, 5, 8}},
+           {{.mode = BagMode::kSum, .padding_idx = -1}, {0, 1, 3}, {1, 2, 3, 4, 3, 4}},
            // The last bag's mean is over two ids where 3 is padding.
-           {{.padding = 0}, {1, 3, 5}, {1, real{4} / 3, 1, real{4} / 3, 2, 2 + real{4} / 3}},
+           {{.padding_idx = 0}, {1, 3, 5}, {1, real{4} / 3, 1, real{4} / 3, 2, 2 + real{4} / 3}},
        }) {
     table.zero_gradient();
     Tape tape;
@@ -109,7 +109,7 @@ TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
   Tape tape;
   const Variable bags =
       embedding_bag(tape.parameter(table), {ids({2, 4}, {0, 2, 1, 3, 1, 1, 2, 0})},
-                    {.mode = BagMode::kMax, .padding = 3});
+                    {.mode = BagMode::kMax, .padding_idx = 3});
   EXPECT_EQ(bags.value(), tensor({2, 3}, {5, 2, 7, 5, 2, 7}));
   tape.backward(sum(bags * tape.constant(counting({2, 3}))));
   const RowGradient& rows = table.gradient().rows();
@@ -157,7 +157,7 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
     EmbeddingBagLookup how;
     const std::string mode = item["mode"];
     how.mode = mode == "sum" ? BagMode::kSum : mode == "mean" ? BagMode::kMean : BagMode::kMax;
-    if (item.contains("padding")) how.padding = item["padding"].get<std::int32_t>();
+    if (item.contains("padding")) how.padding_idx = item["padding"].get<std::int32_t>();
     how.scale_grad_by_freq = item.value("scale_grad_by_freq", false);
     how.include_last_offset = item.value("include_last_offset", false);
     for (const bool dense : {false, true}) {
@@ -193,7 +193,8 @@ TEST(EmbeddingBag, HasTheGradientsOfDifferenceQuotients) {
       for (const std::optional<std::int32_t> padding :
            {std::optional<std::int32_t>(), std::optional<std::int32_t>(2)})
         for (const bool dense : {false, true}) {
-          const EmbeddingBagLookup how{.mode = mode, .padding = padding, .dense_gradient = dense};
+          const EmbeddingBagLookup how{
+              .mode = mode, .padding_idx = padding, .dense_gradient = dense};
           const std::string what = concat(bracketed(bags.ids), " mode ", static_cast<int>(mode));
           expect_gradients([&](Inputs in) { return embedding_bag(in[0], bags, how); }, {table},
                            what);
@@ -344,15 +345,18 @@ TEST(EmbeddingBag, RefusesWhatDoesNotFitBeforeAnythingHappens) {
            {ids({1, 1}, {0})},
            {.mode = BagMode::kMax, .scale_grad_by_freq = true},
            "scale_grad_by_freq is set with mode max, expected mode sum or mean"},
-          {table, {ids({1, 1}, {0})}, {.padding = 5}, "padding id 5 is outside the table's 5 rows"},
           {table,
            {ids({1, 1}, {0})},
-           {.padding = -6},
+           {.padding_idx = 5},
+           "padding id 5 is outside the table's 5 rows"},
+          {table,
+           {ids({1, 1}, {0})},
+           {.padding_idx = -6},
            "padding id -6 is outside the table's 5 rows"},
           {table, {ids({2, 2}, {0, 1, 5, -1})}, {}, "id 5 at [1, 0] is outside the table's 5 rows"},
           {table,
            {list({0, -1}), list({0})},
-           {.padding = -1},
+           {.padding_idx = -1},
            "id -1 at [1] is outside the table's 5 rows"},
       })
     EXPECT_EQ(error_of<std::invalid_argument>(

@@ -101,7 +101,8 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
   for (const auto& item : file["cases"]) {
     const auto& options = item["options"];
     EmbeddingLookup how;
-    if (options.contains("padding_idx")) how.padding = options["padding_idx"].get<std::int32_t>();
+    if (options.contains("padding_idx"))
+      how.padding_idx = options["padding_idx"].get<std::int32_t>();
     how.scale_grad_by_freq = options.value("scale_grad_by_freq", false);
     const Tensor expected = testing::tensor_from(item["grad"]);
     for (const bool dense : {false, true}) {
@@ -112,9 +113,9 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
       EXPECT_EQ(table.gradient().is_dense(), dense);
       testing::expect_near(Gradient(table.gradient()).take_dense(), expected, tolerance,
                            options.dump());
-      if (!dense && how.padding) {
+      if (!dense && how.padding_idx) {
         const auto& numbers = table.gradient().rows().numbers();
-        EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding), 0);
+        EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding_idx), 0);
       }
     }
   }
@@ -127,14 +128,14 @@ TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
     Parameter table("table", irregular({5, 3}));
     Tape tape;
     tape.backward(
-        sum(embedding(tape.parameter(table), ids({4}, {4, 0, 2, 4}), {.padding = padding})));
+        sum(embedding(tape.parameter(table), ids({4}, {4, 0, 2, 4}), {.padding_idx = padding})));
     EXPECT_EQ(table.gradient().rows().numbers(), rows) << padding;
   }
 }
 
 TEST(Embedding, LooksUpThePaddingRowLikeAnyOther) {
   Tape tape;
-  EXPECT_EQ(embedding(tape.input(counting({3, 1})), ids({2}, {1, 2}), {.padding = 1}).value(),
+  EXPECT_EQ(embedding(tape.input(counting({3, 1})), ids({2}, {1, 2}), {.padding_idx = 1}).value(),
             tensor({2, 1}, {2, 3}));
 }
 
@@ -233,7 +234,7 @@ TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
       "embedding: the table has shape [5], expected [rows, width]");
   for (const std::int32_t padding : {-6, 5})
     EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding = padding});
+                embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding_idx = padding});
               }),
               concat("embedding: padding id ", padding, " is outside the table's 5 rows"));
 }
@@ -249,7 +250,7 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
            {{4}, {1, 0, 1, 4}, {3}, {}},
            {{4}, {1, 0, 1, 4}, {4, 3}, {}},
            {{2, 3}, {1, 0, 1, 4, 4, 4}, {3, 3}, {}},
-           {{2, 3}, {1, 0, 1, 4, 4, 4}, {2, 3, 3}, {.padding = 4}},
+           {{2, 3}, {1, 0, 1, 4, 4, 4}, {2, 3, 3}, {.padding_idx = 4}},
            {{2, 2, 2}, {0, 0, 0, 0, 3, 2, 1, 0}, {2, 3}, {.scale_grad_by_freq = true}},
            {{3}, {2, 2, 1}, {3, 3}, {.dense_gradient = true}},
            {{}, {2}, {3}, {}},
@@ -270,7 +271,7 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
       EXPECT_EQ(got[i].is_rows(), expected[i].is_rows());
       EXPECT_EQ(Gradient(got[i]).take_dense(), Gradient(expected[i]).take_dense());
     }
-    if (!item.options.padding && !item.options.scale_grad_by_freq && looked_up.size() > 0)
+    if (!item.options.padding_idx && !item.options.scale_grad_by_freq && looked_up.size() > 0)
       expect_gradients(fused, inputs);
   }
 }

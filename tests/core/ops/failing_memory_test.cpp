@@ -152,7 +152,7 @@ TEST(FailingMemory, LeavesLookupsAllOrNothing) {
                         [&](Inputs x) { return embedding(x[0], rising); }, {table});
   expect_all_or_nothing(
       "dense embedding",
-      [&](Inputs x) { return embedding(x[0], twice, {.padding = 1, .dense_gradient = true}); },
+      [&](Inputs x) { return embedding(x[0], twice, {.padding_idx = 1, .dense_gradient = true}); },
       {table});
   expect_all_or_nothing("embedding_add", [&](Inputs x) { return embedding_add(x[1], twice, x[0]); },
                         {{3, 4}, table});

@@ -37,16 +37,16 @@ const std::vector<Case> kCases{
     {{3}, 2},
     {{1, 1}, 1},
     {{2, 3, 5}, 7, {.reduction = LossReduction::kSum}},
-    {{4, 4}, 5, {.ignored_target = 3}},
-    {{5, 7}, 11, {.reduction = LossReduction::kSum, .ignored_target = 0}},
+    {{4, 4}, 5, {.ignore_index = 3}},
+    {{5, 7}, 11, {.reduction = LossReduction::kSum, .ignore_index = 0}},
     {{17, 16}, 95},
     {{16, 17}, 96},
-    {{15, 31}, 97, {.ignored_target = -1}},
+    {{15, 31}, 97, {.ignore_index = -1}},
     {{33, 40}, 193},
     {{64, 9}, 500, {.reduction = LossReduction::kSum}},
     {{256, 3}, 200},
     {{257, 12}, 130},
-    {{3, 200, 8}, 100, {.ignored_target = 50}},
+    {{3, 200, 8}, 100, {.ignore_index = 50}},
     {{300, 40}, 7000},  // more blocks of classes than chunks
     {{240, 3}, 70000},  // more logits than may be held at once
     {{2, 0}, 5},
@@ -120,7 +120,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
 TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
   const std::vector<Case> cases{{{2, 3, 5}, 7},
                                 {{5, 4}, 9, {.reduction = LossReduction::kSum}},
-                                {{9, 3}, 20, {.ignored_target = 4}}};
+                                {{9, 3}, 20, {.ignore_index = 4}}};
   for (const Case& item : cases)
     for (const bool bias : {false, true}) {
       const std::string what = concat(bracketed(item.x), " bias ", bias);
@@ -167,7 +167,7 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
 }
 
 TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
-  const Case item{{2, 3}, 4, {.ignored_target = 2}};  // the targets are 3 and 2
+  const Case item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
   std::vector<Tensor> inputs = inputs_of(item, false);
   for (std::size_t k = 3; k < 6; ++k) inputs[0].data()[k] = std::numeric_limits<real>::max();
   const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
@@ -176,7 +176,7 @@ TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
 }
 
 TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhereLogitsAreNotFinite) {
-  const Case item{{2, 3}, 4, {.ignored_target = 2}};  // the targets are 3 and 2
+  const Case item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
   for (const real logit :
        {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
         std::numeric_limits<real>::quiet_NaN()}) {
