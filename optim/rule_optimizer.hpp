@@ -20,7 +20,7 @@ namespace rowgrad {
 /// are alike (under a schedule; Adam's bias corrections), what they owe is not remembered for ever:
 /// after thousands of steps, each step also settles a few rows that have been away since the oldest
 /// of them, of all the table in turn.
-template <class Rule>
+template <UpdateRule Rule>
 class RuleOptimizer : public Optimizer {
  public:
   using Options = typename Rule::Options;
@@ -31,13 +31,13 @@ class RuleOptimizer : public Optimizer {
   };
 
   /// Throws std::invalid_argument for an option outside its range, no parameters, a null one, and
-  /// one that is given twice.
+  /// one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle).
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
   /// Groups of parameters with options of their own.
   explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
-    for (const Group& group : groups) Rule::check(group.options);
+    for (const Group& group : groups) check(group.options);
     for (const Group& group : groups) {
       for (Slot& slot : slots_of(group)) slots_.push_back(std::move(slot));
       options_.push_back(group.options);
@@ -46,7 +46,7 @@ class RuleOptimizer : public Optimizer {
 
   /// One more group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
-    Rule::check(group.options);
+    check(group.options);
     std::vector<Slot> added = slots_of(group);
     slots_.reserve(slots_.size() + added.size());
     options_.reserve(options_.size() + 1);
@@ -131,6 +131,11 @@ class RuleOptimizer : public Optimizer {
     for (const Group& group : groups)
       for (Parameter* parameter : group.parameters) all.push_back(parameter);
     return all;
+  }
+
+  static void check(const Options& options) {
+    Rule::check(options);
+    check_idle(Rule(options, StepNumber{.step = 2, .first_of_state = false}));
   }
 
   // For a group that is to be the next one. Null parameters, which add_parameters() refuses, get

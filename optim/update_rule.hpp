@@ -2,7 +2,10 @@
 
 // What an optimizer is made of: a rule that updates one number.
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -78,6 +81,56 @@ struct RuleDefaults {
     return true;
   }
 };
+
+/// What RuleOptimizer asks of a rule; RuleDefaults says what each part is for.
+template <class Rule>
+concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
+                              double number, std::array<double, Rule::kStates.size()> state) {
+  { Rule::kName } -> std::convertible_to<std::string_view>;
+  { options.learning_rate } -> std::convertible_to<double>;
+  { options.rows } -> std::convertible_to<RowUpdates>;
+  Rule::check(options);
+  { Rule::uses(options) } -> std::convertible_to<std::array<bool, Rule::kStates.size()>>;
+  Rule(options, StepNumber());
+  rule.update(number, number, state);
+  { rule.idle() } -> std::same_as<Idle>;
+};
+
+/// Throws std::logic_error if idle() promises what update does not keep: that nothing changes, or
+/// that what changes is linear.
+template <UpdateRule Rule>
+void check_idle(const Rule& rule) {
+  constexpr std::size_t kNumbers = 1 + Rule::kStates.size();
+  using Numbers = std::array<double, kNumbers>;
+  const auto step = [&rule](Numbers x) {
+    std::array<double, Rule::kStates.size()> state;
+    std::copy(x.begin() + 1, x.end(), state.begin());
+    rule.update(x[0], 0.0, state);
+    std::copy(state.begin(), state.end(), x.begin() + 1);
+    return x;
+  };
+  Numbers x;
+  for (std::size_t i = 0; i < kNumbers; ++i) x[i] = 0.75 - 0.125 * static_cast<double>(i);
+  Numbers expected = x;  // as idle() has it
+  if (rule.idle() == Idle::kLinear) {
+    expected.fill(0);
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      Numbers unit{};
+      unit[i] = 1;
+      const Numbers image = step(unit);
+      for (std::size_t k = 0; k < kNumbers; ++k) expected[k] += x[i] * image[k];
+    }
+  } else if (rule.idle() != Idle::kNothing) {
+    return;
+  }
+  const Numbers after = step(x);
+  for (std::size_t k = 0; k < kNumbers; ++k)
+    check_state(std::abs(after[k] - expected[k]) <= 1e-9, Rule::kName,
+                ": idle() says that a step without gradient ",
+                rule.idle() == Idle::kLinear ? "is linear" : "changes nothing", ", but it makes ",
+                k == 0 ? std::string_view("the number") : Rule::kStates[k - (k > 0)], " ", after[k],
+                ", expected ", expected[k]);
+}
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 

@@ -11,6 +11,7 @@
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/row_check.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
@@ -164,6 +165,59 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     adam.reset();  // gives back what it keeps of the others
     EXPECT_EQ(weight.value(), before);
   }
+}
+
+// Momentum whose idle() says otherwise.
+template <Idle kSays>
+struct Claiming : RuleDefaults {
+  struct Options {
+    double learning_rate = 0.5;
+    RowUpdates rows = RowUpdates::kExact;
+  };
+  static constexpr std::string_view kName = "Claiming";
+  static constexpr std::array<std::string_view, 1> kStates{"mean"};
+  static std::array<bool, 1> uses(const Options&) { return {true}; }
+
+  real rate;
+  Claiming(const Options& options, const StepNumber&)
+      : rate(static_cast<real>(options.learning_rate)) {}
+  template <class Number>
+  void update(Number& w, const Number& gradient, std::array<Number, 1>& state) const {
+    state[0] = Number(rate) * state[0] + gradient;
+    w = w - state[0] * (kSays == Idle::kLinear ? w : Number(rate));
+  }
+  Idle idle() const { return kSays; }
+};
+
+static_assert(UpdateRule<Claiming<Idle::kReplay>>);
+static_assert(!UpdateRule<SgdOptions>);
+
+TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
+  Parameter table("table", irregular({3, 2}));
+  EXPECT_EQ(error_of<std::logic_error>(
+                [&] { RuleOptimizer<Claiming<Idle::kNothing>> optimizer({&table}); }),
+            "Claiming: idle() says that a step without gradient changes nothing, but it makes the "
+            "number 0.59375, expected 0.75");
+  EXPECT_EQ(error_of<std::logic_error>(
+                [&] { RuleOptimizer<Claiming<Idle::kLinear>> optimizer({&table}); }),
+            "Claiming: idle() says that a step without gradient is linear, but it makes the number "
+            "0.515625, expected 0.75");
+  EXPECT_NO_THROW(RuleOptimizer<Claiming<Idle::kReplay>>({&table}));
+}
+
+TEST(RowCheck, TellsExactOptimizersFromOthers) {
+  const auto expect_passed = [](const RowCheckResult& result) {
+    EXPECT_TRUE(result.passed) << result.message();
+  };
+  for (const std::uint64_t seed : {0U, 1U, 2U}) {
+    expect_passed(row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9}, seed));
+    expect_passed(row_check<Adam>({}, seed));
+    expect_passed(row_check<RuleOptimizer<Claiming<Idle::kReplay>>>({}, seed));
+  }
+  const RowCheckResult touched =
+      row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly});
+  EXPECT_FALSE(touched.passed);
+  EXPECT_TRUE(touched.message().starts_with("failed; the largest relative difference is "));
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#pragma once
+
+// Beside gradient_check: whether an optimizer does with row gradients what it does with the same
+// gradients dense.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+
+struct RowCheckResult {
+  bool passed = true;
+  double difference = 0;   // the largest of any number, relative to max(1, |number|)
+  std::size_t steps = 0;   // after how many steps it was seen
+  std::int32_t row = 0;    // where: in the row that …
+  std::size_t column = 0;  // … and the column
+
+  std::string message() const {
+    return concat(passed ? "passed" : "failed", "; the largest relative difference is ", difference,
+                  " at [", row, ", ", column, "] after step ", steps);
+  }
+};
+
+/// Trains a small table twice under an optimizer of the library's kind (SGD, RuleOptimizer<…>), by
+/// rows and dense, over a made-up program of lookups and readings that the seed chooses, and
+/// compares all numbers that are read. Throws what the optimizer throws for its options.
+template <class Made>
+RowCheckResult row_check(const typename Made::Options& options, std::uint64_t seed = 0) {
+  constexpr std::size_t kRows = 12, kWidth = 4, kSteps = 300;
+  constexpr double kTolerance = sizeof(real) == 8 ? 1e-9 : 1e-3;
+  Random random(seed);
+  const Tensor start = random.normal({kRows, kWidth});
+  Parameter table("table", start);
+  Parameter dense_table("dense_table", start);
+  Made by_rows(std::vector<Parameter*>{&table}, options);
+  Made dense(std::vector<Parameter*>{&dense_table}, options);
+
+  RowCheckResult result;
+  for (std::size_t step = 1; step <= kSteps; ++step) {
+    std::vector<std::int32_t> rows;  // row 0 gets a gradient in the first steps only
+    for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); ++row)
+      if (step < 4 || (row > 0 && random.bits() % 8 == 0)) rows.push_back(row);
+    const std::size_t count = rows.size();
+    const RowGradient gradient({kRows, kWidth}, rows, random.normal({count, kWidth}));
+    by_rows.zero_grad();
+    dense.zero_grad();
+    table.add_gradient(gradient);
+    dense_table.add_gradient(gradient.to_dense());
+    by_rows.step();
+    dense.step();
+
+    std::vector<std::int32_t> read;
+    for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); ++row)
+      if (step == kSteps || random.bits() % 16 == 0) read.push_back(row);
+    const Tensor values = table.rows(read);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::int32_t row = read[i / kWidth];
+      const double expected = dense_table.value()(static_cast<std::size_t>(row), i % kWidth);
+      const double difference =
+          std::abs(values.data()[i] - expected) / std::max(1.0, std::abs(expected));
+      if (difference <= result.difference) continue;
+      result = {!(difference > kTolerance), difference, step, row, i % kWidth};
+    }
+  }
+  return result;
+}
+
+}  // namespace rowgrad
