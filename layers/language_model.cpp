@@ -25,6 +25,11 @@ class EvaluationMode {
   bool was_training_;
 };
 
+void check_temperature(std::string_view caller, double temperature) {
+  check_argument(std::isfinite(temperature) && temperature >= 0, caller, ": temperature ",
+                 temperature, " must be finite and not below 0");
+}
+
 }  // namespace
 
 Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
@@ -52,6 +57,8 @@ std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
 // torch.multinomial does for one sample (the "exponential trick"). In float in either library.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random) {
+  check_argument(!logits.empty(), "draw_token: there are no logits");
+  check_temperature("draw_token", temperature);
   const auto largest = std::max_element(logits.begin(), logits.end());
   if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
   real least = -std::numeric_limits<real>::infinity();
@@ -68,6 +75,8 @@ std::size_t draw_token(std::span<const real> logits, double temperature, std::si
     weights[i] = logits[i] < least ? 0 : std::exp(static_cast<float>(distance));
     total += weights[i];
   }
+  check_argument(std::isfinite(total), "draw_token: the logits are not finite, the largest is ",
+                 *largest);
   std::size_t chosen = 0;
   float best = -1;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -84,8 +93,7 @@ std::size_t draw_token(std::span<const real> logits, double temperature, std::si
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random) {
   check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
-  check_argument(std::isfinite(options.temperature) && options.temperature >= 0,
-                 "generate: temperature ", options.temperature, " must be finite and not below 0");
+  check_temperature("generate", options.temperature);
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const std::size_t vocabulary = model.vocabulary();

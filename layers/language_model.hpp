@@ -52,7 +52,8 @@ struct GenerateOptions {
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 
-/// One index, drawn with probabilities softmax(logits / temperature) of the top_k largest.
+/// One index, drawn with probabilities softmax(logits / temperature) of the top_k largest. Throws
+/// std::invalid_argument for no logits, such a temperature, and logits that are NaN or all −∞.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random);
 

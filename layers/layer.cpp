@@ -33,8 +33,14 @@ Layer::~Layer() {
   if (owner_ != nullptr)
     std::erase_if(owner_->layers_, [this](const auto& part) { return part.second == this; });
   for (const auto& [name, layer] : layers_) layer->owner_ = nullptr;
+  for (const auto& [name, buffer] : buffers_) buffer->owner_ = nullptr;
   for (const auto* parts : {&parameters_, &shared_})
     for (const auto& [name, parameter] : *parts) parameter->remove_user(*this);
+}
+
+Buffer::~Buffer() {
+  if (owner_ != nullptr)
+    std::erase_if(owner_->buffers_, [this](const auto& part) { return part.second == this; });
 }
 
 std::string Layer::claim(std::string_view name) const {
@@ -50,8 +56,9 @@ std::string Layer::claim(std::string_view name) const {
 }
 
 void Layer::adopt(std::string_view name, Parameter& parameter) {
-  parameters_.emplace_back(claim(name), &parameter);
-  parameter.add_user(*this);
+  std::string own_name = claim(name);
+  parameter.add_user(*this);  // first: what fails from here on destroys the parameter, which tells
+  parameters_.emplace_back(std::move(own_name), &parameter);
   parameter.rename(path_ + std::string(name));
 }
 

@@ -115,12 +115,10 @@ class Layer : public ParameterOwner {
 class Buffer {
  public:
   Buffer(Layer& owner, std::string_view name, Tensor value)
-      : owner_(owner), value_(std::move(value)) {
+      : owner_(&owner), value_(std::move(value)) {
     owner.adopt(name, *this);
   }
-  ~Buffer() {
-    std::erase_if(owner_.buffers_, [&](const auto& named) { return named.second == this; });
-  }
+  ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -129,7 +127,7 @@ class Buffer {
 
  private:
   friend Layer;
-  Layer& owner_;
+  Layer* owner_;  // null once it is gone
   Tensor value_;
 };
 

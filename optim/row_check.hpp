@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,10 @@ namespace rowgrad {
 
 struct RowCheckResult {
   bool passed = true;
-  double difference = 0;   // the largest of any number, relative to max(1, |number|)
+  double difference = 0;   // the largest, relative to max(1, |number|); infinite for NaN
   std::size_t steps = 0;   // after how many steps it was seen
-  std::int32_t row = 0;    // where: in the row that …
-  std::size_t column = 0;  // … and the column
+  std::int32_t row = 0;    // and in which row
+  std::size_t column = 0;  // and column
 
   std::string message() const {
     return concat(passed ? "passed" : "failed", "; the largest relative difference is ", difference,
@@ -62,10 +63,10 @@ RowCheckResult row_check(const typename Made::Options& options, std::uint64_t se
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::int32_t row = read[i / kWidth];
       const double expected = dense_table.value()(static_cast<std::size_t>(row), i % kWidth);
-      const double difference =
-          std::abs(values.data()[i] - expected) / std::max(1.0, std::abs(expected));
+      double difference = std::abs(values.data()[i] - expected) / std::max(1.0, std::abs(expected));
+      if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
       if (difference <= result.difference) continue;
-      result = {!(difference > kTolerance), difference, step, row, i % kWidth};
+      result = {difference <= kTolerance, difference, step, row, i % kWidth};
     }
   }
   return result;

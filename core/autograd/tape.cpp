@@ -288,6 +288,8 @@ void Tape::retain_gradient(const Variable& variable) {
   Node& node = nodes_[index_of(variable, "Tape::retain_gradient")];
   check_state(!went_backward_, "Tape::retain_gradient: this tape has already gone backward");
   check_state(node.needs_gradient, "Tape::retain_gradient: the variable needs no gradient");
+  check_state(node.parameter == nullptr,
+              "Tape::retain_gradient: a parameter has its gradient itself");
   node.retains_gradient = true;
 }
 
@@ -295,7 +297,7 @@ const Gradient& Tape::gradient(const Variable& variable) const {
   const Node& node = nodes_[index_of(variable, "Tape::gradient")];
   check_state(has_gradients_, "Tape::gradient: backward has not been completed");
   const bool is_input = node.op.empty() && node.parameter == nullptr && node.needs_gradient;
-  check_state(is_input || (node.retains_gradient && node.parameter == nullptr),
+  check_state(is_input || node.retains_gradient,
               "Tape::gradient: gradients are kept only for variables made by Tape::input, and for "
               "those that Tape::retain_gradient was called for");
   return node.gradient;

@@ -66,8 +66,10 @@ using BackwardRule = std::function<void(Backward&)>;
 class OpName {
  public:
   template <std::size_t Size>
-  consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {}  // NOLINT: is a name
-  constexpr operator std::string_view() const { return text_; }                // NOLINT: and a text
+  consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: is a name
+    static_assert(Size > 1, "an op has a name: nodes without one are leaves");
+  }
+  constexpr operator std::string_view() const { return text_; }  // NOLINT: and a text
 
  private:
   std::string_view text_;
@@ -119,7 +121,7 @@ class Tape {
   void backward(const Variable& y, const Tensor& gradient);
 
   /// Has backward() keep the gradient of a variable in the middle. Throws std::logic_error after
-  /// backward(), and for a variable that needs no gradient.
+  /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
   void retain_gradient(const Variable& variable);
 
   /// After backward(): the gradient of a variable that input() made, or that retain_gradient() was

@@ -102,13 +102,13 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   const Shape shape = kernels::broadcast_shape("where", condition.shape(), pair);
   Tensor mask = kernels::expand(condition.value(), shape);
   const auto choose = [](const Simd& c, const Simd& x, const Simd& y) {
-    return xsimd::select(c != Simd(real{0}), x, y);
+    return xsimd::select(c == Simd(real{0}), y, x);
   };
   const auto chosen = [](const Simd& c, const Simd& g) {
-    return xsimd::select(c != Simd(real{0}), g, Simd(real{0}));
+    return xsimd::select(c == Simd(real{0}), Simd(real{0}), g);
   };
   const auto left = [](const Simd& c, const Simd& g) {
-    return xsimd::select(c != Simd(real{0}), Simd(real{0}), g);
+    return xsimd::select(c == Simd(real{0}), g, Simd(real{0}));
   };
   Tensor value = kernels::map(choose, mask, kernels::expand(a.value(), shape),
                               kernels::expand(b.value(), shape));

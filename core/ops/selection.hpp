@@ -19,8 +19,8 @@ Variable max(const Variable& x, int axis);
 /// Where along the axis it stands.
 Ids argmax(const Variable& x, int axis);
 
-/// a where the condition is not 0, else b; all three are broadcast. The condition gets no gradient.
-/// Throws std::invalid_argument for shapes that do not fit.
+/// a where the condition is not 0 (NaN is not), else b; all three are broadcast. The condition gets
+/// no gradient. Throws std::invalid_argument for shapes that do not fit.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
 
 /// `number` where the mask is not 0, else x. The mask is broadcast to the shape of x.

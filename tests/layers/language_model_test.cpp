@@ -49,6 +49,25 @@ TEST(DrawToken, LeavesOutAllButTheLikeliest) {
   EXPECT_EQ(draw_token(logits, 0, 0, random), 3U);
 }
 
+TEST(DrawToken, RefusesWhatIsNoDistribution) {
+  Random random(1);
+  const std::string before = random.state();
+  const std::array<real, 2> logits{1, 2};
+  const std::array<real, 2> nan{NAN, 1};
+  const std::array<real, 2> nothing{-INFINITY, -INFINITY};
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { draw_token({}, 1, 0, random); }),
+            "draw_token: there are no logits");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { draw_token(logits, -1, 0, random); }),
+            "draw_token: temperature -1 must be finite and not below 0");
+  for (const auto& wrong : {nan, nothing})
+    EXPECT_NE(error_of<std::invalid_argument>([&] {
+                draw_token(wrong, 1, 0, random);
+              }).find("draw_token: the logits are not finite"),
+              std::string::npos);
+  EXPECT_TRUE(random.state() == before);
+  EXPECT_EQ(draw_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
+}
+
 // The smallest model there is: only the interface's own loss.
 class Bigram : public LanguageModel {
  public:

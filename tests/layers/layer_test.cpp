@@ -294,6 +294,17 @@ TEST(Layer, ForgetsPartsThatGoBeforeIt) {
   }
 }
 
+TEST(Layer, MayGoBeforeItsParts) {
+  class Empty : public Layer {};
+  auto owner = std::make_unique<Empty>();
+  Random random(1);
+  const Parameter parameter(*owner, "parameter", zeros({1}));
+  const Buffer buffer(*owner, "buffer", zeros({1}));
+  const Part<Linear> layer(*owner, "layer", 2, 2, random);
+  EXPECT_EQ(owner->state().size(), 4U);
+  owner.reset();
+}
+
 TEST(Layer, MayGoBeforeWhatItBorrowed) {
   Random random(1);
   Embedding token(4, 2, random);

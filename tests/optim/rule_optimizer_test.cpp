@@ -203,6 +203,11 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
             "Claiming: idle() says that a step without gradient is linear, but it makes the number "
             "0.515625, expected 0.75");
   EXPECT_NO_THROW(RuleOptimizer<Claiming<Idle::kReplay>>({&table}));
+  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding is no broken promise
+    EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
+    EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
+    EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .momentum = 0.9}));
+  }
 }
 
 TEST(RowCheck, TellsExactOptimizersFromOthers) {
@@ -214,6 +219,9 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
     expect_passed(row_check<Adam>({}, seed));
     expect_passed(row_check<RuleOptimizer<Claiming<Idle::kReplay>>>({}, seed));
   }
+  // Both diverge to numbers that cannot be compared.
+  const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 3});
+  EXPECT_FALSE(infinite.passed) << infinite.message();
   const RowCheckResult touched =
       row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly});
   EXPECT_FALSE(touched.passed);

@@ -86,6 +86,8 @@ TEST(Where, TakesOneNumberOrTheOther) {
         return where(in[0].tape().constant(tensor({2, 1}, {1, 0})), in[0], in[1]);
       },
       {irregular({3}, 1), irregular({2, 3}, 2)});
+  const Variable nan = tape.constant(full({9}, kNan));  // is not 0, at every place of a vector
+  EXPECT_EQ(where(nan, tape.constant(scalar(1)), tape.constant(scalar(2))).value(), full({9}, 1));
   EXPECT_THROW(where(tape.constant(zeros({4})), a, b), std::invalid_argument);
 }
 

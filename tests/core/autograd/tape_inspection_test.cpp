@@ -1,0 +1,84 @@
+// What a tape shows beside values: gradients in the middle, itself as a picture, its random
+// numbers.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+using testing::tensor;
+
+TEST(Tape, RetainsGradientsInTheMiddle) {
+  Tape tape;
+  const Variable x = tape.input(tensor({2}, {1, 2}));
+  const Variable y = x * x;
+  const Variable z = y * real{3};
+  const Variable loss = sum(z);
+  tape.retain_gradient(y);
+  tape.retain_gradient(loss);
+  tape.retain_gradient(x);  // has its gradient in any case
+  tape.backward(loss);
+  EXPECT_EQ(tape.gradient(y).dense(), tensor({2}, {3, 3}));
+  EXPECT_EQ(tape.gradient(loss).dense(), scalar(1));
+  EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {6, 12}));
+  EXPECT_THROW(tape.gradient(z), std::logic_error);
+  EXPECT_EQ(error_of<std::logic_error>([&] { tape.retain_gradient(z); }),
+            "Tape::retain_gradient: this tape has already gone backward");
+  Tape other;
+  const Variable fixed = other.constant(scalar(1));
+  Parameter weight("weight", scalar(1));
+  EXPECT_EQ(error_of<std::logic_error>([&] { other.retain_gradient(other.parameter(weight)); }),
+            "Tape::retain_gradient: a parameter has its gradient itself");
+  EXPECT_EQ(error_of<std::logic_error>([&] { other.retain_gradient(fixed); }),
+            "Tape::retain_gradient: the variable needs no gradient");
+}
+
+TEST(Tape, DrawsItself) {
+  Parameter table("the \"table\"", zeros({3, 2}));
+  Tape tape;
+  const Variable x = tape.input(zeros({2}));
+  const Variable rows = embedding(tape.parameter(table), ids({1}, {2}));
+  const Variable product = rows * x;
+  tape.backward(sum(product + tape.constant(scalar(1))));
+  EXPECT_EQ(tape.to_dot(), R"(digraph tape {
+  rankdir=LR;
+  node [fontname="sans-serif"];
+  n0 [shape=box, label="input\n[2]\ngradient: dense"];
+  n1 [shape=box, label="the \"table\"\n[3, 2]\ngradient: rows"];
+  n2 [shape=ellipse, label="embedding\n[1, 2]\ngradient: dense"];
+  n1 -> n2;
+  n3 [shape=ellipse, label="multiply\n[1, 2]\ngradient: dense"];
+  n2 -> n3;
+  n0 -> n3;
+  n4 [shape=box, label="constant\n[]", color=gray];
+  n5 [shape=ellipse, label="add\n[1, 2]\ngradient: dense"];
+  n3 -> n5;
+  n4 -> n5;
+  n6 [shape=ellipse, label="sum\n[]\ngradient: dense"];
+  n5 -> n6;
+}
+)");
+}
+
+TEST(Tape, HandsOutItsRandomNumbers) {
+  Random random(1);
+  Tape tape(random);
+  EXPECT_EQ(&tape.random("op"), &random);
+  EXPECT_TRUE(Tape(random, Tape::inference).is_inference());
+  Tape without;
+  EXPECT_EQ(error_of<std::logic_error>([&] { without.random("op"); }),
+            "op: the tape has no random numbers: make it as Tape tape(random)");
+}
+
+}  // namespace
+}  // namespace rowgrad
