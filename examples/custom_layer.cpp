@@ -97,6 +97,7 @@ struct SignSgdRule : RuleDefaults {
   static constexpr std::string_view kName = "SignSGD";
 
   real rate;
+  static auto members(const SignSgdRule& rule) { return std::tie(rule.rate); }
 
   SignSgdRule(const SignSgdOptions& options, const StepNumber&)
       : rate(static_cast<real>(options.learning_rate)) {}

@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and trains a next-token model on The Verdict.
 # Takes the options of train_verdict; --help lists them.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
 install_packages
 [[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes about a minute on two cores."

@@ -104,7 +104,7 @@ void print_start(const Training& training, const DataFile& text) {
 }
 
 void print_epoch(const Training& training, std::size_t width) {
-  const EpochRecord& record = training.history().back();
+  const EpochRecord& record = training.run.history().back();
   std::cout << "epoch " << std::setw(static_cast<int>(width)) << record.epoch << '/'
             << training.options().epochs << std::fixed << std::setprecision(4) << "  training loss "
             << record.training_loss;
@@ -114,12 +114,12 @@ void print_epoch(const Training& training, std::size_t width) {
 
 std::string progress_line(const Training& training, double loss) {
   std::ostringstream line;
-  const double rate = training.tokens_per_second();
+  const double rate = training.run.tokens_per_second();
   const auto tokens_a_step =
       static_cast<double>(training.options().batch * training.options().context);
-  line << "epoch " << training.history().size() + 1 << '/' << training.options().epochs << "  step "
-       << training.steps() << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
-       << readable_count(rate) << " tokens/s  "
+  line << "epoch " << training.run.history().size() + 1 << '/' << training.options().epochs
+       << "  step " << training.run.steps() << "  loss " << std::fixed << std::setprecision(4)
+       << loss << "  " << readable_count(rate) << " tokens/s  "
        << readable_seconds(static_cast<double>(training.steps_left()) * tokens_a_step / rate)
        << " left";
   return line.str();
@@ -136,11 +136,13 @@ class RunFiles {
 
   // A run that has diverged does not take the place of the last good checkpoint.
   void save(const Training& training) {
-    for (const auto& [name, tensor] : training.model.state())
+    for (const Parameter* parameter : training.model.parameters()) {
+      const Tensor values = parameter->copy();
       check_runtime(
-          std::all_of(tensor->begin(), tensor->end(), [](real x) { return std::isfinite(x); }),
-          name, " is not finite any more at step ", training.steps(),
+          std::all_of(values.begin(), values.end(), [](real x) { return std::isfinite(x); }),
+          parameter->name(), " is not finite any more at step ", training.run.steps(),
           "; try a smaller --learning-rate");
+    }
     if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
   }
 
@@ -168,26 +170,27 @@ class RunFiles {
 bool train(Training& training, const ProgramOptions& options, RunFiles& files) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
-  const auto finished = [&] { return training.history().size() >= training.options().epochs; };
+  const auto finished = [&] { return training.run.history().size() >= training.options().epochs; };
   const auto stops = [&] {
-    return interrupted() || (options.max_steps > 0 && training.steps() >= options.max_steps);
+    return interrupted() || (options.max_steps > 0 && training.run.steps() >= options.max_steps);
   };
   if (finished() || stops()) {
-    std::cout << "Nothing is left to do: the run is at step " << training.steps() << '\n';
+    std::cout << "Nothing is left to do: the run is at step " << training.run.steps() << '\n';
     files.write(training);
   }
   while (!finished() && !stops()) {
-    const std::size_t before = training.history().size();
-    training.run_epoch([&](double loss) {
-      check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.steps(),
-                    "; try a smaller --learning-rate");
+    const std::size_t before = training.run.history().size();
+    const auto after_step = [&](double loss) {
+      check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ",
+                    training.run.steps(), "; try a smaller --learning-rate");
       progress.show(progress_line(training, loss));
-      if (options.save_every > 0 && training.steps() % options.save_every == 0)
+      if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
         files.save(training);
       return !stops();
-    });
+    };
+    training.run.run_epoch(after_step, [] { return !interrupted(); });
     progress.clear();
-    if (training.history().size() > before) print_epoch(training, width);
+    if (training.run.history().size() > before) print_epoch(training, width);
     files.write(training);
   }
   return finished();
@@ -227,7 +230,7 @@ void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& o
 
   print_start(*training, text);
   if (!options.resume.empty())
-    std::cout << "Going on from " << options.resume << ", step " << training->steps() << '\n';
+    std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
   const HeldInterrupts held;
   const bool finished = train(*training, options, files);
 
@@ -237,8 +240,8 @@ void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& o
     const double baseline =
         unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
     report["validation_unigram_loss"] = baseline;
-    if (!training->history().empty() && training->history().back().validation_loss)
-      std::cout << "\nValidation " << bits(*training->history().back().validation_loss)
+    if (!training->run.history().empty() && training->run.history().back().validation_loss)
+      std::cout << "\nValidation " << bits(*training->run.history().back().validation_loss)
                 << " a token; knowing only how often each token occurs gives " << bits(baseline)
                 << '\n';
   }
@@ -260,7 +263,7 @@ void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& o
 
   std::cout << '\n';
   if (interrupted())
-    std::cout << "Stopped by " << interruption() << " at step " << training->steps() << '\n';
+    std::cout << "Stopped by " << interruption() << " at step " << training->run.steps() << '\n';
   if (!options.save.empty())
     std::cout << "Saved to   " << options.save
               << (finished ? "" : "; go on with --resume " + options.save) << '\n';

@@ -126,43 +126,46 @@ void Layer::settle() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 
-std::vector<std::pair<std::string, const Tensor*>> Layer::state() const {
-  std::vector<std::pair<std::string, const Tensor*>> all;
+Checkpoint Layer::state_dict() const {
+  Checkpoint state;
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      all.emplace_back(layer.path_ + name, &parameter->value());
+      state.put(layer.path_ + name, parameter->copy());
     for (const auto& [name, buffer] : layer.buffers_)
-      all.emplace_back(layer.path_ + name, &buffer->value());
+      state.put(layer.path_ + name, buffer->value());
   });
-  return all;
+  return state;
 }
 
-void Layer::load_state(const std::map<std::string, Tensor>& state) {
+LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& options) {
+  LoadReport report;
   std::set<std::string> own;
-  const auto check = [&](const std::string& name, const Shape& shape) {
+  Named<Parameter> parameters;
+  Named<Buffer> buffers;
+  const auto choose = [&](auto& chosen, const std::string& name, auto* part) {
     own.insert(name);
-    const auto found = state.find(name);
-    check_argument(found != state.end(), "Layer::load_state: '", name, "' is missing");
-    check_argument(found->second.shape() == shape, "Layer::load_state: '", name, "' has shape ",
-                   bracketed(found->second.shape()), ", expected ", bracketed(shape));
-    return &found->second;
+    if (!state.contains(name)) return report.missing.push_back(name);
+    state.check_shape(name, part->shape());
+    chosen.emplace_back(name, part);
   };
-  std::vector<std::pair<Parameter*, const Tensor*>> parameters;
-  std::vector<std::pair<Tensor*, const Tensor*>> buffers;
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      parameters.emplace_back(parameter, check(layer.path_ + name, parameter->shape()));
-    for (const auto& [name, buffer] : layer.buffers_)
-      buffers.emplace_back(&buffer->value_, check(layer.path_ + name, buffer->shape()));
+      choose(parameters, layer.path_ + name, parameter);
+    for (const auto& [name, buffer] : layer.buffers_) choose(buffers, layer.path_ + name, buffer);
   });
-  for (const auto& [name, tensor] : state)
-    check_argument(own.contains(name), "Layer::load_state: the layer has nothing named ",
-                   in_quotes(name));
+  for (const std::string& name : state.names())
+    if (!own.contains(name) && !std::holds_alternative<std::string>(state.at(name)))
+      report.unexpected.push_back(name);
+  const auto quoted = [](const std::vector<std::string>& names) {
+    return std::vector<InQuotes>(names.begin(), names.end());
+  };
+  check_argument(!options.strict || (report.missing.empty() && report.unexpected.empty()),
+                 "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
+                 ", unexpected names: ", bracketed(quoted(report.unexpected)));
   // The numbers go where the old ones are: from here on nothing can fail.
-  for (const auto& [parameter, value] : parameters)
-    std::copy(value->begin(), value->end(), parameter->numbers().begin());
-  for (const auto& [buffer, value] : buffers)
-    std::copy(value->begin(), value->end(), buffer->begin());
+  for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->numbers());
+  for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
+  return report;
 }
 
 std::string Layer::summary() const {

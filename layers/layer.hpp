@@ -16,19 +16,29 @@
 
 #include <cstddef>
 #include <deque>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
 
 class Buffer;
 template <class L>
 class Part;
+
+struct LoadOptions {
+  bool strict = true;  // refuse a state with names missing or unexpected
+};
+
+/// The names that a state lacked, and those that the layer does not have.
+struct LoadReport {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+};
 
 /// Base of all layers. Neither copied nor moved: the registry holds the addresses of members.
 class Layer : public ParameterOwner {
@@ -60,15 +70,14 @@ class Layer : public ParameterOwner {
   /// lookup with max_norm changes rows that are too large even then.)
   void settle() const;
 
-  /// Parameters and buffers by dotted name ("token.weight"). The tensors belong to the layer: what
-  /// it borrows is saved and loaded with its owner, under the owner's name, and so not at all by a
-  /// borrower that stands alone. Tables that are owed updates are copies of this moment, all others
-  /// change with the layer: ask again after an optimizer's step.
-  std::vector<std::pair<std::string, const Tensor*>> state() const;
+  /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
+  /// saved and loaded with the layer that owns it, under the owner's name.
+  Checkpoint state_dict() const;
 
-  /// Replaces all of them. Throws std::invalid_argument if a name is missing or unknown or a shape
-  /// differs, and then changes nothing.
-  void load_state(const std::map<std::string, Tensor>& state);
+  /// Replaces the numbers of all parameters and buffers that the state has. Texts in it are passed
+  /// over. Throws std::invalid_argument for a shape that differs and, unless strict is false, for
+  /// missing or unexpected names, of which it lists the first few; then nothing changes.
+  LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
 
   /// A table to print: name, shape and count of every parameter and buffer; for one that is
   /// borrowed from another layer in here, whose it is instead of the count.

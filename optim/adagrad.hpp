@@ -22,6 +22,7 @@ struct AdagradRule : RuleDefaults {
   static constexpr std::array<std::string_view, 1> kStates{"sum"};
 
   real rate, decay, epsilon, sign;
+  static auto members(const AdagradRule& r) { return std::tie(r.rate, r.decay, r.epsilon, r.sign); }
 
   AdagradRule(const AdagradOptions& options, const StepNumber& number);
 

@@ -40,6 +40,10 @@ struct AdamSteps : RuleDefaults {
   real keep;     // what decay leaves of w: AdamW
   real amsgrad;  // 1 or 0
   real fading;   // the sum of all further steps, in units of the next one's largest; or 0
+  static auto members(const AdamSteps& r) {
+    return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
+                    r.epsilon, r.sign, r.decay, r.keep, r.amsgrad, r.fading);
+  }
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 3>& state) const {

@@ -3,14 +3,13 @@
 // A table some of whose rows are owed updates: which, what, and how they get them.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,19 +62,16 @@ class LateTable final : public LazyRows {
   /// Rows read, updated or settled so far, and steps replayed over a row.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// The rows as they stand [rows, width], the step each stands at [rows], and the history: [runs,
-  /// 1 + numbers of the rule], the first of which counts its steps.
-  struct Saved {
-    Tensor numbers, at, history;
-  };
-  Saved save() const;
+  /// While lent: the rows as they stand, "values" [rows, width], the step that each stands at, "at"
+  /// [rows], and the history: how many "steps" [runs] each of the "rules" [runs, members] made.
+  static constexpr std::array kParts{"values", "at", "steps", "rules"};
+  Checkpoint state_dict() const;
 
-  /// For a table that has not begun: goes on from saved rows. Where a row, brought up to date, is
-  /// not the parameter's bit for bit, the parameter's stays and only its states, which the caller
-  /// has put in place, get what they were owed. refuse(part, what) is called for what does not fit,
-  /// and throws. Nothing reaches the parameter before take_over(), which cannot fail.
-  template <class Refuse>
-  void load(Saved saved, std::uint64_t steps, const Refuse& refuse);
+  /// For a table that has not begun: goes on from such a state, of a parameter that made
+  /// `most_steps`. Where a row, brought up to date, is not the parameter's bit for bit, the
+  /// parameter's stays and only its states, which the caller has put in place, get what they were
+  /// owed. Nothing reaches the parameter before take_over(), which cannot fail.
+  void load(const Checkpoint& state, std::uint64_t most_steps);
   void take_over();
 
  private:
@@ -85,17 +81,13 @@ class LateTable final : public LazyRows {
   using Simd = typename Arrays::Simd;
   using Vectors = typename Arrays::Vectors;
 
-  static constexpr std::size_t kFields = sizeof(Rule) / sizeof(real);
-  static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) % sizeof(real) == 0,
-                "a rule has numbers of type real and nothing else");
+  static constexpr std::size_t kMembers = sizeof(Rule) / sizeof(real);
 
   // A row may rest only at these steps, so that resting does not depend on when it is read.
   static constexpr std::uint64_t kRestInterval = 8;
   // A history has at most so many runs, and at most about the table's memory.
   static constexpr std::size_t kMostRuns = 4096;
   static constexpr std::size_t kNumbersPerRun = 128;
-  // Counts of steps up to here are numbers of type `real` without loss.
-  static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 24;
 
   std::size_t width() const { return parameter_->shape()[1]; }
 
@@ -107,9 +99,7 @@ class LateTable final : public LazyRows {
     return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
   }
 
-  bool history_is_long() const {
-    return history_.runs().size() >= 2 * half_history() || history_.steps() >= kMostSteps;
-  }
+  bool history_is_long() const { return history_.runs().size() >= 2 * half_history(); }
 
   // Calls visit(i, owed) for i from 0 to count − 1, over threads; it returns the steps it replayed.
   template <class Visit>
@@ -336,49 +326,55 @@ Tensor LateTable<Rule>::release() {
 // --- Saving and loading -------------------------------------------------------------------------
 
 template <class Rule>
-auto LateTable<Rule>::save() const -> Saved {
-  Saved saved{table_, empty({at_.size()}), empty({history_.runs().size(), 1 + kFields})};
-  std::copy(at_.begin(), at_.end(), saved.at.data());
-  std::uint64_t begin = 0;
-  real* next = saved.history.data();
-  for (const auto& run : history_.runs()) {
-    *next++ = static_cast<real>(run.end - std::exchange(begin, run.end));
-    const auto fields = std::bit_cast<std::array<real, kFields>>(run.rule);
-    next = std::copy(fields.begin(), fields.end(), next);
+Checkpoint LateTable<Rule>::state_dict() const {
+  const auto& runs = history_.runs();
+  std::vector<std::int64_t> steps;
+  Tensor rules = empty({runs.size(), kMembers});
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    steps.push_back(static_cast<std::int64_t>(runs[run].end - (run == 0 ? 0 : runs[run - 1].end)));
+    const auto members = std::bit_cast<std::array<real, kMembers>>(runs[run].rule);
+    std::ranges::copy(members, rules.data() + run * kMembers);
   }
-  return saved;
+  Checkpoint state;
+  state.put("values", table_);
+  state.put("at", std::vector<std::int64_t>(at_.begin(), at_.end()));
+  state.put("steps", std::move(steps));
+  state.put("rules", std::move(rules));
+  return state;
 }
 
 template <class Rule>
-template <class Refuse>
-void LateTable<Rule>::load(Saved saved, std::uint64_t steps, const Refuse& refuse) {
-  const Shape& shape = saved.history.shape();
-  if (shape.size() != 2 || shape[1] != 1 + kFields)
-    refuse("history",
-           concat("has shape ", bracketed(shape), ", expected [runs, ", 1 + kFields, "]"));
-  const auto count = [&](const char* part, real number, std::uint64_t least, std::uint64_t most) {
-    if (!(number >= static_cast<real>(least) && number <= static_cast<real>(most) &&
-          number == std::floor(number)))
-      refuse(part, concat("has ", number, ", expected a whole number from ", least, " to ", most));
-    return static_cast<std::uint64_t>(number);
+void LateTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
+  const auto check_count = [&](const char* name, std::int64_t count, std::int64_t least,
+                               std::uint64_t most) {
+    check_argument(count >= least && static_cast<std::uint64_t>(count) <= most, Rule::kName,
+                   "::load_state_dict: '", parameter_->name(), ".lazy.", name, "' has ", count,
+                   ", expected a number from ", least, " to ", most);
+    return static_cast<std::uint64_t>(count);
   };
-  for (std::size_t run = 0; run < shape[0]; ++run) {
-    const real* row = saved.history.data() + run * shape[1];
-    std::array<real, kFields> fields;
-    std::copy_n(row + 1, kFields, fields.begin());
-    for (const real field : fields)
-      if (!std::isfinite(field)) refuse("history", concat("has ", field));
-    history_.append(std::bit_cast<Rule>(fields), count("history", row[0], 1, kMostSteps));
-    if (history_.steps() > steps)
-      refuse("history", concat("has more steps than the parameter's ", steps));
+  check_argument(parameter_->shape().size() == 2, Rule::kName, "::load_state_dict: '",
+                 parameter_->name(), "' is no table, but its state has lazy rows");
+  table_ = state.tensor("values", parameter_->shape());
+  const auto steps = state.integers("steps");
+  const Tensor rules = state.tensor("rules", {steps.size(), kMembers});
+  for (std::size_t run = 0; run < steps.size(); ++run) {
+    std::array<real, kMembers> members;
+    std::copy_n(rules.data() + run * kMembers, kMembers, members.begin());
+    for (const real member : members)
+      check_argument(std::isfinite(member), Rule::kName, "::load_state_dict: '", parameter_->name(),
+                     ".lazy.rules' has ", member);
+    history_.append(std::bit_cast<Rule>(members),
+                    check_count("steps", steps[run], 1, most_steps - history_.steps()));
   }
-  for (const real number : saved.at) at_.push_back(count("at", number, 0, history_.steps()));
-  table_ = std::move(saved.numbers);
+  const auto at = state.integers("at");
+  check_argument(at.size() == parameter_->shape()[0], Rule::kName, "::load_state_dict: '",
+                 parameter_->name(), ".lazy.at' has ", at.size(), " numbers, expected ",
+                 parameter_->shape()[0]);
+  for (const std::int64_t step : at) at_.push_back(check_count("at", step, 0, history_.steps()));
+
   Tensor numbers = empty(parameter_->shape());
   read(numbers.data());
-  std::vector<std::int32_t> all(at_.size());
-  std::iota(all.begin(), all.end(), 0);
-  const Tensor present = parameter_->rows(all);  // and not value(), to which others may hold on
+  const Tensor present = parameter_->copy();
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const real* kept = present.data() + row * width();
     if (std::memcmp(numbers.data() + row * width(), kept, width() * sizeof(real)) != 0) {

@@ -117,38 +117,43 @@ double Schedule::factor(std::uint64_t step) const {
 
 LearningRateSchedule::LearningRateSchedule(Optimizer& optimizer, Schedule schedule)
     : optimizer_(optimizer), schedule_(std::move(schedule)) {
-  State state;
+  std::vector<double> base_rates;
   for (std::size_t group = 0; group < optimizer_.group_count(); ++group)
-    state.base_rates.push_back(optimizer_.learning_rate(group));
-  enter(std::move(state));
+    base_rates.push_back(optimizer_.learning_rate(group));
+  set_rates(0, std::move(base_rates));
 }
 
-void LearningRateSchedule::step() {
-  State state = state_;
-  ++state.step_count;
-  enter(std::move(state));
+void LearningRateSchedule::step() { set_rates(step_count_ + 1, base_rates_); }
+
+Checkpoint LearningRateSchedule::state_dict() const {
+  Checkpoint state;
+  state.put("step", step_count_);
+  state.put("base_rates", base_rates_);
+  return state;
 }
 
-void LearningRateSchedule::load_state(State state) {
-  check_argument(state.base_rates.size() == optimizer_.group_count(),
-                 "LearningRateSchedule::load_state: got base rates for ", state.base_rates.size(),
+void LearningRateSchedule::load_state_dict(const Checkpoint& state) {
+  std::vector<double> base_rates = state.doubles("base_rates");
+  check_argument(base_rates.size() == optimizer_.group_count(),
+                 "LearningRateSchedule::load_state_dict: got base rates for ", base_rates.size(),
                  " groups, expected ", optimizer_.group_count());
-  for (std::size_t group = 0; group < state.base_rates.size(); ++group)
-    check_argument(std::isfinite(state.base_rates[group]) && state.base_rates[group] >= 0,
-                   "LearningRateSchedule::load_state: the base rate of group ", group, " is ",
-                   state.base_rates[group], ", expected a finite number not below 0");
-  enter(std::move(state));
+  for (std::size_t group = 0; group < base_rates.size(); ++group)
+    check_argument(std::isfinite(base_rates[group]) && base_rates[group] >= 0,
+                   "LearningRateSchedule::load_state_dict: the base rate of group ", group, " is ",
+                   base_rates[group], ", expected a finite number not below 0");
+  set_rates(state.count("step"), std::move(base_rates));
 }
 
-void LearningRateSchedule::enter(State state) {
-  const double factor = schedule_.factor(state.step_count);
-  for (const double base : state.base_rates)
+void LearningRateSchedule::set_rates(std::uint64_t step, std::vector<double> base_rates) {
+  const double factor = schedule_.factor(step);
+  for (const double base : base_rates)
     check_argument(std::isfinite(static_cast<real>(base * factor)),
                    "LearningRateSchedule: base rate ", base, " times factor ", factor, " of step ",
-                   state.step_count, " is not finite");
-  for (std::size_t group = 0; group < state.base_rates.size(); ++group)
-    optimizer_.set_learning_rate(state.base_rates[group] * factor, group);
-  state_ = std::move(state);
+                   step, " is not finite");
+  for (std::size_t group = 0; group < base_rates.size(); ++group)
+    optimizer_.set_learning_rate(base_rates[group] * factor, group);
+  step_count_ = step;
+  base_rates_ = std::move(base_rates);
 }
 
 }  // namespace rowgrad

@@ -105,14 +105,6 @@ class Schedule {
 /// for a factor or rate that is negative or not finite.
 class LearningRateSchedule {
  public:
-  /// All that it remembers. A checkpoint that keeps every bit of it continues bit for bit.
-  struct State {
-    std::uint64_t step_count = 0;
-    std::vector<double> base_rates = {};  // one a group
-
-    bool operator==(const State&) const = default;
-  };
-
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;
@@ -121,20 +113,21 @@ class LearningRateSchedule {
   void step();
 
   /// How often step() was called, over all runs.
-  std::uint64_t step_count() const { return state_.step_count; }
+  std::uint64_t step_count() const { return step_count_; }
 
-  const State& state() const { return state_; }
-
-  /// Continues from a saved state and sets its rates. Throws std::invalid_argument for another
-  /// number of groups and for a base rate that is negative or not finite.
-  void load_state(State state);
+  /// The step and the base rates. Loading sets the rates of that step; it throws
+  /// std::invalid_argument for another number of groups and for a base rate that is negative or not
+  /// finite, and then changes nothing.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
 
  private:
-  void enter(State state);
+  void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;
   Schedule schedule_;
-  State state_;
+  std::uint64_t step_count_ = 0;
+  std::vector<double> base_rates_;  // one a group
 };
 
 }  // namespace rowgrad

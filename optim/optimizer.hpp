@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
 
@@ -47,12 +47,12 @@ class Optimizer : private ParameterUser {
   /// over which n steps were replayed counted n times more: the work, whatever the machine.
   virtual std::uint64_t rows_visited() const = 0;
 
-  /// What the optimizer keeps between steps, by name ("momentum.token.weight"), to be saved, and
-  /// its return; an empty one begins anew. Save and load the parameters' values with it, and load
-  /// them first. Throws std::invalid_argument for a name, a shape or a number that does not fit,
-  /// and for parameters that share a name; then nothing changes.
-  virtual std::map<std::string, Tensor> state() const = 0;
-  virtual void load_state(std::map<std::string, Tensor> state) = 0;
+  /// What the optimizer keeps between steps, by parameter ("token.weight.momentum"); its options
+  /// are not part of it. Loading an empty state begins anew. Save and load the parameters' values
+  /// with it, and load them first. Both throw std::invalid_argument for parameters that share a
+  /// name, the second also for a name, a shape or a number that does not fit; then nothing changes.
+  virtual Checkpoint state_dict() const = 0;
+  virtual void load_state_dict(const Checkpoint& state) = 0;
 
  protected:
   /// Throws std::invalid_argument for no parameters, a null one, and one that is given twice.

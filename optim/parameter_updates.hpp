@@ -3,7 +3,6 @@
 // What an optimizer keeps for one parameter, and how a step changes it.
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,19 +14,12 @@
 
 namespace rowgrad {
 
-/// A number of steps as it is saved: two numbers, so that none is lost to rounding.
-constexpr std::uint64_t kStepDigit = std::uint64_t{1} << 24;
-inline Tensor saved_steps(std::uint64_t steps) {
-  return {static_cast<real>(steps / kStepDigit), static_cast<real>(steps % kStepDigit)};
-}
-
 /// The states of a parameter (its momentum, say), the number of its steps, its table while rows are
 /// owed updates; and the step itself.
 template <class Rule>
 class ParameterUpdates {
  public:
   using Options = typename Rule::Options;
-  using State = std::map<std::string, Tensor>;
 
   explicit ParameterUpdates(Parameter& parameter)
       : parameter_(&parameter), late_(parameter, arrays_) {}
@@ -50,17 +42,17 @@ class ParameterUpdates {
 
   std::uint64_t rows_visited() const { return rows_visited_ + late_.rows_visited(); }
 
-  /// Everything above by name, to be saved: "momentum.token.weight". Rows that are owed updates are
-  /// saved as they stand, with what they are owed, so that a run goes on with the same bits.
-  State save() const;
+  /// Everything above, or nothing before the first step. Rows that are owed updates are saved as
+  /// they stand, with what they are owed, so that a run goes on with the same bits.
+  Checkpoint state_dict() const;
 
-  /// The names that save() may use.
-  std::vector<std::string> names() const;
+  /// The names that may be in it.
+  static std::vector<std::string> names();
 
-  /// New updates for the same parameter that go on from what save() gave. The parameter keeps its
+  /// New updates for the same parameter that go on from such a state. The parameter keeps its
   /// present numbers (see LateTable::load). Throws std::invalid_argument for a shape or a number
-  /// that does not fit, and parts that are missing.
-  std::unique_ptr<ParameterUpdates> load(const State& all) const;
+  /// that does not fit, and for what is missing.
+  std::unique_ptr<ParameterUpdates> load(const Checkpoint& state) const;
 
   /// For new updates, once the old ones are gone: from now on they keep the parameter's rows that
   /// are owed something.
@@ -72,12 +64,7 @@ class ParameterUpdates {
   using Vectors = typename Arrays::Vectors;
 
   static constexpr const char* kSteps = "step";
-  static constexpr const char* kLate = "late.";
-
-  std::string saved_name(std::string_view part) const {
-    return concat(part, '.', parameter_->name());
-  }
-  std::string late_name(std::string_view part) const { return concat(kLate, saved_name(part)); }
+  static constexpr const char* kLazy = "lazy";
 
   void step_dense(const Rule& rule, const Tensor& gradient);
   void step_rows(const Rule& rule, const RowGradient& gradient);
@@ -148,82 +135,40 @@ void ParameterUpdates<Rule>::step_rows(const Rule& rule, const RowGradient& grad
 // --- Saving and loading -------------------------------------------------------------------------
 
 template <class Rule>
-auto ParameterUpdates<Rule>::save() const -> State {
-  State all;
-  if (steps_ == 0) return all;
-  all[saved_name(kSteps)] = saved_steps(steps_);
+Checkpoint ParameterUpdates<Rule>::state_dict() const {
+  Checkpoint state;
+  if (steps_ == 0) return state;
+  state.put(kSteps, steps_);
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (arrays_.states[i]) all[saved_name(Rule::kStates[i])] = *arrays_.states[i];
-  if (late_.lent()) {
-    auto late = late_.save();
-    all[late_name("numbers")] = std::move(late.numbers);
-    all[late_name("at")] = std::move(late.at);
-    all[late_name("history")] = std::move(late.history);
-  }
+    if (arrays_.states[i]) state.put(std::string(Rule::kStates[i]), *arrays_.states[i]);
+  if (late_.lent()) state.put(kLazy, late_.state_dict());
+  return state;
+}
+
+template <class Rule>
+std::vector<std::string> ParameterUpdates<Rule>::names() {
+  std::vector<std::string> all{kSteps};
+  for (const std::string_view state : Rule::kStates) all.emplace_back(state);
+  for (const char* part : LateTable<Rule>::kParts) all.push_back(concat(kLazy, '.', part));
   return all;
 }
 
 template <class Rule>
-std::vector<std::string> ParameterUpdates<Rule>::names() const {
-  std::vector<std::string> all{saved_name(kSteps), late_name("numbers"), late_name("at"),
-                               late_name("history")};
-  for (const std::string_view state : Rule::kStates) all.push_back(saved_name(state));
-  return all;
-}
-
-template <class Rule>
-auto ParameterUpdates<Rule>::load(const State& all) const -> std::unique_ptr<ParameterUpdates> {
-  const auto refuse = [](const std::string& name, const std::string& what) {
-    check_argument(false, Rule::kName, "::load_state: '", name, "' ", what);
-  };
-  const auto find = [&](const std::string& name, const Shape* shape) -> const Tensor* {
-    const auto found = all.find(name);
-    if (found == all.end()) return nullptr;
-    if (shape != nullptr && found->second.shape() != *shape)
-      refuse(name, concat("has shape ", bracketed(found->second.shape()), ", expected ",
-                          bracketed(*shape)));
-    return &found->second;
-  };
-
+auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
+    -> std::unique_ptr<ParameterUpdates> {
   auto loaded = std::make_unique<ParameterUpdates>(*parameter_);
   loaded->rows_visited_ = rows_visited();
-  const Shape& shape = parameter_->shape();
-  bool any = false;
-  for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (const Tensor* state = find(saved_name(Rule::kStates[i]), &shape)) {
-      loaded->arrays_.states[i] = *state;
-      any = true;
-    }
-
-  const Shape two{2};
-  if (const Tensor* steps = find(saved_name(kSteps), &two)) {
-    for (const real digit : *steps) {
-      if (!(digit >= 0 && digit < static_cast<real>(kStepDigit) && digit == std::floor(digit)))
-        refuse(saved_name(kSteps),
-               concat("has ", digit, ", expected whole numbers from 0 to ", kStepDigit - 1));
-      loaded->steps_ = loaded->steps_ * kStepDigit + static_cast<std::uint64_t>(digit);
-    }
-  } else if (any) {
-    refuse(saved_name(kSteps), "is missing");
-  }
+  const auto has = [&](const std::string& name) { return state.contains(name); };
+  if (std::ranges::none_of(names(), has)) return loaded;
+  loaded->steps_ = state.count(kSteps);
   const auto always = Rule::uses(Options());
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (loaded->steps_ > 0 && always[i] && !loaded->arrays_.states[i])
-      refuse(saved_name(Rule::kStates[i]), "is missing");
-
-  const Shape rows{shape.empty() ? 0 : shape[0]};
-  const Tensor* numbers = find(late_name("numbers"), &shape);
-  const Tensor* at = find(late_name("at"), &rows);
-  const Tensor* history = find(late_name("history"), nullptr);
-  const bool none = numbers == nullptr && at == nullptr && history == nullptr;
-  if (none) return loaded;
-  for (const auto& [part, tensor] :
-       {std::pair{"numbers", numbers}, {"at", at}, {"history", history}})
-    if (tensor == nullptr) refuse(late_name(part), "is missing");
-  if (shape.size() != 2) refuse(late_name("numbers"), "is for a table, the parameter is none");
-  loaded->late_.load(
-      {*numbers, *at, *history}, loaded->steps_,
-      [&](const char* part, const std::string& what) { refuse(late_name(part), what); });
+    if (const std::string name(Rule::kStates[i]); always[i] || has(name))
+      loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
+  const Checkpoint lazy = state.part(kLazy);
+  if (std::ranges::any_of(LateTable<Rule>::kParts,
+                          [&](const char* part) { return lazy.contains(part); }))
+    loaded->late_.load(lazy, loaded->steps_);
   return loaded;
 }
 

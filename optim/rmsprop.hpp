@@ -24,6 +24,9 @@ struct RmsPropRule : RuleDefaults {
 
   real rate, alpha, enter, epsilon, decay, momentum, sign;
   real centered;  // 1 or 0
+  static auto members(const RmsPropRule& r) {
+    return std::tie(r.rate, r.alpha, r.enter, r.epsilon, r.decay, r.momentum, r.sign, r.centered);
+  }
 
   RmsPropRule(const RmsPropOptions& options, const StepNumber& number);
 

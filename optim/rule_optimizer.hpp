@@ -96,22 +96,24 @@ class RuleOptimizer : public Optimizer {
     return total;
   }
 
-  std::map<std::string, Tensor> state() const override {
+  Checkpoint state_dict() const override {
     this->check_parameters_live();
-    check_names("state");
-    std::map<std::string, Tensor> all;
-    for (const Slot& slot : slots_) all.merge(slot.updates->save());
+    check_names("state_dict");
+    Checkpoint all;
+    for (const Slot& slot : slots_)
+      all.put(slot.updates->parameter().name(), slot.updates->state_dict());
     return all;
   }
 
-  void load_state(std::map<std::string, Tensor> state) override {
+  void load_state_dict(const Checkpoint& state) override {
     this->check_parameters_live();
-    const std::set<std::string> known = check_names("load_state");
-    for (const auto& [name, tensor] : state)
-      check_argument(known.contains(name), Rule::kName, "::load_state: there is no parameter for ",
-                     in_quotes(name));
+    const std::set<std::string> known = check_names("load_state_dict");
+    for (const std::string& name : state.names())
+      check_argument(known.contains(name), Rule::kName,
+                     "::load_state_dict: there is no parameter for ", in_quotes(name));
     std::vector<std::unique_ptr<Updates>> loaded;
-    for (const Slot& slot : slots_) loaded.push_back(slot.updates->load(state));
+    for (const Slot& slot : slots_)
+      loaded.push_back(slot.updates->load(state.part(slot.updates->parameter().name())));
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i].updates = std::move(loaded[i]);  // gives the parameter its numbers back
       slots_[i].updates->take_over();
@@ -152,9 +154,10 @@ class RuleOptimizer : public Optimizer {
   std::set<std::string> check_names(std::string_view caller) const {
     std::set<std::string> names;
     for (const Slot& slot : slots_)
-      for (std::string& name : slot.updates->names())
-        check_argument(names.insert(std::move(name)).second, Rule::kName, "::", caller,
-                       ": two parameters are named ", slot.updates->parameter().name());
+      for (const std::string& name : Updates::names())
+        check_argument(names.insert(slot.updates->parameter().name() + '.' + name).second,
+                       Rule::kName, "::", caller, ": two parameters are named ",
+                       slot.updates->parameter().name());
     return names;
   }
 

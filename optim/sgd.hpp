@@ -21,6 +21,9 @@ struct SgdRule : RuleDefaults {
 
   real rate, momentum, enter, decay, sign;
   real ahead;  // 1 with nesterov, else 0
+  static auto members(const SgdRule& r) {
+    return std::tie(r.rate, r.momentum, r.enter, r.decay, r.sign, r.ahead);
+  }
 
   SgdRule(const SgdOptions& options, const StepNumber& number);
 

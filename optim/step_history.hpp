@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -125,7 +124,7 @@ class StepHistory {
   }
 
   void append(const Rule& rule, std::uint64_t count = 1) {
-    if (!runs_.empty() && same(runs_.back().rule, rule)) {
+    if (!runs_.empty() && Rule::members(runs_.back().rule) == Rule::members(rule)) {
       runs_.back().end += count;
     } else {
       Run next{rule, rule.idle(), steps() + count, idle_map(rule)};
@@ -195,8 +194,6 @@ class StepHistory {
   static void make_room(std::vector<T>& items) {
     if (items.size() == items.capacity()) items.reserve(2 * items.size() + 1);
   }
-
-  static bool same(const Rule& a, const Rule& b) { return std::memcmp(&a, &b, sizeof(Rule)) == 0; }
 
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 

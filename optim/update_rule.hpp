@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -40,7 +42,7 @@ struct StepNumber {
 };
 
 /// The parts that most rules share; a rule hides those it does otherwise. A rule is a struct of
-/// numbers of type `real` and nothing else, so that steps can be compared and saved. It has
+/// members of type `real` and nothing else, so that steps can be compared and saved. It has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                of the optimizer, for messages
@@ -48,6 +50,7 @@ struct StepNumber {
 ///   check(options)       throws std::invalid_argument for a value outside its range
 ///   uses(options)        which of the states these options need
 ///   Rule(options, step)  the numbers of one step
+///   members(rule)        std::tie of all of them
 ///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
 ///   idle()               what update does with g = 0; kReplay is always right
 struct RuleDefaults {
@@ -82,6 +85,13 @@ struct RuleDefaults {
   }
 };
 
+/// Whether these are all members of a rule, and all of type `real`: it is saved as such.
+template <class Rule, class... Members>
+constexpr bool are_all_members(std::type_identity<std::tuple<Members...>>) {
+  return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
+         sizeof...(Members) * sizeof(real) == sizeof(Rule);
+}
+
 /// What RuleOptimizer asks of a rule; RuleDefaults says what each part is for.
 template <class Rule>
 concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
@@ -93,6 +103,7 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   { Rule::uses(options) } -> std::convertible_to<std::array<bool, Rule::kStates.size()>>;
   Rule(options, StepNumber());
   rule.update(number, number, state);
+  requires are_all_members<Rule>(std::type_identity<decltype(Rule::members(rule))>());
   { rule.idle() } -> std::same_as<Idle>;
 };
 

@@ -6,7 +6,7 @@
 #   CXX=clang++-14 PACKAGES="clang-14 libomp-14-dev" tests/debian.sh bookworm
 # Must be root, for chroot. The sources are those of HEAD.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../examples/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
 if (($# < 1 || $# > 2)) || ((EUID != 0)); then
   echo "usage, as root: tests/debian.sh RELEASE [FOLDER]" >&2

@@ -3,7 +3,7 @@
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
 # ROWGRAD_BUILD names another build folder; ROWGRAD_DATA a folder with The Verdict and GPT-2's files.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../examples/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
 cmake_options=()
 ctest_options=()

@@ -32,6 +32,13 @@ void Parameter::read_whole() const {
   whole_ = true;
 }
 
+Tensor Parameter::copy() const {
+  if (whole_) return value_;
+  Tensor result = empty(shape_);
+  keeper_->read(result.data());
+  return result;
+}
+
 void Parameter::check_rows(const char* caller, std::span<const std::int32_t> ids) const {
   check_argument(shape_.size() == 2, caller, ": ", name_, " has shape ", bracketed(shape_),
                  ", expected [rows, width]");

@@ -73,6 +73,9 @@ class Parameter {
     return value_;
   }
 
+  /// The same as a tensor of the caller's own.
+  Tensor copy() const;
+
   /// Some rows of a table [rows, width], up to date: → [ids, width]. Its cost does not depend on
   /// the table's size. With `added`, any number of rows of that width that divides the ids', those
   /// are added to them in turn. Throws std::invalid_argument for an id outside the table and for

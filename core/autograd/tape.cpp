@@ -75,6 +75,8 @@ const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
+std::string Variable::name() const { return tape().nodes_[index_].name(); }
+
 const Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
@@ -303,18 +305,18 @@ const Gradient& Tape::gradient(const Variable& variable) const {
   return node.gradient;
 }
 
+std::string Tape::Node::name() const {
+  if (!op.empty()) return std::string(op);
+  return parameter != nullptr ? parameter->name() : needs_gradient ? "input" : "constant";
+}
+
 std::string Tape::to_dot() const {
   TextStream text;
   text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    const bool leaf = node.op.empty();
-    std::string label(node.op);
-    if (leaf)
-      label = node.parameter != nullptr ? in_dot(node.parameter->name())
-              : node.needs_gradient     ? "input"
-                                        : "constant";
-    text << "  n" << i << " [shape=" << (leaf ? "box" : "ellipse") << ", label=\"" << label << "\\n"
+    text << "  n" << i << " [shape=" << (node.op.empty() ? "box" : "ellipse") << ", label=\""
+         << in_dot(node.name()) << "\\n"
          << bracketed(node.shape());
     if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.passed;
     text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";

@@ -163,6 +163,7 @@ class Tape {
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value();
+    std::string name() const;
   };
 
   Variable append(Node node);

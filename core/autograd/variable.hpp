@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -19,6 +20,9 @@ class Variable {
   /// Valid as long as the tape; that of a parameter until the parameter changes.
   const Tensor& value() const;
   const Shape& shape() const;
+
+  /// What it is: the op that made it, a parameter's name, "input" or "constant".
+  std::string name() const;
 
   /// The parameter whose value it is; null for any other value. An op that needs only some rows
   /// reads them from there: value() brings all of them up to date.

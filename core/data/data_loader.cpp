@@ -41,21 +41,29 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
   short_ = make_batch(rest, windows_.context());
 }
 
-void DataLoader::restore(const Position& position) {
-  check_argument(position.batch < size_, "DataLoader: cannot restore batch ", position.batch,
-                 " of an epoch of ", size_, " batches");
+Checkpoint DataLoader::state_dict() const {
+  Checkpoint state;
+  state.put("epoch", position_.epoch);
+  state.put("batch", position_.batch);
+  return state;
+}
+
+void DataLoader::load_state_dict(const Checkpoint& state) {
+  const Position position = {.epoch = state.count("epoch"), .batch = state.count("batch")};
+  check_argument(position.batch < size_, "DataLoader::load_state_dict: there is no batch ",
+                 position.batch, " in an epoch of ", size_, " batches");
   position_ = position;
-  restored_ = true;
+  loaded_ = true;
 }
 
 void DataLoader::start_epoch() {
   Position start = position_;
-  if (!restored_ && start.batch > 0) start = {start.epoch + 1, 0};
+  if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
   if (options_.shuffle)
     order_ = Random(scramble(scramble(options_.seed) + start.epoch))
                  .permutation(static_cast<std::int64_t>(windows_.size()));
   position_ = start;
-  restored_ = false;
+  loaded_ = false;
 }
 
 const Batch& DataLoader::next_batch() {

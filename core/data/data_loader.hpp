@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/token_windows.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
@@ -34,8 +35,8 @@ struct DataLoaderOptions {
 ///
 /// The batch belongs to the loader and is overwritten by the next one. Nothing is allocated from
 /// one batch to the next. After a loop that was left early the next one begins a new epoch;
-/// `loader.restore(loader.position())` makes it go on instead. Only one loop may run at a time.
-/// Copies and moves, but not while one runs.
+/// `loader.load_state_dict(loader.state_dict())` makes it go on instead. Only one loop may run at a
+/// time. Copies and moves, but not while one runs.
 class DataLoader {
  public:
   /// A place between two batches: `batch` of the epoch have been handed out, the next comes after.
@@ -60,9 +61,11 @@ class DataLoader {
   /// this step. After the last batch of an epoch it is the start of the next epoch.
   Position position() const { return position_; }
 
-  /// The next loop goes on from there to the end of that epoch. Throws std::invalid_argument, and
-  /// changes nothing, for a position that this loader cannot be at. Not while a loop runs.
-  void restore(const Position& position);
+  /// The position. After it was loaded, the next loop goes on from there to the end of that epoch.
+  /// Throws std::invalid_argument, and changes nothing, for a position that this loader cannot be
+  /// at. Not to be loaded while a loop runs.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
 
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
@@ -75,7 +78,7 @@ class DataLoader {
   DataLoaderOptions options_;
   std::size_t size_;
   Position position_;
-  bool restored_ = true;  // the next loop goes on from position_, whatever its batch
+  bool loaded_ = true;  // the next loop goes on from position_, whatever its batch
   std::vector<std::int64_t> order_;
   Batch full_;
   Batch short_;  // the last one of an epoch; empty if all are full

@@ -2,8 +2,8 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -24,87 +24,120 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr const char* kDtype = sizeof(real) == 4 ? "F32" : "F64";
 
-std::string_view bytes_of(const Tensor& tensor) {
-  return {reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(real)};
+// --- Writing ------------------------------------------------------------------------------------
+
+// A value that is no text, as the file will hold it.
+struct Stored {
+  std::string name;
+  const char* dtype;
+  std::size_t number_bytes;
+  const Shape* shape;
+  std::string_view bytes;
+};
+
+template <class Number>
+Stored stored(const std::string& name, const char* dtype, const Shape& shape, const Number* numbers,
+              std::size_t count) {
+  return {name,
+          dtype,
+          sizeof(Number),
+          &shape,
+          {reinterpret_cast<const char*>(numbers), count * sizeof(Number)}};
 }
 
-std::string header_text(std::span<const NamedTensor> tensors, const Metadata& metadata) {
-  const auto quoted = [](std::string_view text) {
-    check_utf8("write_safetensors: a name or text", text);
-    return json_string(text);
-  };
-  std::string members;  // each with a comma behind it
-  if (!metadata.empty()) {
-    members += quoted(kMetadataKey) + ":{";
-    for (const auto& [key, text] : metadata) members += quoted(key) + ':' + quoted(text) + ',';
-    members.back() = '}';
-    members += ',';
-  }
-  std::set<std::string_view> names = {kMetadataKey};
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    check_argument(tensor != nullptr, "write_safetensors: tensor ", in_quotes(name), " is null");
-    check_argument(names.insert(name).second, "write_safetensors: the name ", in_quotes(name),
-                   " is taken already");
-    std::string shape;
-    for (const std::size_t extent : tensor->shape()) shape += std::to_string(extent) + ',';
-    if (!shape.empty()) shape.pop_back();
-    const std::uint64_t end = offset + bytes_of(*tensor).size();
-    members += concat(quoted(name), ":{\"dtype\":\"", kDtype, "\",\"shape\":[", shape,
-                      "],\"data_offsets\":[", offset, ',', end, "]},");
-    offset = end;
-  }
-  if (!members.empty()) members.pop_back();
-  return '{' + members + '}';
+std::string json_quoted(std::string_view text) {
+  check_utf8("write_safetensors: a name or text", text);
+  return json_string(text);
 }
 
-// One tensor as the header describes it.
+// --- Reading ------------------------------------------------------------------------------------
+
+// Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
+struct Half {
+  std::uint16_t bits;
+  explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
+    if (rest >= 0x0F800000U)  // infinity or NaN
+      return std::bit_cast<float>(sign | 0x7F800000U | rest);
+    // The exponent's bias is float's after a product by 2^112, numbers below the normal ones too.
+    return std::bit_cast<float>(
+        sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
+  }
+};
+
+// The upper half of a float.
+struct BrainFloat {
+  std::uint16_t bits;
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+// One value as the header describes it.
 struct Entry {
   std::string name;
-  bool is_double;
+  std::string dtype;
   Shape shape;
   std::uint64_t begin, end;  // bytes, from where the data starts
 };
 
 class Reader {
- public:
-  explicit Reader(const std::filesystem::path& path) : file_(path) {}
-
-  SafetensorsFile read() const {
-    const std::string text = read_header();
-    const std::uint64_t data_start = kLengthBytes + text.size();
-    SafetensorsFile result;
-    std::vector<Entry> entries;
-    JsonReader header(text, concat(file_.path().string(), ": the header"));
-    header.object([&](const std::string& name) {
-      if (name == kMetadataKey) {
-        header.object([&](const std::string& key) { result.metadata[key] = header.string(); });
-      } else {
-        entries.push_back(read_entry(header, name));
-      }
-    });
-    check_coverage(entries, file_.size_bytes() - data_start);
-    for (Entry& entry : entries) {
-      Tensor tensor = empty(entry.shape);
-      if (entry.is_double) {
-        read_numbers<double>(data_start + entry.begin, tensor);
-      } else {
-        read_numbers<float>(data_start + entry.begin, tensor);
-      }
-      result.tensors.emplace(std::move(entry.name), std::move(tensor));
-    }
-    return result;
-  }
-
- private:
   template <class... Parts>
   void check(bool condition, const Parts&... parts) const {
     if (!condition) [[unlikely]]
       check_runtime(false, file_.path().string(), ": ", parts...);
   }
 
+  // Calls visit with a number of the type that the file holds.
+  template <class Visit>
+  auto visit_type(const Entry& entry, const Visit& visit) const {
+    const std::string& dtype = entry.dtype;
+    if (dtype == "F16") return visit(Half());
+    if (dtype == "BF16") return visit(BrainFloat());
+    if (dtype == "F32") return visit(float());
+    if (dtype == "F64") return visit(double());
+    if (dtype == "I8") return visit(std::int8_t());
+    if (dtype == "I16") return visit(std::int16_t());
+    if (dtype == "I32") return visit(std::int32_t());
+    if (dtype == "I64") return visit(std::int64_t());
+    if (dtype == "U16") return visit(std::uint16_t());
+    if (dtype == "U32") return visit(std::uint32_t());
+    if (dtype == "U64") return visit(std::uint64_t());
+    check(dtype == "U8" || dtype == "BOOL", "tensor ", in_quotes(entry.name), " has the dtype ",
+          in_quotes(dtype), ", which is none of F16, BF16, F32, F64, I8 to I64, U8 to U64, BOOL");
+    return visit(std::uint8_t());
+  }
+
+ public:
+  explicit Reader(const std::filesystem::path& path) : file_(path) {}
+
+  Checkpoint read() {
+    const std::string text = read_header();
+    data_start_ = kLengthBytes + text.size();
+    Checkpoint result;
+    std::vector<Entry> entries;
+    JsonReader header(text, concat(file_.path().string(), ": the header"));
+    header.object([&](const std::string& name) {
+      if (name == kMetadataKey) {
+        header.object([&](const std::string& key) { result.put(key, header.string()); });
+      } else {
+        entries.push_back(read_entry(header, name));
+      }
+    });
+    check_coverage(entries, file_.size_bytes() - data_start_);
+    for (const Entry& entry : entries) {
+      check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
+            " has the name of a text in the metadata");
+      result.put(entry.name, visit_type(entry, [&](auto number) -> Checkpoint::Value {
+                   return read_value<decltype(number)>(entry);
+                 }));
+    }
+    return result;
+  }
+
+ private:
   std::string read_header() const {
     const std::uint64_t size = file_.size_bytes();
     check(size >= kLengthBytes, "not a safetensors file: it has ", size, " bytes");
@@ -143,24 +176,19 @@ class Reader {
           !dtype   ? "dtype"
           : !shape ? "shape"
                    : "data_offsets");
-    check(dtype == "F32" || dtype == "F64", "tensor ", in_quotes(name), " has the dtype ",
-          in_quotes(*dtype), "; only F32 and F64 are supported");
     check(offsets->size() == 2 && offsets->front() <= offsets->back(), "tensor ", in_quotes(name),
           " has the data_offsets ", bracketed(*offsets));
 
-    Entry entry{name, dtype == "F64", Shape(shape->begin(), shape->end()), offsets->front(),
+    Entry entry{name, *dtype, Shape(shape->begin(), shape->end()), offsets->front(),
                 offsets->back()};
-    const std::uint64_t needed = byte_count(entry);
+    const auto count = checked_element_count(entry.shape);
+    check(count.has_value(), "tensor ", in_quotes(name), " has the impossible shape ",
+          bracketed(entry.shape));
+    const std::uint64_t needed =
+        *count * visit_type(entry, [](auto number) { return sizeof(number); });
     check(entry.end - entry.begin == needed, "tensor ", in_quotes(name), " of shape ",
           bracketed(entry.shape), " needs ", needed, " bytes, but has ", entry.end - entry.begin);
     return entry;
-  }
-
-  std::uint64_t byte_count(const Entry& entry) const {
-    const auto count = checked_element_count(entry.shape);
-    check(count.has_value(), "tensor ", in_quotes(entry.name), " has the impossible shape ",
-          bracketed(entry.shape));
-    return *count * (entry.is_double ? sizeof(double) : sizeof(float));
   }
 
   // Every byte of the data belongs to exactly one tensor.
@@ -180,26 +208,81 @@ class Reader {
     check(data_bytes == covered, data_bytes - covered, " bytes follow the last tensor");
   }
 
-  template <class Stored>
-  void read_numbers(std::uint64_t offset, Tensor& tensor) const {
-    if constexpr (std::is_same_v<Stored, real>) {
-      file_.read(offset, std::as_writable_bytes(std::span(tensor.data(), tensor.size())));
+  template <class Number>
+  Checkpoint::Value read_value(const Entry& entry) const {
+    const std::uint64_t offset = data_start_ + entry.begin;
+    const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
+    const auto read_to = [&](Number* numbers) {
+      file_.read(offset, std::as_writable_bytes(std::span(numbers, count)));
+    };
+    if constexpr (std::is_same_v<Number, real>) {
+      Tensor tensor = empty(entry.shape);
+      read_to(tensor.data());
+      return tensor;
+    }
+    std::vector<Number> numbers(count);
+    read_to(numbers.data());
+    if constexpr (std::is_integral_v<Number>) {
+      for (const Number number : numbers)
+        check(std::in_range<std::int64_t>(number), "tensor ", in_quotes(entry.name), " has ",
+              number, ", more than ", std::numeric_limits<std::int64_t>::max());
+      return Checkpoint::Integers{entry.shape, {numbers.begin(), numbers.end()}};
+    } else if constexpr (std::is_same_v<Number, double>) {
+      return Checkpoint::Doubles{entry.shape, std::move(numbers)};
     } else {
-      std::vector<Stored> stored(tensor.size());
-      file_.read(offset, std::as_writable_bytes(std::span(stored)));
-      std::transform(stored.begin(), stored.end(), tensor.data(),
-                     [](Stored number) { return static_cast<real>(number); });
+      Tensor tensor = empty(entry.shape);
+      std::ranges::transform(numbers, tensor.data(),
+                             [](Number number) { return static_cast<float>(number); });
+      return tensor;
     }
   }
 
   InputFile file_;
+  std::uint64_t data_start_ = 0;
 };
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                       const Metadata& metadata) {
-  std::string header = header_text(tensors, metadata);
+void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  std::vector<Stored> all;
+  std::string texts;  // each member, here and below, with a comma behind it
+  for (const std::string& name : checkpoint.names()) {
+    check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
+                   in_quotes(kMetadataKey));
+    const Checkpoint::Value& value = checkpoint.at(name);
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      texts += json_quoted(name) + ':' + json_quoted(*text) + ',';
+    } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      all.push_back(stored(name, sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->data(),
+                           tensor->size()));
+    } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+      all.push_back(stored(name, "I64", whole->shape, whole->values.data(), whole->values.size()));
+    } else {
+      const auto& doubles = std::get<Checkpoint::Doubles>(value);
+      all.push_back(
+          stored(name, "F64", doubles.shape, doubles.values.data(), doubles.values.size()));
+    }
+  }
+  // Each number at a multiple of its size, as readers that map the file want it.
+  std::ranges::stable_sort(all, std::ranges::greater(), &Stored::number_bytes);
+
+  std::string header = "{";
+  if (!texts.empty()) {
+    texts.back() = '}';
+    header += concat('"', kMetadataKey, "\":{", texts, ',');
+  }
+  std::uint64_t offset = 0;
+  for (const Stored& value : all) {
+    std::string shape;
+    for (const std::size_t extent : *value.shape) shape += std::to_string(extent) + ',';
+    if (!shape.empty()) shape.pop_back();
+    const std::uint64_t end = offset + value.bytes.size();
+    header += concat(json_quoted(value.name), ":{\"dtype\":\"", value.dtype, "\",\"shape\":[",
+                     shape, "],\"data_offsets\":[", offset, ',', end, "]},");
+    offset = end;
+  }
+  if (header.back() == ',') header.pop_back();
+  header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   check_argument(header.size() <= kLongestHeader, "write_safetensors: the header would have ",
                  header.size(), " bytes, more than the ", kLongestHeader,
@@ -207,10 +290,10 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
 
   const auto length = std::bit_cast<std::array<char, kLengthBytes>>(std::uint64_t{header.size()});
   std::vector<std::string_view> pieces = {{length.data(), length.size()}, header};
-  for (const auto& [name, tensor] : tensors) pieces.push_back(bytes_of(*tensor));
+  for (const Stored& value : all) pieces.push_back(value.bytes);
   write_file(path, pieces);
 }
 
-SafetensorsFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+Checkpoint read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
 
 }  // namespace rowgrad

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <istream>
-#include <ostream>
 
 #include <rowgrad/core/tensor/mersenne_twister.hpp>
 
@@ -55,20 +53,6 @@ void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
     advance();
     copy_rest();
   }
-}
-
-std::ostream& operator<<(std::ostream& stream, const MersenneTwister& engine) {
-  for (const std::uint32_t word : engine.state_) stream << word << ' ';
-  return stream << engine.next_;
-}
-
-std::istream& operator>>(std::istream& stream, MersenneTwister& engine) {
-  MersenneTwister read(0);
-  for (std::uint32_t& word : read.state_) stream >> word;
-  stream >> read.next_;
-  if (read.next_ > MersenneTwister::kWords) stream.setstate(std::ios::failbit);
-  if (stream) engine = read;
-  return stream;
 }
 
 }  // namespace rowgrad

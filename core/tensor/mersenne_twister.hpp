@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <iosfwd>
 #include <span>
 
 namespace rowgrad {
@@ -36,17 +35,19 @@ class MersenneTwister {
     return words ^ (words >> 18 & 0x00003FFF00003FFF);
   }
 
-  /// The state as decimal numbers with spaces between them, in the form of std::mt19937.
-  friend std::ostream& operator<<(std::ostream& stream, const MersenneTwister& engine);
-  friend std::istream& operator>>(std::istream& stream, MersenneTwister& engine);
+  static constexpr std::size_t kWords = 624;
+  using Words = std::array<std::uint32_t, kWords>;
+
+  /// The generator's words, and which of them comes next: at most kWords, the number of them.
+  MersenneTwister(const Words& words, std::size_t next) : state_(words), next_(next) {}
+  const Words& words() const { return state_; }
+  std::size_t next() const { return next_; }
 
  private:
-  static constexpr std::size_t kWords = 624;
-
   void advance();
 
-  std::array<std::uint32_t, kWords> state_;
-  std::size_t next_ = kWords;  // the word of state_ that comes next
+  Words state_;
+  std::size_t next_ = kWords;
 };
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
 #include <rowgrad/core/tensor/random.hpp>
@@ -89,27 +89,29 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
   return order;
 }
 
-std::string Random::state() const {
-  TextStream text;
-  text << engine_ << ' ' << second_normal_.has_value() << ' ' << std::hexfloat
-       << second_normal_.value_or(0);
-  return std::move(text).str();
+Checkpoint Random::state_dict() const {
+  Checkpoint state;
+  state.put("words", std::vector<std::int64_t>(engine_.words().begin(), engine_.words().end()));
+  state.put("next", engine_.next());
+  if (second_normal_) state.put("second_normal", *second_normal_);
+  return state;
 }
 
-void Random::restore(std::string_view state) {
-  std::istringstream text{std::string(state)};
-  text.exceptions(std::ios::badbit);  // lets std::bad_alloc out
-  MersenneTwister engine(0);
-  bool has_second = false;
-  std::string second;
-  text >> engine >> has_second >> second;
-  std::string rest;
-  char* end = nullptr;
-  const double value = std::strtod(second.c_str(), &end);
-  check_argument(!text.fail() && !second.empty() && *end == '\0' && !(text >> rest),
-                 "Random::restore: the text is not a state of this generator");
-  engine_ = engine;
-  second_normal_ = has_second ? std::optional(value) : std::nullopt;
+void Random::load_state_dict(const Checkpoint& state) {
+  const auto numbers = state.integers("words");
+  const std::uint64_t next = state.count("next");
+  const bool fits =
+      numbers.size() == MersenneTwister::kWords && next <= MersenneTwister::kWords &&
+      std::ranges::all_of(numbers, [](std::int64_t word) { return word >= 0 && word >> 32 == 0; });
+  check_argument(fits, "Random::load_state_dict: expected ", MersenneTwister::kWords,
+                 " words of 32 bits, and a next one of at most ", MersenneTwister::kWords);
+  const auto second =
+      state.contains("second_normal") ? std::optional(state.number("second_normal")) : std::nullopt;
+  MersenneTwister::Words words;
+  std::ranges::transform(numbers, words.begin(),
+                         [](std::int64_t word) { return static_cast<std::uint32_t>(word); });
+  engine_ = MersenneTwister(words, next);
+  second_normal_ = second;
 }
 
 }  // namespace rowgrad

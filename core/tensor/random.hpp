@@ -9,10 +9,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/mersenne_twister.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -44,10 +43,10 @@ class Random {
   /// Many of them at once, unfinished: see MersenneTwister.
   void fill_untempered(std::span<std::uint32_t> words) { engine_.fill_untempered(words); }
 
-  /// The whole state as printable text, and its return. `restore` throws std::invalid_argument for
-  /// a text that state() did not write, and then changes nothing.
-  std::string state() const;
-  void restore(std::string_view state);
+  /// The generator's place in its sequence, from which a copy goes on. load_state_dict() throws
+  /// std::invalid_argument for a state that is not one, and then changes nothing.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
 
  private:
   float uniform_float() { return static_cast<float>(bits() & 0xFFFFFF) * 0x1p-24F; }

@@ -36,9 +36,10 @@ constexpr bool is_surrogate(char32_t code_point) {
 /// A text in quotation marks for a message: control characters and invalid bytes as \x0a, a long
 /// text cut short. It is put together only when it is printed.
 struct InQuotes {
+  explicit InQuotes(std::string_view quoted) : text(quoted) {}
   std::string_view text;
 };
-inline InQuotes in_quotes(std::string_view text) { return {text}; }
+inline InQuotes in_quotes(std::string_view text) { return InQuotes(text); }
 std::ostream& operator<<(std::ostream& stream, InQuotes quote);
 
 }  // namespace rowgrad

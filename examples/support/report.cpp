@@ -9,7 +9,7 @@ namespace rowgrad {
 std::string metrics_csv(const Training& training) {
   std::ostringstream csv;
   csv << "epoch,steps,training_loss,validation_loss,tokens_per_second\n" << std::setprecision(9);
-  for (const EpochRecord& record : training.history()) {
+  for (const EpochRecord& record : training.run.history()) {
     csv << record.epoch << ',' << record.steps << ',' << record.training_loss << ',';
     if (record.validation_loss) csv << *record.validation_loss;
     csv << ',' << record.tokens_per_second << '\n';
@@ -19,7 +19,7 @@ std::string metrics_csv(const Training& training) {
 
 nlohmann::json run_json(const Training& training) {
   nlohmann::json history = nlohmann::json::array();
-  for (const EpochRecord& record : training.history()) history.push_back(to_json(record));
+  for (const EpochRecord& record : training.run.history()) history.push_back(to_json(record));
   const Ids* validation = training.validation_ids();
   return {{"options", training.options()},
           {"vocabulary_size", training.tokenizer().size()},

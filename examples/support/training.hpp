@@ -1,7 +1,6 @@
 #pragma once
 
-// A training run of the next-token model: what it needs, a step, an epoch's end, and its
-// checkpoint.
+// A training run of the next-token model, from the options of a program, and its checkpoint.
 
 #include <cstddef>
 #include <filesystem>
@@ -12,19 +11,10 @@
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/tokenizer.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
-
-/// Losses are in nats a token.
-struct EpochRecord {
-  std::size_t epoch = 0;  // from 1
-  std::size_t steps = 0;  // since the start of the run
-  double training_loss = 0;
-  std::optional<double> validation_loss = std::nullopt;
-  double tokens_per_second = 0;
-};
 
 nlohmann::json to_json(const EpochRecord& record);
 
@@ -46,49 +36,23 @@ class Training {
   /// Everything that resume() needs, written beside and renamed.
   void save(const std::filesystem::path& path) const;
 
-  /// Trains one epoch, or what is left of it, and adds its record. `after_step` is called with the
-  /// loss of each step; when it returns false, training stops there, without a record unless the
-  /// epoch was at its end. Nor is there a record when the validation at its end was interrupted;
-  /// that is then what is left of the epoch. Returns whether it was not stopped.
-  template <class AfterStep>
-  bool run_epoch(const AfterStep& after_step) {
-    bool goes_on = true;
-    if (!awaits_validation()) {
-      for (const Batch& batch : loader_) {
-        goes_on = after_step(step(batch));
-        if (!goes_on && loader_.position().batch != 0) return false;
-      }
-    }
-    return finish_epoch() && goes_on;
-  }
-
   /// Sets what may change in a resumed run: --epochs and --learning-rate.
   void set_options(const TrainOptions& options);
 
   const TrainOptions& options() const { return options_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const std::vector<EpochRecord>& history() const { return history_; }
   const Ids& training_ids() const { return loader_.windows().ids(); }
   const Ids* validation_ids() const {
     return validation_ ? &validation_->windows().ids() : nullptr;
   }
-  std::size_t steps() const { return steps_; }
   std::size_t steps_per_epoch() const { return loader_.size(); }
   std::size_t steps_left() const;
-  double tokens_per_second() const;
   double learning_rate() const { return optimizer_->learning_rate(); }
 
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
            std::string text_hash, Split ids);
-  nlohmann::json progress() const;
-  void restore(const SafetensorsFile& file);
-  void check_progress() const;
-  void start_schedule(LearningRateSchedule::State state);
-
-  double step(const Batch& batch);
-  bool finish_epoch();
-  bool awaits_validation() const { return loader_.position().epoch > history_.size(); }
+  void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
   std::string text_hash_;
@@ -102,13 +66,10 @@ class Training {
 
  private:
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<LearningRateSchedule> schedule_;
-  std::vector<EpochRecord> history_;
-  std::size_t steps_ = 0;
-  double loss_sum_ = 0;     // of the epoch so far, over its tokens
-  std::size_t tokens_ = 0;  // of the epoch so far
-  double seconds_ = 0;      // spent on the steps of the epoch since the start or the resumption
-  std::size_t timed_tokens_ = 0;
+  std::optional<LearningRateSchedule> schedule_;
+
+ public:
+  TrainingRun run;
 };
 
 }  // namespace rowgrad

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report.hpp>
@@ -15,8 +17,11 @@
 namespace rowgrad {
 namespace {
 
+using testing::bits_of;
 using testing::error_of;
 using testing::TemporaryFolder;
+using testing::with;
+using testing::without;
 
 // Long enough for a few dozen steps, short enough for a test.
 std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
@@ -38,37 +43,27 @@ std::unique_ptr<Training> start(const TrainOptions& options) {
 }
 
 void run(Training& training, std::size_t steps) {
-  while (training.steps() < steps &&
-         training.run_epoch([&](double) { return training.steps() < steps; })) {
+  while (training.run.steps() < steps &&
+         training.run.run_epoch([&](double) { return training.run.steps() < steps; })) {
   }
 }
 
-// Everything a checkpoint holds, but for the times in its history.
-std::string fingerprint(const Training& training, const TemporaryFolder& folder) {
-  training.save(folder / "fingerprint");
-  const SafetensorsFile file = read_safetensors(folder / "fingerprint");
-  std::string all;
-  for (const auto& [name, tensor] : file.tensors) {
-    all += name;
-    all.append(reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(real));
-  }
-  auto metadata = nlohmann::json::parse(file.metadata.at("run"));
-  for (auto& record : metadata["history"]) record.erase("tokens_per_second");
-  return all + metadata.dump();
+// Everything that a run holds, but for the times in its history.
+std::string fingerprint(const Training& training) {
+  return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
 }
 
 TEST(Training, GivesTheSameBitsForTheSameSeed) {
-  const TemporaryFolder folder;
   const auto first = start(small());
   const auto second = start(small());
   run(*first, 40);
   run(*second, 40);
-  EXPECT_EQ(fingerprint(*first, folder), fingerprint(*second, folder));
+  EXPECT_TRUE(fingerprint(*first) == fingerprint(*second));
   TrainOptions other = small();
   other.seed = 7;
   const auto third = start(other);
   run(*third, 40);
-  EXPECT_NE(fingerprint(*first, folder), fingerprint(*third, folder));
+  EXPECT_FALSE(fingerprint(*first) == fingerprint(*third));
 }
 
 TEST(Training, ResumedIsAsIfNeverStopped) {
@@ -109,11 +104,11 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
       run(*stopped, stop);
       stopped->save(folder / "checkpoint");
       const auto resumed = Training::resume(folder / "checkpoint", text());
-      EXPECT_EQ(resumed->steps(), stop);
+      EXPECT_EQ(resumed->run.steps(), stop);
       run(*resumed, 2 * epoch + 3);
       const auto reference = start(options);
       run(*reference, 2 * epoch + 3);
-      EXPECT_EQ(fingerprint(*resumed, folder), fingerprint(*reference, folder)) << stop;
+      EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference)) << stop;
     }
   }
 }
@@ -166,97 +161,107 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
             std::string::npos);
   EXPECT_NE(message("hello", text()).find((folder / "other").string()), std::string::npos);
 
-  write_safetensors(folder / "foreign", training->model.state());
+  write_safetensors(folder / "foreign", training->model.state_dict());
   EXPECT_NE(error_of<std::runtime_error>([&] {
               Training::resume(folder / "foreign", text());
             }).find("not a checkpoint of train_verdict"),
             std::string::npos);
 
-  SafetensorsFile file = read_safetensors(folder / "good");
-  file.tensors.at("model.head.bias") = zeros({3});
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
-  write_safetensors(folder / "mismatch", tensors, file.metadata);
+  write_safetensors(folder / "mismatch",
+                    with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));
   EXPECT_NE(error_of<std::runtime_error>([&] {
               Training::resume(folder / "mismatch", text());
-            }).find("'head.bias' has shape [3]"),
+            }).find("\"model.head.bias\" has shape [3]"),
             std::string::npos);
 }
 
-// A checkpoint with another value for one of the things it counts, at a place in its progress.
-std::string error_of_lie(const std::filesystem::path& path, const std::string& place,
-                         const nlohmann::json& value) {
-  SafetensorsFile file = read_safetensors(path);
-  auto run = nlohmann::json::parse(file.metadata.at("run"));
-  run[nlohmann::json::json_pointer(place)] = value;
-  file.metadata["run"] = run.dump();
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
-  const std::string lie = path.string() + ".lie";
-  write_safetensors(lie, tensors, file.metadata);
-  return error_of<std::runtime_error>([&] { Training::resume(lie, text()); });
+// The message for a checkpoint with another value under a name, after the path.
+std::string refusal(const TemporaryFolder& folder, const Checkpoint& changed) {
+  write_safetensors(folder / "changed", changed);
+  const std::string message =
+      error_of<std::runtime_error>([&] { Training::resume(folder / "changed", text()); });
+  const std::string beginning = (folder / "changed").string() + ": cannot be resumed: ";
+  EXPECT_TRUE(message.starts_with(beginning)) << message;
+  return message.substr(std::min(message.size(), beginning.size()));
 }
 
 TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
   const TemporaryFolder folder;
   const auto training = start(small());
-  const std::size_t epoch = training->steps_per_epoch();
-  run(*training, epoch + 2);
+  const auto epoch = static_cast<std::int64_t>(training->steps_per_epoch());
+  run(*training, training->steps_per_epoch() + 2);
   training->save(folder / "good");
-  for (const auto& [place, value] :
-       std::vector<std::pair<std::string, nlohmann::json>>{{"/steps", epoch + 3},
-                                                           {"/steps", -1},
-                                                           {"/steps", epoch + 2.5},
-                                                           {"/epoch_tokens", 1},
-                                                           {"/epoch_tokens", "many"},
-                                                           {"/loader/epoch", 2},
-                                                           {"/loader/epoch", 1LL << 62},
-                                                           {"/loader/batch", 3},
-                                                           {"/schedule/step_count", 1LL << 40},
-                                                           {"/history/0/epoch", 7},
-                                                           {"/history/0/steps", 7},
-                                                           {"/history", nlohmann::json::array()}}) {
-    const std::string message = error_of_lie(folder / "good", place, value);
-    EXPECT_NE(message.find("good.lie: cannot be resumed: its "), std::string::npos)
-        << place << ' ' << value << ": " << message;
-  }
+  const Checkpoint good = read_safetensors(folder / "good");
+  const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
+      {"steps", Checkpoint::Integers{{}, {epoch + 3}}},
+      {"steps", Checkpoint::Integers{{}, {-1}}},
+      {"steps", Checkpoint::Integers{{2}, {1, 2}}},
+      {"steps", Checkpoint::Doubles{{}, {2.5}}},
+      {"epoch_tokens", Checkpoint::Integers{{}, {0}}},
+      {"epoch_tokens", "many"},
+      {"epoch_loss_sum", "many"},
+      {"loader.epoch", Checkpoint::Integers{{}, {2}}},
+      {"loader.epoch", Checkpoint::Integers{{}, {std::int64_t{1} << 62}}},
+      {"loader.batch", Checkpoint::Integers{{}, {3}}},
+      {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
+      {"history.steps", Checkpoint::Integers{{1}, {7}}},
+      {"history.steps", Checkpoint::Integers{{0}, {}}},
+      {"history.training_loss", Checkpoint::Doubles{{2}, {1, 2}}},
+      {"random.next", Checkpoint::Integers{{}, {1000}}},
+      {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch + 3}}}};
+  for (const auto& [name, value] : lies) refusal(folder, with(good, name, value));
+  for (const std::string& name : good.names())
+    if (!name.starts_with("optimizer.")) refusal(folder, without(good, name));
+}
+
+TEST(Training, ThatRefusesAStateGoesOnAsIfItHadNot) {
+  TrainOptions options = small();
+  options.momentum = 0.9;
+  const auto other = start(options);
+  run(*other, 11);
+  const Checkpoint state = other->run.state_dict();
+  const auto training = start(options);
+  run(*training, 7);
+  const std::string before = fingerprint(*training);
+  for (const char* name : {"history.steps", "random.next", "model.head.bias"})
+    EXPECT_THROW(training->run.load_state_dict(without(state, name)), std::invalid_argument);
+  EXPECT_THROW(training->run.load_state_dict(with(state, "optimizer.head.bias.momentum", "text")),
+               std::invalid_argument);
+  EXPECT_TRUE(fingerprint(*training) == before);
+  const auto reference = start(options);
+  run(*reference, 9);
+  run(*training, 9);
+  EXPECT_TRUE(fingerprint(*training) == fingerprint(*reference));
+  training->run.load_state_dict(state);
+  EXPECT_TRUE(fingerprint(*training) == fingerprint(*other));
 }
 
 TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   const TemporaryFolder folder;
   start(small())->save(folder / "good");
-  const auto message = [&](const auto& change) {
-    SafetensorsFile file = read_safetensors(folder / "good");
-    change(file);
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
-    write_safetensors(folder / "odd", tensors, file.metadata);
-    const std::string text_of_error =
-        error_of<std::runtime_error>([&] { Training::resume(folder / "odd", text()); });
-    EXPECT_LT(text_of_error.size(), folder.path().string().size() + 200);
-    return text_of_error.substr(folder.path().string().size());
+  const Checkpoint good = read_safetensors(folder / "good");
+  const auto message = [&](const std::string& name, const std::string& value) {
+    const std::string reason = refusal(folder, with(good, name, value));
+    EXPECT_LT(reason.size(), 200U);
+    return reason;
   };
   const std::string deep(100'000, '[');
   const std::string longest(100'000, 'x');
-  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = deep; }),
-            "/odd: cannot be resumed: its run: values are nested too deep");
-  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["options"] = deep; }),
-            "/odd: cannot be resumed: its options: values are nested too deep");
-  EXPECT_EQ(
-      message([&](SafetensorsFile& file) { file.metadata["tokenizer"] = "{\"x\": " + deep + "}"; }),
-      "/odd: cannot be resumed: tokenizer_from_json: values are nested too deep");
-  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = "{\"steps\": 1e999}"; }),
-            "/odd: cannot be resumed: its run, byte 14: a number too large");
-  EXPECT_EQ(message([&](SafetensorsFile& file) { file.metadata["run"] = "{\"loader\": []}"; }),
-            "/odd: cannot be resumed: its metadata is not that of a run");
-  for (const char* key : {"optimizer", "schedule", "positions"})
-    message([&](SafetensorsFile& file) {
-      auto options = nlohmann::json::parse(file.metadata.at("options"));
-      options[key] = longest;
-      file.metadata["options"] = options.dump();
-    });
-  for (const std::string prefix : {"model.", "optimizer."})
-    message([&](SafetensorsFile& file) { file.tensors[prefix + longest] = zeros({1}); });
+  EXPECT_EQ(message("options", deep), "its options: values are nested too deep");
+  EXPECT_EQ(message("options", "{\"width\": 1e999}"), "its options, byte 14: a number too large");
+  EXPECT_EQ(message("options", "{\"width\": []}"), "its options are not those of a run");
+  EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
+            "tokenizer_from_json: values are nested too deep");
+  for (const char* key : {"optimizer", "schedule", "positions"}) {
+    auto options = nlohmann::json::parse(good.text("options"));
+    options[key] = longest;
+    message("options", options.dump());
+  }
+  for (const std::string prefix : {"model.", "optimizer."}) {
+    Checkpoint more = good;
+    more.put(prefix + longest, zeros({1}));
+    EXPECT_LT(refusal(folder, more).size(), 200U);
+  }
 }
 
 TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
@@ -267,40 +272,26 @@ TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
   const auto training = start(options);
   run(*training, 9);
   training->save(folder / "good");
-  const auto message = [&](const auto& change) {
-    SafetensorsFile file = read_safetensors(folder / "good");
-    change(file);
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
-    write_safetensors(folder / "lie", tensors, file.metadata);
-    return error_of<std::runtime_error>([&] { Training::resume(folder / "lie", text()); });
-  };
+  const Checkpoint good = read_safetensors(folder / "good");
   // Rows would be replayed that often, or models be made that large.
-  EXPECT_NE(message([](SafetensorsFile& file) {
-              file.tensors.at("optimizer.late.history.token.weight")(0, 0) = 16777215;
-            }).find("more steps than the parameter's 9"),
-            std::string::npos);
-  EXPECT_NE(message([](SafetensorsFile& file) {
-              file.tensors.at("optimizer.late.history.token.weight")(0, 0) = 16777215;
-              file.tensors.at("optimizer.step.token.weight") = Tensor{0, 16777215};
-            }).find("'step.token.weight' is not the 9 steps of the run"),
-            std::string::npos);
-  EXPECT_NE(message([](SafetensorsFile& file) {
-              std::erase_if(file.tensors, [](const auto& tensor) {
-                return tensor.first.starts_with("optimizer.") &&
-                       tensor.first.ends_with(".head.bias");
-              });
-            }).find("'step.head.bias' is not the 9 steps of the run"),
-            std::string::npos);
+  const Checkpoint replayed =
+      with(good, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{1 << 24});
+  EXPECT_EQ(refusal(folder, replayed),
+            "SGD::load_state_dict: 'token.weight.lazy.steps' has 16777216, expected a number from "
+            "1 to 9");
+  EXPECT_EQ(refusal(folder, with(replayed, "optimizer.token.weight.step", 1 << 24)),
+            "TrainingRun: the optimizer's 'token.weight.step' is 16777216, more than the 9 steps "
+            "of the run");
+  EXPECT_EQ(refusal(folder, without(good, "optimizer.head.bias.step")),
+            "Checkpoint: \"optimizer.head.bias.step\" is missing");
   for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
-           {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}})
-    EXPECT_NE(message([&key = key, &value = value](SafetensorsFile& file) {
-                auto changed = nlohmann::json::parse(file.metadata.at("options"));
-                changed[key] = value;
-                file.metadata["options"] = changed.dump();
-              }).find("its options say"),
-              std::string::npos)
+           {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}}) {
+    auto changed = nlohmann::json::parse(good.text("options"));
+    changed[key] = value;
+    EXPECT_TRUE(refusal(folder, with(good, "options", changed.dump()))
+                    .starts_with("its options say that the model has "))
         << key;
+  }
 }
 
 TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
@@ -311,22 +302,23 @@ TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
   const auto stopped = start(small());
   run_program("test", [&] {
     const HeldInterrupts held;
-    const bool whole = stopped->run_epoch([&](double) {
-      if (stopped->steps() == epoch) std::raise(SIGINT);
+    const auto after_step = [&](double) {
+      if (stopped->run.steps() == epoch) std::raise(SIGINT);
       return true;
-    });
+    };
+    const bool whole = stopped->run.run_epoch(after_step, [] { return !interrupted(); });
     EXPECT_FALSE(whole);
-    EXPECT_TRUE(stopped->history().empty());
+    EXPECT_TRUE(stopped->run.history().empty());
     stopped->save(folder / "checkpoint");
     return 0;
   });
   const auto resumed = Training::resume(folder / "checkpoint", text());
-  resumed->run_epoch([](double) { return true; });
-  EXPECT_EQ(resumed->steps(), epoch);
-  ASSERT_EQ(resumed->history().size(), 1U);
-  EXPECT_EQ(resumed->history()[0].validation_loss, reference->history()[0].validation_loss);
+  resumed->run.run_epoch();
+  EXPECT_EQ(resumed->run.steps(), epoch);
+  ASSERT_EQ(resumed->run.history().size(), 1U);
+  EXPECT_EQ(resumed->run.history()[0].validation_loss, reference->run.history()[0].validation_loss);
   run(*resumed, 2 * epoch);
-  EXPECT_EQ(fingerprint(*resumed, folder), fingerprint(*reference, folder));
+  EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference));
 }
 
 TEST(Training, LearnsBelowTheUnigramLoss) {
@@ -335,13 +327,12 @@ TEST(Training, LearnsBelowTheUnigramLoss) {
   options.epochs = 12;
   options.learning_rate = 0.5;
   const auto training = start(options);
-  for (std::size_t epoch = 0; epoch < options.epochs; ++epoch)
-    training->run_epoch([](double) { return true; });
-  const EpochRecord& last = training->history().back();
+  for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) training->run.run_epoch();
+  const EpochRecord& last = training->run.history().back();
   const double unigram = unigram_loss(training->training_ids(), *training->validation_ids(),
                                       training->tokenizer().size());
   EXPECT_LT(*last.validation_loss, unigram - 0.1);
-  EXPECT_LT(last.training_loss, training->history().front().training_loss);
+  EXPECT_LT(last.training_loss, training->run.history().front().training_loss);
 }
 
 TEST(Training, RefusesAValidationPartWithoutAWindow) {
@@ -359,7 +350,7 @@ TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
 
 TEST(MetricsCsv, HasALineAnEpoch) {
   const auto training = start(small());
-  training->run_epoch([](double) { return true; });
+  training->run.run_epoch();
   const std::string csv = metrics_csv(*training);
   EXPECT_TRUE(csv.starts_with("epoch,steps,training_loss,validation_loss,tokens_per_second\n1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);

@@ -8,7 +8,7 @@
 # tests/fuzz/corpus has the inputs to start from; the build folder keeps what was found to be new.
 # CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
 build=$build-fuzz
 
 seconds=${1:-10}

@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/dropout.hpp>
@@ -19,7 +18,10 @@
 namespace rowgrad {
 namespace {
 
+using testing::bits_of;
 using testing::error_of;
+using testing::with;
+using testing::without;
 
 class Inner : public Layer {
  public:
@@ -68,21 +70,14 @@ std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
   return all;
 }
 
-std::map<std::string, Tensor> copied(const Layer& layer) {
-  std::map<std::string, Tensor> state;
-  for (const auto& [name, tensor] : layer.state()) state[name] = *tensor;
-  return state;
-}
-
 TEST(Layer, NamesItsPartsByTheirPlace) {
   Random random(1);
   const Outer outer(random);
   EXPECT_EQ(names(outer.parameters()),
             (std::vector<std::string>{"token.weight", "inner.linear.weight", "inner.linear.bias"}));
-  std::vector<std::string> state;
-  for (const auto& [name, tensor] : outer.state()) state.push_back(name);
-  EXPECT_EQ(state, (std::vector<std::string>{"token.weight", "sinusoidal.table",
-                                             "inner.linear.weight", "inner.linear.bias"}));
+  EXPECT_EQ(outer.state_dict().names(),
+            (std::vector<std::string>{"inner.linear.bias", "inner.linear.weight",
+                                      "sinusoidal.table", "token.weight"}));
 }
 
 TEST(Layer, NamesALayerThatIsAddedAfterItsParentWasRegistered) {
@@ -145,15 +140,13 @@ TEST(Layer, ListsABorrowedParameterOnceUnderItsOwnersName) {
 TEST(Layer, SavesABorrowedParameterOnceAndLoadsItForBoth) {
   Random random(1);
   const Tied source(random);
-  std::vector<std::string> saved;
-  for (const auto& [name, tensor] : source.state()) saved.push_back(name);
-  EXPECT_EQ(saved, (std::vector<std::string>{"token.weight", "head.bias"}));
+  const Checkpoint state = source.state_dict();
+  EXPECT_EQ(state.names(), (std::vector<std::string>{"head.bias", "token.weight"}));
   Tied target(random);
-  target.load_state(copied(source));
+  target.load_state_dict(state);
   EXPECT_EQ(target.head.weight.value(), source.token.weight.value());
-  auto state = copied(source);
-  state["head.weight"] = zeros({4, 2});
-  EXPECT_THROW(target.load_state(state), std::invalid_argument);
+  EXPECT_THROW(target.load_state_dict(with(state, "head.weight", zeros({4, 2}))),
+               std::invalid_argument);
 }
 
 TEST(Layer, FreezesWhatItBorrows) {
@@ -183,8 +176,8 @@ TEST(Layer, ListsButDoesNotSaveWhatABorrowerThatStandsAloneReads) {
   Borrower borrower(token.weight);
   EXPECT_EQ(borrower.parameters(), std::vector<Parameter*>{&token.weight});
   EXPECT_EQ(token.weight.name(), "weight");
-  EXPECT_TRUE(borrower.state().empty());
-  EXPECT_NO_THROW(borrower.load_state({}));
+  EXPECT_TRUE(borrower.state_dict().empty());
+  EXPECT_NO_THROW(borrower.load_state_dict({}));
   EXPECT_EQ(borrower.summary(),
             "name   shape   parameters\n"
             "table  [4, 2]  8, tied to weight\n"
@@ -216,39 +209,60 @@ TEST(Layer, PassesModeOnToEverythingInIt) {
 
 TEST(Layer, LoadsWhatAnotherOneSaved) {
   Random random(1);
-  Outer source(random);
+  const Outer source(random);
   Outer target(random);
-  ASSERT_NE(copied(source), copied(target));
-  target.load_state(copied(source));
-  EXPECT_EQ(copied(source), copied(target));
+  EXPECT_FALSE(bits_of(source.state_dict()) == bits_of(target.state_dict()));
+  const LoadReport report = target.load_state_dict(source.state_dict());
+  EXPECT_TRUE(report.missing.empty());
+  EXPECT_TRUE(report.unexpected.empty());
+  EXPECT_TRUE(bits_of(source.state_dict()) == bits_of(target.state_dict()));
 }
 
 TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   Random random(1);
   Outer outer(random);
-  const auto before = copied(outer);
-  auto missing = before;
-  missing.erase("inner.linear.bias");
-  auto reshaped = before;
-  reshaped["inner.linear.bias"] = zeros({4});
-  auto unknown = before;
-  unknown["head.weight"] = zeros({1});
-  for (auto* state : {&missing, &reshaped, &unknown}) {
-    if (state->contains("token.weight")) (*state)["token.weight"] = zeros({4, 2});
-    EXPECT_THROW(outer.load_state(*state), std::invalid_argument);
-    EXPECT_EQ(copied(outer), before);
+  const Checkpoint before = outer.state_dict();
+  const Checkpoint other = with(before, "token.weight", zeros({4, 2}));
+  const auto refusal = [&](const Checkpoint& state, const LoadOptions& options = {}) {
+    const std::string message =
+        error_of<std::invalid_argument>([&] { outer.load_state_dict(state, options); });
+    EXPECT_TRUE(bits_of(outer.state_dict()) == bits_of(before)) << message;
+    return message;
+  };
+  EXPECT_EQ(refusal(without(other, "inner.linear.bias")),
+            "Layer::load_state_dict: missing names: [\"inner.linear.bias\"], unexpected names: []");
+  EXPECT_EQ(refusal(with(other, "head.weight", zeros({1}))),
+            "Layer::load_state_dict: missing names: [], unexpected names: [\"head.weight\"]");
+  for (const bool strict : {true, false}) {
+    EXPECT_EQ(refusal(with(other, "inner.linear.bias", zeros({4})), {.strict = strict}),
+              "Checkpoint: \"inner.linear.bias\" has shape [4], expected [3]");
+    EXPECT_EQ(refusal(with(other, "inner.linear.bias", "text"), {.strict = strict}),
+              "Checkpoint: \"inner.linear.bias\" is not a tensor");
   }
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(missing); }),
-            "Layer::load_state: 'inner.linear.bias' is missing");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(reshaped); }),
-            "Layer::load_state: 'inner.linear.bias' has shape [4], expected [3]");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { outer.load_state(unknown); }),
-            "Layer::load_state: the layer has nothing named \"head.weight\"");
+  Checkpoint run;
+  run.put("model", with(other, "inner.linear.bias", zeros({4})));
+  EXPECT_EQ(refusal(run.part("model")),
+            "Checkpoint: \"model.inner.linear.bias\" has shape [4], expected [3]");
 }
 
-TEST(Layer, KeepsTheNumbersOfAStateThatAnOptimizerStepsOver) {
-  testing::TemporaryFolder folder;
-  const auto path = folder / "state.safetensors";
+TEST(Layer, LoadsWhatFitsOfAForeignState) {
+  Random random(1);
+  Outer outer(random);
+  const Checkpoint before = outer.state_dict();
+  Checkpoint foreign;
+  foreign.put("format", "pt");
+  foreign.put("token.weight", full({4, 2}, 3));
+  foreign.put("inner.linear.bias", Checkpoint::Doubles{{3}, {1, 2, 0.1}});
+  foreign.put("lm_head.weight", zeros({4, 2}));
+  const LoadReport report = outer.load_state_dict(foreign, {.strict = false});
+  EXPECT_EQ(report.missing, (std::vector<std::string>{"sinusoidal.table", "inner.linear.weight"}));
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"lm_head.weight"});
+  Checkpoint expected = with(before, "token.weight", full({4, 2}, 3));
+  expected = with(expected, "inner.linear.bias", Tensor{1, 2, static_cast<real>(0.1)});
+  EXPECT_TRUE(bits_of(outer.state_dict()) == bits_of(expected));
+}
+
+TEST(Layer, GivesAStateThatAnOptimizerDoesNotStepOver) {
   for (const bool owed : {false, true}) {  // whether the state is of a table that is owed updates
     Random random(1);
     Embedding token(4, 2, random);
@@ -260,13 +274,12 @@ TEST(Layer, KeepsTheNumbersOfAStateThatAnOptimizerStepsOver) {
       sgd.step();
     };
     if (owed) step(1);
-    const auto state = token.state();
-    const auto expected = copied(token);
+    const Checkpoint state = token.state_dict();
+    const std::string before = bits_of(state);
     step(2);
     step(3);
-    write_safetensors(path, state);
-    EXPECT_EQ(read_safetensors(path).tensors, expected);
-    EXPECT_NE(copied(token), expected);
+    EXPECT_TRUE(bits_of(state) == before);
+    EXPECT_FALSE(bits_of(token.state_dict()) == before);
   }
 }
 
@@ -285,12 +298,12 @@ TEST(Layer, ForgetsPartsThatGoBeforeIt) {
     holder.buffer.emplace(holder, "buffer", zeros({1}));
     holder.layer.emplace(holder, "layer", 2, 2, random);
     EXPECT_EQ(holder.parameters().size(), 4U);
-    EXPECT_EQ(holder.state().size(), 5U);
+    EXPECT_EQ(holder.state_dict().names().size(), 5U);
     holder.parameter.reset();
     holder.buffer.reset();
     holder.layer.reset();
     EXPECT_EQ(names(holder.parameters()), std::vector<std::string>{"kept"});
-    EXPECT_EQ(holder.state().size(), 1U);
+    EXPECT_EQ(holder.state_dict().names().size(), 1U);
   }
 }
 
@@ -301,7 +314,7 @@ TEST(Layer, MayGoBeforeItsParts) {
   const Parameter parameter(*owner, "parameter", zeros({1}));
   const Buffer buffer(*owner, "buffer", zeros({1}));
   const Part<Linear> layer(*owner, "layer", 2, 2, random);
-  EXPECT_EQ(owner->state().size(), 4U);
+  EXPECT_EQ(owner->state_dict().names().size(), 4U);
   owner.reset();
 }
 

@@ -134,8 +134,7 @@ TEST(Sinusoidal, AddsTheFirstRowsToEveryWindow) {
 TEST(Sinusoidal, IsSavedButNeverTrained) {
   Sinusoidal positions(6, 4);
   EXPECT_TRUE(positions.parameters().empty());
-  ASSERT_EQ(positions.state().size(), 1U);
-  EXPECT_EQ(positions.state().front().first, "table");
+  EXPECT_EQ(positions.state_dict().names(), std::vector<std::string>{"table"});
   Tape tape;
   EXPECT_FALSE(positions.forward(tape.constant(zeros({2, 4}))).needs_gradient());
 }

@@ -59,10 +59,10 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
       return std::pair(logits, model.loss(tape, some_ids(), some_ids()).item());
     };
     const auto expected = evaluate();
-    const std::size_t parts = model.state().size();
+    const std::size_t parts = model.state_dict().names().size();
     at_once(kThreads, [&](std::size_t) {
       for (int round = 0; round < 5; ++round) EXPECT_EQ(evaluate(), expected);
-      EXPECT_EQ(model.state().size(), parts);
+      EXPECT_EQ(model.state_dict().names().size(), parts);
       EXPECT_EQ(model.parameter_count(), model.trainable_parameter_count());
     });
     EXPECT_NO_THROW(train(model, adam));

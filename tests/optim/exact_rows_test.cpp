@@ -79,8 +79,8 @@ class Twins {
   void change_optimizers(std::mt19937& random) {
     auto late = item_.make(*late_);
     auto dense = item_.make(dense_);
-    late->load_state(late_optimizer_->state());
-    dense->load_state(dense_optimizer_->state());
+    late->load_state_dict(late_optimizer_->state_dict());
+    dense->load_state_dict(dense_optimizer_->state_dict());
     late_optimizer_ = std::move(late);
     dense_optimizer_ = std::move(dense);
     vary_options(random);
@@ -94,14 +94,14 @@ class Twins {
   // Through a checkpoint, into another parameter and another optimizer.
   void save_and_load() {
     const Tensor value = late_->value();
-    const auto state = late_optimizer_->state();
+    const Checkpoint state = late_optimizer_->state_dict();
     const double rate = late_optimizer_->learning_rate();
     late_optimizer_.reset();
     late_ = std::make_unique<Parameter>("table", zeros(value.shape()));
     late_->assign(value);
     late_optimizer_ = item_.make(*late_);
     late_optimizer_->set_learning_rate(rate);
-    late_optimizer_->load_state(state);
+    late_optimizer_->load_state_dict(state);
   }
 
   void expect_equal(const Tensor& late, const Tensor& dense, double tolerance) {

@@ -3,10 +3,12 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/tensors.hpp"
@@ -17,8 +19,10 @@ namespace rowgrad {
 namespace {
 
 using nlohmann::json;
+using testing::bits_of;
 using testing::error_of;
-using State = LearningRateSchedule::State;
+using testing::with;
+using testing::without;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -43,6 +47,14 @@ struct Groups {
   std::vector<std::unique_ptr<Parameter>> owned;
   std::unique_ptr<SGD> sgd;
 };
+
+// The state of a schedule.
+Checkpoint state_of(std::uint64_t step, std::vector<double> base_rates) {
+  Checkpoint state;
+  state.put("step", step);
+  state.put("base_rates", std::move(base_rates));
+  return state;
+}
 
 double inverse_root(std::uint64_t step) { return std::pow(static_cast<double>(step) + 1, -0.5); }
 
@@ -202,11 +214,11 @@ TEST(LearningRateSchedule, ContinuesFromASavedStateBitForBit) {
   auto stopped_schedule = std::make_unique<LearningRateSchedule>(*stopped.sgd, shape);
   for (std::uint64_t step = 0; step < 20; ++step) {
     if (step % 3 == 1) {
-      const State state = stopped_schedule->state();
-      EXPECT_EQ(state, (State{.step_count = step, .base_rates = {0.1, 0.7}}));
+      const Checkpoint state = stopped_schedule->state_dict();
+      EXPECT_TRUE(bits_of(state) == bits_of(state_of(step, {0.1, 0.7}))) << step;
       stopped = Groups({5, 6});  // what it starts from does not matter
       stopped_schedule = std::make_unique<LearningRateSchedule>(*stopped.sgd, shape);
-      stopped_schedule->load_state(state);
+      stopped_schedule->load_state_dict(state);
     }
     EXPECT_EQ(stopped.rates(), whole.rates()) << step;
     whole_schedule.step();
@@ -257,22 +269,28 @@ TEST(LearningRateSchedule, RefusesAStateThatDoesNotFitBeforeAnythingChanges) {
   const auto rule = [](std::uint64_t step) { return step == 9 ? -1.0 : 0.5; };
   LearningRateSchedule schedule(*groups.sgd, Schedule::lambda(rule));
   schedule.step();
-  const State before = schedule.state();
-  const auto message = [&](const State& state) {
-    return error_of<std::invalid_argument>([&] { schedule.load_state(state); });
+  const Checkpoint before = schedule.state_dict();
+  const auto message = [&](const Checkpoint& state) {
+    return error_of<std::invalid_argument>([&] { schedule.load_state_dict(state); });
   };
-  EXPECT_EQ(message({.step_count = 3, .base_rates = {1}}),
-            "LearningRateSchedule::load_state: got base rates for 1 groups, expected 2");
-  EXPECT_EQ(message({.step_count = 3, .base_rates = {1, -1}}),
-            "LearningRateSchedule::load_state: the base rate of group 1 is -1, expected a finite "
-            "number not below 0");
-  EXPECT_EQ(message({.step_count = 3, .base_rates = {kInfinity, 1}}),
-            "LearningRateSchedule::load_state: the base rate of group 0 is inf, expected a finite "
-            "number not below 0");
-  EXPECT_EQ(message({.step_count = 9, .base_rates = {1, 1}}),
+  EXPECT_EQ(message(state_of(3, {1})),
+            "LearningRateSchedule::load_state_dict: got base rates for 1 groups, expected 2");
+  EXPECT_EQ(
+      message(state_of(3, {1, -1})),
+      "LearningRateSchedule::load_state_dict: the base rate of group 1 is -1, expected a finite "
+      "number not below 0");
+  EXPECT_EQ(
+      message(state_of(3, {kInfinity, 1})),
+      "LearningRateSchedule::load_state_dict: the base rate of group 0 is inf, expected a finite "
+      "number not below 0");
+  EXPECT_EQ(message(state_of(9, {1, 1})),
             "Schedule::lambda: the factor of its step 9 is -1, expected a finite number not below "
             "0");
-  EXPECT_EQ(schedule.state(), before);
+  EXPECT_EQ(message(with(before, "step", -1)),
+            "Checkpoint: \"step\" is -1, expected a number not below 0");
+  EXPECT_EQ(message(without(before, "step")), "Checkpoint: \"step\" is missing");
+  EXPECT_EQ(message(without(before, "base_rates")), "Checkpoint: \"base_rates\" is missing");
+  EXPECT_TRUE(bits_of(schedule.state_dict()) == bits_of(before));
   EXPECT_EQ(groups.rates(), (std::vector<double>{0.25, 0.125}));
 }
 

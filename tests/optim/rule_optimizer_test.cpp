@@ -1,10 +1,15 @@
 // What every optimizer made of a rule has: groups, options, rates.
 
 #include <cmath>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/optim/adagrad.hpp>
@@ -64,16 +69,17 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   Adam adam({&w});
   w.add_gradient(full({2}, 1));
   adam.step();
-  auto state = adam.state();
-  state["step.w"] = Tensor{3, 5};  // 3 · 2^24 + 5
-  adam.load_state(state);
+  constexpr std::int64_t kMany = (std::int64_t{3} << 24) + 5;
+  const Checkpoint state = testing::with(adam.state_dict(), "w.step", kMany);
+  adam.load_state_dict(state);
   adam.step();
-  EXPECT_EQ(adam.state().at("step.w"), (Tensor{3, 6}));
-  state.erase("exp_avg_sq.w");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { adam.load_state(state); }),
-            "Adam::load_state: 'exp_avg_sq.w' is missing");
-  adam.load_state({});  // begins anew
-  EXPECT_TRUE(adam.state().empty());
+  EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [&] { adam.load_state_dict(testing::without(state, "w.exp_avg_sq")); }),
+            "Checkpoint: \"w.exp_avg_sq\" is missing");
+  EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
+  adam.load_state_dict({});  // begins anew
+  EXPECT_TRUE(adam.state_dict().empty());
 }
 
 TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
@@ -143,7 +149,7 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     for (Parameter* parameter : {&weight, table.get()})
       parameter->add_gradient(RowGradient({3, 2}, {1}, irregular({1, 2})));
     if (owed) adam->step();
-    const auto state = adam->state();
+    const Checkpoint state = adam->state_dict();
     table.reset();
 
     const Tensor before = weight.value();
@@ -152,8 +158,8 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     EXPECT_EQ(error_of<std::logic_error>([&] { adam->step(); }), message);
     EXPECT_EQ(error_of<std::logic_error>([&] { other.step(); }), message);
     EXPECT_EQ(error_of<std::logic_error>([&] { adam->zero_grad(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->state(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->load_state(state); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->state_dict(); }), message);
+    EXPECT_EQ(error_of<std::logic_error>([&] { adam->load_state_dict(state); }), message);
     Parameter late("late", irregular({2}));
     EXPECT_EQ(error_of<std::logic_error>([&] { adam->add_group({.parameters = {&late}}); }),
               message);
@@ -179,6 +185,8 @@ struct Claiming : RuleDefaults {
   static std::array<bool, 1> uses(const Options&) { return {true}; }
 
   real rate;
+  static auto members(const Claiming& r) { return std::tie(r.rate); }
+
   Claiming(const Options& options, const StepNumber&)
       : rate(static_cast<real>(options.learning_rate)) {}
   template <class Number>
@@ -191,6 +199,33 @@ struct Claiming : RuleDefaults {
 
 static_assert(UpdateRule<Claiming<Idle::kReplay>>);
 static_assert(!UpdateRule<SgdOptions>);
+
+// A rule with one more member, which it lists or not.
+template <class Extra, bool kListed>
+struct Larger : Claiming<Idle::kReplay> {
+  Extra extra = 0;
+  static auto members(const Larger& r) {
+    if constexpr (kListed) {
+      return std::tie(r.rate, r.extra);
+    } else {
+      return std::tie(r.rate);
+    }
+  }
+  using Claiming<Idle::kReplay>::Claiming;
+};
+
+static_assert(UpdateRule<Larger<real, true>>);
+static_assert(!UpdateRule<Larger<real, false>>);
+// A whole number of the same size, and the type that `real` is not.
+static_assert(
+    !UpdateRule<Larger<std::conditional_t<sizeof(real) == 8, std::int64_t, std::int32_t>, true>>);
+static_assert(!UpdateRule<Larger<std::conditional_t<sizeof(real) == 8, float, double>, true>>);
+
+// All its members are listed, and more bytes follow them.
+struct alignas(4 * sizeof(real)) Padded : Claiming<Idle::kReplay> {
+  using Claiming<Idle::kReplay>::Claiming;
+};
+static_assert(!UpdateRule<Padded>);
 
 TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   Parameter table("table", irregular({3, 2}));
@@ -220,7 +255,7 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
     expect_passed(row_check<RuleOptimizer<Claiming<Idle::kReplay>>>({}, seed));
   }
   // Both diverge to numbers that cannot be compared.
-  const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 3});
+  const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 300});
   EXPECT_FALSE(infinite.passed) << infinite.message();
   const RowCheckResult touched =
       row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly});

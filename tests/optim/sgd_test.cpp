@@ -1,7 +1,11 @@
 #include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
@@ -16,6 +20,8 @@ namespace {
 using testing::error_of;
 using testing::ids;
 using testing::irregular;
+using testing::with;
+using testing::without;
 
 struct Case {
   const char* name;
@@ -154,7 +160,7 @@ TEST(Sgd, ContinuesFromASavedStateBitForBit) {
   Parameter stopped("w", irregular({33}));
   SGD whole_sgd({&whole}, options);
   auto first = std::make_unique<SGD>(std::vector<Parameter*>{&stopped}, options);
-  std::map<std::string, Tensor> state;
+  Checkpoint state;
   const auto step = [](Parameter& parameter, SGD& sgd, int i) {
     sgd.zero_grad();
     parameter.add_gradient(irregular({33}, i));
@@ -163,27 +169,41 @@ TEST(Sgd, ContinuesFromASavedStateBitForBit) {
   for (int i = 0; i < 6; ++i) {
     step(whole, whole_sgd, i);
     if (i == 3) {
-      state = first->state();
+      state = first->state_dict();
       first = std::make_unique<SGD>(std::vector<Parameter*>{&stopped}, options);
-      first->load_state(state);
+      first->load_state_dict(state);
     }
     step(stopped, *first, i);
   }
   EXPECT_EQ(whole.value(), stopped.value());
-  ASSERT_EQ(state.size(), 2U);
-  EXPECT_TRUE(state.contains("momentum.w"));
-  EXPECT_TRUE(state.contains("step.w"));
+  EXPECT_EQ(state.names(), (std::vector<std::string>{"w.momentum", "w.step"}));
+  EXPECT_EQ(state.integer("w.step"), 3);
 }
 
 TEST(Sgd, RefusesAStateThatDoesNotFit) {
   Parameter w("w", full({2}, 1));
   SGD sgd({&w}, {.momentum = 0.9});
-  EXPECT_THROW(sgd.load_state({{"momentum.w", zeros({3})}}), std::invalid_argument);
-  EXPECT_THROW(sgd.load_state({{"momentum.other", zeros({2})}}), std::invalid_argument);
-  EXPECT_TRUE(sgd.state().empty());
+  Checkpoint fits;
+  fits.put("w.step", 1);
+  fits.put("w.momentum", zeros({2}));
+  const auto message = [&](const Checkpoint& state) {
+    return error_of<std::invalid_argument>([&] { sgd.load_state_dict(state); });
+  };
+  EXPECT_EQ(message(with(fits, "w.momentum", zeros({3}))),
+            "Checkpoint: \"w.momentum\" has shape [3], expected [2]");
+  EXPECT_EQ(message(with(fits, "w.momentum", "zeros")),
+            "Checkpoint: \"w.momentum\" is not a tensor");
+  EXPECT_EQ(message(with(fits, "other.momentum", zeros({2}))),
+            "SGD::load_state_dict: there is no parameter for \"other.momentum\"");
+  EXPECT_EQ(message(without(fits, "w.step")), "Checkpoint: \"w.step\" is missing");
+  EXPECT_TRUE(sgd.state_dict().empty());
+  EXPECT_EQ(message(fits), "no error");
   Parameter same("w", full({2}, 1));
   SGD ambiguous({&w, &same}, {.momentum = 0.9});
-  EXPECT_THROW(ambiguous.load_state({}), std::invalid_argument);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { ambiguous.load_state_dict({}); }),
+            "SGD::load_state_dict: two parameters are named w");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { ambiguous.state_dict(); }),
+            "SGD::state_dict: two parameters are named w");
 }
 
 }  // namespace

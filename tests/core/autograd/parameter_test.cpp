@@ -114,11 +114,11 @@ TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
   EXPECT_LT(in_use() - before, kTables * one);
 
   const Tensor numbers = table.value();
-  const auto state = sgd.state();
+  const Checkpoint state = sgd.state_dict();
   const double before_resuming = in_use();
   Parameter resumed("table", numbers);
   SGD resumed_sgd({&resumed}, options);
-  resumed_sgd.load_state(state);
+  resumed_sgd.load_state_dict(state);
   train(resumed_sgd, resumed);
   EXPECT_LT(in_use() - before_resuming, kTables * one);
 }

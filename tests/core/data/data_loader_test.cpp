@@ -103,13 +103,20 @@ TEST(DataLoader, ShufflesEveryEpochAnew) {
   }
 }
 
+Checkpoint at(const Position& position) {
+  Checkpoint state;
+  state.put("epoch", position.epoch);
+  state.put("batch", position.batch);
+  return state;
+}
+
 TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
   const auto epoch = [](std::uint64_t seed, std::size_t number, bool step_by_step) {
     DataLoader loader(windows(50), {.batch = 8, .shuffle = true, .seed = seed});
     if (step_by_step)
       for (std::size_t i = 0; i < number; ++i) loop(loader);
     else
-      loader.restore({.epoch = number});
+      loader.load_state_dict(at({.epoch = number}));
     return joined(loop(loader));
   };
   EXPECT_EQ(epoch(7, 3, true), epoch(7, 3, false));
@@ -120,22 +127,22 @@ TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
   EXPECT_NE(epoch(std::uint64_t{1} << 32, 0, true), epoch(0, 0, true)) << "all 64 bits count";
 }
 
-TEST(DataLoader, GoesOnInTheMiddleOfAnEpochAfterARestore) {
+TEST(DataLoader, GoesOnInTheMiddleOfAnEpochFromASavedState) {
   for (const bool shuffle : {false, true}) {
     const DataLoaderOptions options{.batch = 3, .shuffle = shuffle, .seed = 5};
     DataLoader loader(windows(10), options);
     std::vector<Numbers> batches;
-    std::vector<Position> positions = {loader.position()};
+    std::vector<Checkpoint> states = {loader.state_dict()};
     for (int epoch = 0; epoch < 3; ++epoch)
       for (const Batch& batch : loader) {
         batches.push_back(window_numbers(batch));
-        positions.push_back(loader.position());
+        states.push_back(loader.state_dict());
       }
     ASSERT_EQ(batches.size(), 12U);
     for (std::size_t done = 0; done < batches.size(); ++done) {
       DataLoader other(windows(10), options);
-      other.restore(positions[done]);
-      EXPECT_EQ(other.position(), positions[done]);
+      other.load_state_dict(states[done]);
+      EXPECT_EQ(other.position(), (Position{done / 4, done % 4}));
       std::vector<Numbers> rest;
       while (other.position().epoch < 3) {
         const auto more = loop(other);
@@ -162,7 +169,7 @@ TEST(DataLoader, BeginsANewEpochAfterALoopThatWasLeftEarly) {
   EXPECT_EQ(loop(loader), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}}));
   EXPECT_EQ(loader.position(), (Position{2, 0}));
   for ([[maybe_unused]] const Batch& batch : loader) break;
-  loader.restore(loader.position());
+  loader.load_state_dict(loader.state_dict());
   EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4, 5}}));
 }
 
@@ -189,13 +196,13 @@ TEST(DataLoader, ReusesTheMemoryOfItsBatches) {
 
 TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
   DataLoader loader(windows(5), {.batch = 2});
-  loader.restore({2, 1});
+  loader.load_state_dict(at({2, 1}));
   for (const std::size_t batch : {3, 4}) {
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] {
-          loader.restore({0, batch});
-        }),
-        "DataLoader: cannot restore batch " + std::to_string(batch) + " of an epoch of 3 batches");
+    EXPECT_EQ(error_of<std::invalid_argument>([&] {
+                loader.load_state_dict(at({0, batch}));
+              }),
+              "DataLoader::load_state_dict: there is no batch " + std::to_string(batch) +
+                  " in an epoch of 3 batches");
   }
   EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
   EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4}}));
@@ -214,7 +221,7 @@ TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {
   const auto make = [] {
     auto loader = std::make_unique<DataLoader>(
         windows(20), DataLoaderOptions{.batch = 3, .shuffle = true, .seed = 5});
-    loader->restore({2, 4});
+    loader->load_state_dict(at({2, 4}));
     return loader;
   };
   const std::vector<Numbers> expected = loop(*make());

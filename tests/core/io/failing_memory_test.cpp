@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
@@ -21,12 +22,12 @@ namespace {
 TEST(FailingMemory, LeavesTheOldFileOrTheNewOne) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder / "model.safetensors";
-  const Tensor table = testing::irregular({5, 3});
-  const Tensor number = scalar(3);
-  const auto save = [&](const std::filesystem::path& path) {
-    write_safetensors(path, std::vector<NamedTensor>{{"token.weight", &table}, {"steps", &number}},
-                      {{"steps", "2"}, {"note", "in \"quotes\""}});
-  };
+  Checkpoint checkpoint;
+  checkpoint.put("token.weight", testing::irregular({5, 3}));
+  checkpoint.put("steps", 3);
+  checkpoint.put("rates", std::vector<double>{0.1, 0.2});
+  checkpoint.put("note", "in \"quotes\"");
+  const auto save = [&](const std::filesystem::path& path) { write_safetensors(path, checkpoint); };
   save(file);
   const std::string after = read_file(file);
   const std::string before = "what was there";
@@ -45,17 +46,17 @@ TEST(FailingMemory, LeavesTheOldFileOrTheNewOne) {
 
 TEST(FailingMemory, LetsReadingFail) {
   const testing::TemporaryFolder folder;
-  const Tensor table = testing::irregular({5, 3});
-  write_safetensors(folder / "model.safetensors", std::vector<NamedTensor>{{"table", &table}},
-                    {{"steps", "2"}});
+  Checkpoint checkpoint;
+  checkpoint.put("table", testing::irregular({5, 3}));
+  checkpoint.put("steps", 2);
+  checkpoint.put("note", "a text");
+  write_safetensors(folder / "model.safetensors", checkpoint);
   testing::for_every_failure(
-      [] { return std::make_unique<SafetensorsFile>(); },
-      [&](SafetensorsFile& file) { file = read_safetensors(folder / "model.safetensors"); },
-      [&](const SafetensorsFile& file, bool finished) {
-        EXPECT_EQ(file.tensors.size(), finished ? 1U : 0U);
-        if (finished) {
-          EXPECT_EQ(file.tensors.at("table"), table);
-        }
+      [] { return std::make_unique<Checkpoint>(); },
+      [&](Checkpoint& file) { file = read_safetensors(folder / "model.safetensors"); },
+      [&](const Checkpoint& file, bool finished) {
+        EXPECT_TRUE(testing::bits_of(file) ==
+                    testing::bits_of(finished ? checkpoint : Checkpoint()));
       });
 }
 

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/seconds_of.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -17,6 +20,7 @@
 namespace rowgrad {
 namespace {
 
+using testing::bits_of;
 using testing::error_of;
 using testing::seconds_of;
 using testing::TemporaryFolder;
@@ -28,19 +32,9 @@ Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
   return result;
 }
 
-std::string bytes_of(const Tensor& tensor) {
-  return {reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(real)};
-}
-
 std::string bytes_of(auto number) {
   const auto bytes = std::bit_cast<std::array<char, sizeof(number)>>(number);
   return {bytes.begin(), bytes.end()};
-}
-
-// Compared as bytes: NaN equals itself, and -0 differs from 0.
-void expect_same_bits(const Tensor& actual, const Tensor& expected) {
-  EXPECT_EQ(actual.shape(), expected.shape());
-  EXPECT_EQ(bytes_of(actual), bytes_of(expected));
 }
 
 std::string safetensors(const std::string& header, const std::string& data) {
@@ -50,62 +44,71 @@ std::string safetensors(const std::string& header, const std::string& data) {
 TEST(Safetensors, ReturnsEveryBitThatWasWritten) {
   using Limits = std::numeric_limits<real>;
   const TemporaryFolder folder;
-  const Tensor odd =
-      tensor({2, 4}, {Limits::quiet_NaN(), -Limits::quiet_NaN(), -real{0}, real{0},
-                      Limits::denorm_min(), Limits::infinity(), Limits::lowest(), real(0.1)});
-  const Tensor rank0 = scalar(7);
-  const Tensor none = empty({3, 0, 2});
-  const Tensor cube = tensor({2, 1, 2}, {1, 2, 3, 4});
-  const Metadata metadata = {{"tokenizer", "{\"merges\": [\"\\u0120t\"]}"},
-                             {"", "gr\xc3\xbc\xc3\x9f"}};
+  Checkpoint written;
+  written.put("odd", tensor({2, 4}, {Limits::quiet_NaN(), -Limits::quiet_NaN(), -real{0}, real{0},
+                                     Limits::denorm_min(), Limits::infinity(), Limits::lowest(),
+                                     real(0.1)}));
+  written.put("b.none", empty({3, 0, 2}));
+  written.put("", scalar(7));
+  written.put("a \"quoted\"\n", tensor({2, 1, 2}, {1, 2, 3, 4}));
+  written.put("tokenizer", "{\"merges\": [\"\\u0120t\"]}");
+  written.put("text", "gr\xc3\xbc\xc3\x9f");
+  written.put("least", std::numeric_limits<std::int64_t>::min());
+  written.put("counts", std::vector<std::int64_t>{3, -1, (1LL << 53) + 1});
+  written.put("no counts", std::vector<std::int64_t>{});
+  write_safetensors(folder / "file", written);
+  EXPECT_TRUE(bits_of(read_safetensors(folder / "file")) == bits_of(written));
+}
 
-  write_safetensors(folder / "file",
-                    std::vector<NamedTensor>{
-                        {"odd", &odd}, {"b.none", &none}, {"", &rank0}, {"a \"quoted\"\n", &cube}},
-                    metadata);
-  const SafetensorsFile file = read_safetensors(folder / "file");
-
-  EXPECT_EQ(file.metadata, metadata);
-  ASSERT_EQ(file.tensors.size(), 4u);
-  expect_same_bits(file.tensors.at("odd"), odd);
-  expect_same_bits(file.tensors.at("b.none"), none);
-  expect_same_bits(file.tensors.at(""), rank0);
-  expect_same_bits(file.tensors.at("a \"quoted\"\n"), cube);
+TEST(Safetensors, KeepsDoublePrecision) {
+  const TemporaryFolder folder;
+  const std::vector<double> numbers = {0.1, -0.0, 1e-310, std::numeric_limits<double>::infinity()};
+  Checkpoint written;
+  written.put("numbers", numbers);
+  written.put("rate", 1.0 / 3);
+  write_safetensors(folder / "file", written);
+  const Checkpoint read = read_safetensors(folder / "file");
+  EXPECT_EQ(read.doubles("numbers"), numbers);
+  EXPECT_TRUE(std::signbit(read.doubles("numbers")[1]));
+  EXPECT_EQ(read.number("rate"), 1.0 / 3);
 }
 
 TEST(Safetensors, HoldsNothingAtAll) {
   const TemporaryFolder folder;
   write_safetensors(folder / "file", {});
   EXPECT_EQ(read_file(folder / "file"), safetensors("{}      ", ""));
-  const SafetensorsFile file = read_safetensors(folder / "file");
-  EXPECT_TRUE(file.tensors.empty());
-  EXPECT_TRUE(file.metadata.empty());
+  EXPECT_TRUE(read_safetensors(folder / "file").empty());
 }
 
 #if defined(ROWGRAD_DOUBLE)
 TEST(Safetensors, WritesDoublesAsSuch) {
   const TemporaryFolder folder;
-  const Tensor bias = scalar(real{0.5});
-  write_safetensors(folder / "file", std::vector<NamedTensor>{{"bias", &bias}});
+  Checkpoint written;
+  written.put("bias", scalar(0.5));
+  write_safetensors(folder / "file", written);
   const std::string header = R"({"bias":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})";
   EXPECT_EQ(read_file(folder / "file"), safetensors(header, bytes_of(0.5)));
 }
 #else
 TEST(Safetensors, WritesExactlyTheseBytes) {
   const TemporaryFolder folder;
-  const Tensor weight = tensor({1, 2}, {1, -2});
-  const Tensor bias = tensor({1}, {0.5});
-  write_safetensors(folder / "file", std::vector<NamedTensor>{{"weight", &weight}, {"bias", &bias}},
-                    {{"step", "3"}});
+  Checkpoint written;
+  written.put("bias", tensor({1}, {0.5}));
+  written.put("weight", tensor({1, 2}, {1, -2}));
+  written.put("steps", 258);
+  written.put("version", "3");
+  write_safetensors(folder / "file", written);
+  // The longer numbers first.
   const std::string header =
-      "{\"__metadata__\":{\"step\":\"3\"},"
-      "\"weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
-      "\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}";
+      "{\"__metadata__\":{\"version\":\"3\"},"
+      "\"steps\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
+      "\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
+      "\"weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[12,20]}}";
   const std::string blanks((8 - header.size() % 8) % 8, ' ');
-  EXPECT_EQ(header.size() + blanks.size(), 152u);
   EXPECT_EQ(read_file(folder / "file"),
-            std::string("\x98\0\0\0\0\0\0\0", 8) + header + blanks +
-                std::string("\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x00\x3f", 12));
+            bytes_of(std::uint64_t{header.size() + blanks.size()}) + header + blanks +
+                std::string("\x02\x01\0\0\0\0\0\0", 8) +
+                std::string("\x00\x00\x00\x3f\x00\x00\x80\x3f\x00\x00\x00\xc0", 12));
 }
 #endif
 
@@ -115,38 +118,108 @@ TEST(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
              safetensors(R"({"d": {"data_offsets": [4, 20], "shape": [2], "dtype": "F64"},
                              "f": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}} )",
                          bytes_of(0.25f) + bytes_of(-1.5) + bytes_of(1e300)));
-  const SafetensorsFile file = read_safetensors(folder / "file");
-  expect_same_bits(file.tensors.at("f"), scalar(0.25));
-  expect_same_bits(file.tensors.at("d"), tensor({2}, {-1.5, static_cast<real>(1e300)}));
+  const Checkpoint file = read_safetensors(folder / "file");
+  EXPECT_EQ(file.tensor("f", {}), scalar(0.25));
+  EXPECT_EQ(file.tensor("d", {2}), tensor({2}, {-1.5, static_cast<real>(1e300)}));
+  EXPECT_EQ(file.doubles("d"), (std::vector<double>{-1.5, 1e300}));
+}
+
+// A file with one value, of numbers of a type.
+template <class Number>
+Checkpoint read_one(const TemporaryFolder& folder, const std::string& dtype,
+                    const std::vector<Number>& numbers) {
+  std::string data;
+  for (const Number number : numbers) data += bytes_of(number);
+  write_file(folder / "file",
+             safetensors("{\"x\":{\"dtype\":\"" + dtype + "\",\"shape\":[" +
+                             std::to_string(numbers.size()) + "],\"data_offsets\":[0," +
+                             std::to_string(data.size()) + "]}}",
+                         data));
+  return read_safetensors(folder / "file");
+}
+
+TEST(Safetensors, ReadsEveryHalf) {
+  const TemporaryFolder folder;
+  std::vector<std::uint16_t> all(1 << 16);
+  std::iota(all.begin(), all.end(), 0);
+  const Tensor halves = read_one(folder, "F16", all).tensor("x", {all.size()});
+  const Tensor brain_floats = read_one(folder, "BF16", all).tensor("x", {all.size()});
+  for (const std::uint16_t bits : all) {
+    // sign, exponent and fraction of 1 + 5 + 10 bits, and 1 + 8 + 7
+    const auto expected = [bits](int fraction_bits, int bias) -> double {
+      const int fraction = bits & ((1 << fraction_bits) - 1);
+      const int exponent = (bits & 0x7FFF) >> fraction_bits;
+      const double sign = bits >> 15 == 0 ? 1 : -1;
+      if (exponent == 2 * bias + 1)
+        return fraction == 0 ? sign * INFINITY : std::numeric_limits<double>::quiet_NaN();
+      if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+      return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+    };
+    for (const auto& [actual, wanted] : {std::pair<double, double>{halves(bits), expected(10, 15)},
+                                         {brain_floats(bits), expected(7, 127)}}) {
+      ASSERT_EQ(std::isnan(actual), std::isnan(wanted)) << bits;
+      if (std::isnan(wanted)) continue;
+      ASSERT_EQ(actual, wanted) << bits;
+      ASSERT_EQ(std::signbit(actual), std::signbit(wanted)) << bits;
+    }
+  }
+}
+
+template <class Number>
+void expect_whole_numbers(const TemporaryFolder& folder, const std::string& dtype) {
+  using Limits = std::numeric_limits<Number>;
+  const Number most =
+      std::min<std::uint64_t>(Limits::max(), std::numeric_limits<std::int64_t>::max());
+  const std::vector<Number> numbers = {Limits::min(), 1, most};
+  EXPECT_EQ(read_one(folder, dtype, numbers).integers("x"),
+            std::vector<std::int64_t>(numbers.begin(), numbers.end()))
+      << dtype;
+}
+
+TEST(Safetensors, ReadsWholeNumbersOfAnyType) {
+  const TemporaryFolder folder;
+  expect_whole_numbers<std::int8_t>(folder, "I8");
+  expect_whole_numbers<std::int16_t>(folder, "I16");
+  expect_whole_numbers<std::int32_t>(folder, "I32");
+  expect_whole_numbers<std::int64_t>(folder, "I64");
+  expect_whole_numbers<std::uint8_t>(folder, "U8");
+  expect_whole_numbers<std::uint16_t>(folder, "U16");
+  expect_whole_numbers<std::uint32_t>(folder, "U32");
+  expect_whole_numbers<std::uint64_t>(folder, "U64");
+  EXPECT_EQ(read_one<std::uint8_t>(folder, "BOOL", {0, 1}).integers("x"),
+            (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(error_of<std::runtime_error>([&] {
+              read_one<std::uint64_t>(folder, "U64", {1, std::uint64_t{1} << 63});
+            }),
+            (folder / "file").string() +
+                ": tensor \"x\" has 9223372036854775808, more than 9223372036854775807");
 }
 
 TEST(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
   const TemporaryFolder folder;
-  const Tensor one = scalar(1);
-  const auto refusal = [&](const std::vector<NamedTensor>& tensors, const Metadata& metadata = {}) {
-    return error_of<std::invalid_argument>(
-        [&] { write_safetensors(folder / "file", tensors, metadata); });
+  const auto refusal = [&](const std::string& name, const std::string& text) {
+    Checkpoint checkpoint;
+    checkpoint.put(name, text);
+    return error_of<std::invalid_argument>([&] { write_safetensors(folder / "file", checkpoint); });
   };
-  EXPECT_EQ(refusal({{"a", &one}, {"a", &one}}),
-            "write_safetensors: the name \"a\" is taken already");
-  EXPECT_EQ(refusal({{"__metadata__", &one}}),
-            "write_safetensors: the name \"__metadata__\" is taken already");
-  EXPECT_EQ(refusal({{"a", nullptr}}), "write_safetensors: tensor \"a\" is null");
-  EXPECT_EQ(
-      refusal({}, {{"text", "\xff"}}),
-      "write_safetensors: a name or text: the byte \"\\xff\" at byte 0 of the text is not part "
-      "of valid UTF-8");
-  EXPECT_EQ(
-      refusal({}, {{"text", std::string(100'000'000, 'x')}}),
-      "write_safetensors: the header would have 100000032 bytes, more than the 100000000 that "
-      "the format allows");
+  EXPECT_EQ(refusal("__metadata__", "text"),
+            "write_safetensors: no value may have the name \"__metadata__\"");
+  for (const auto& [name, text] : {std::pair("text", "\xff"), {"\xff", "text"}})
+    EXPECT_EQ(
+        refusal(name, text),
+        "write_safetensors: a name or text: the byte \"\\xff\" at byte 0 of the text is not part "
+        "of valid UTF-8");
+  EXPECT_EQ(refusal("text", std::string(100'000'000, 'x')),
+            "write_safetensors: the header would have 100000032 bytes, more than the 100000000 "
+            "that the format allows");
   EXPECT_FALSE(std::filesystem::exists(folder / "file"));
 }
 
 TEST(Safetensors, RefusesEveryFileCutShort) {
   const TemporaryFolder folder;
-  const Tensor weight = tensor({2, 2}, {1, 2, 3, 4});
-  write_safetensors(folder / "whole", std::vector<NamedTensor>{{"weight", &weight}});
+  Checkpoint written;
+  written.put("weight", tensor({2, 2}, {1, 2, 3, 4}));
+  write_safetensors(folder / "whole", written);
   const std::string whole = read_file(folder / "whole");
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write_file(folder / "cut", whole.substr(0, length));
@@ -201,8 +274,14 @@ TEST(Safetensors, SaysWhatIsWrongWithAFile) {
       {safetensors("{\"x\":1}", ""), "the header, at \"x\": expected an object"},
       {safetensors("{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", four),
        "tensor \"x\" has no data_offsets"},
-      {safetensors(one("\"BF16\"", "[2]", "[0,4]"), four),
-       "tensor \"x\" has the dtype \"BF16\"; only F32 and F64 are supported"},
+      {safetensors(one("\"F8_E4M3\"", "[4]", "[0,4]"), four),
+       "tensor \"x\" has the dtype \"F8_E4M3\", which is none of F16, BF16, F32, F64, I8 to I64, "
+       "U8 to U64, BOOL"},
+      {safetensors(one("\"BF16\"", "[1]", "[0,4]"), four),
+       "tensor \"x\" of shape [1] needs 2 bytes, but has 4"},
+      {safetensors("{\"__metadata__\":{\"x\":\"\"}," + one("\"I8\"", "[4]", "[0,4]").substr(1),
+                   four),
+       "tensor \"x\" has the name of a text in the metadata"},
       {safetensors(one("32", "[1]", "[0,4]"), four), "the header, at \"dtype\": expected a string"},
       {safetensors(one("\"F32\"", "1", "[0,4]"), four),
        "the header, at \"shape\": expected an array"},
@@ -276,17 +355,15 @@ TEST(Safetensors, QuotesNoMoreThanAPartOfALongName) {
 TEST(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
   constexpr std::size_t kTensors = 40'000;
   const TemporaryFolder folder;
-  const Tensor one = scalar(1);
-  std::vector<NamedTensor> tensors;
-  Metadata metadata;
+  Checkpoint written;
   for (std::size_t i = 0; i < kTensors; ++i) {
-    tensors.emplace_back("layer." + std::to_string(i), &one);
-    metadata["key " + std::to_string(i)] = "text";
+    written.put("layer." + std::to_string(i), scalar(1));
+    written.put("key " + std::to_string(i), "text");
   }
   // A tenth of a second; where each tensor is compared with all others it is half a minute.
   EXPECT_LT(seconds_of([&] {
-              write_safetensors(folder / "file", tensors, metadata);
-              EXPECT_EQ(read_safetensors(folder / "file").tensors.size(), kTensors);
+              write_safetensors(folder / "file", written);
+              EXPECT_EQ(read_safetensors(folder / "file").names().size(), 2 * kTensors);
             }),
             5.0);
 }

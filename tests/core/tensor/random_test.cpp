@@ -4,12 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/golden.hpp"
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
 namespace {
+
+using testing::bits_of;
+using testing::with;
+using testing::without;
 
 using testing::golden;
 
@@ -59,7 +64,7 @@ TEST(Random, ContinuesFromASavedStateBitForBit) {
   Random random(7);
   random.normal({3});  // leaves the second of a pair waiting
   Random restored(0);
-  restored.restore(random.state());
+  restored.load_state_dict(random.state_dict());
   EXPECT_EQ(random.normal({5}), restored.normal({5}));
   EXPECT_EQ(random.uniform({40}), restored.uniform({40}));
   EXPECT_EQ(random.bits(), restored.bits());
@@ -67,11 +72,16 @@ TEST(Random, ContinuesFromASavedStateBitForBit) {
 
 TEST(Random, RefusesAForeignStateAndKeepsItsOwn) {
   Random random(7);
-  const std::string state = random.state();
-  for (const std::string& foreign : {std::string(), std::string("hello"), state.substr(0, 100),
-                                     state + " 1", state.substr(0, state.size() - 7)})
-    EXPECT_THROW(random.restore(foreign), std::invalid_argument) << foreign.size();
-  EXPECT_EQ(random.state(), state);
+  random.normal({3});
+  const Checkpoint state = random.state_dict();
+  auto words = state.integers("words");
+  words[5] = 1LL << 32;
+  for (const Checkpoint& foreign :
+       {Checkpoint(), without(state, "words"), without(state, "next"), with(state, "words", words),
+        with(state, "words", std::vector<std::int64_t>(623)), with(state, "next", 625),
+        with(state, "next", -1), with(state, "second_normal", "a text")})
+    EXPECT_THROW(random.load_state_dict(foreign), std::invalid_argument);
+  EXPECT_TRUE(bits_of(random.state_dict()) == bits_of(state));
 }
 
 TEST(Random, RefusesImpossibleDistributions) {
@@ -84,15 +94,18 @@ TEST(Random, RefusesImpossibleDistributions) {
 TEST(Random, HasItsStateWholeOrThrows) {
   Random drawn(1);
   drawn.normal({3});
-  const std::string state = drawn.state();
+  const Checkpoint state = drawn.state_dict();
   testing::for_every_failure(
-      [] { return std::make_unique<std::string>(); },
-      [&](std::string& text) { text = drawn.state(); },
-      [&](const std::string& text, bool finished) { EXPECT_EQ(text, finished ? state : ""); });
+      [] { return std::make_unique<Checkpoint>(); },
+      [&](Checkpoint& found) { found = drawn.state_dict(); },
+      [&](const Checkpoint& found, bool finished) {
+        EXPECT_TRUE(bits_of(found) == bits_of(finished ? state : Checkpoint()));
+      });
   testing::for_every_failure([] { return std::make_unique<Random>(2); },
-                             [&](Random& random) { random.restore(state); },
+                             [&](Random& random) { random.load_state_dict(state); },
                              [&](const Random& random, bool finished) {
-                               EXPECT_EQ(random.state(), finished ? state : Random(2).state());
+                               EXPECT_TRUE(bits_of(random.state_dict()) ==
+                                           bits_of(finished ? state : Random(2).state_dict()));
                              });
 }
 

@@ -34,23 +34,23 @@ double train(Training& training, std::size_t last) {
   double loss = 0;
   bool goes_on = true;
   while (goes_on && training.steps_left() > 0)
-    goes_on = training.run_epoch([&](double value) {
+    goes_on = training.run.run_epoch([&](double value) {
       loss = value;
-      return training.steps() < last;
+      return training.run.steps() < last;
     });
   return loss;
 }
 
-SafetensorsFile checkpoint(const TrainOptions& options, std::size_t steps) {
+Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
   Training training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
   train(training, steps);
   training.save(path("start"));
-  SafetensorsFile file = read_safetensors(path("start"));
+  Checkpoint file = read_safetensors(path("start"));
   fs::remove(path("start"));
   return file;
 }
 
-std::vector<SafetensorsFile> checkpoints() {
+std::vector<Checkpoint> checkpoints() {
   TrainOptions options;
   options.context = 4;
   options.stride = 4;
@@ -59,7 +59,7 @@ std::vector<SafetensorsFile> checkpoints() {
   options.look_back = 2;
   options.hidden = {4};
   options.epochs = 3;
-  std::vector<SafetensorsFile> all = {checkpoint(options, 5)};
+  std::vector<Checkpoint> all = {checkpoint(options, 5)};
   options.momentum = 0.9;
   options.schedule = "warmup";
   all.push_back(checkpoint(options, 13));
@@ -80,11 +80,6 @@ std::vector<SafetensorsFile> checkpoints() {
   return all;
 }
 
-template <class Map>
-auto one_of(Map& map, FuzzedDataProvider& input) {
-  return std::next(map.begin(), input.ConsumeIntegralInRange<int>(0, int(map.size()) - 1));
-}
-
 void change_text(std::string& text, FuzzedDataProvider& input) {
   // Near an end: in the middle of a long text are the thousands of digits of a generator.
   const auto near =
@@ -94,59 +89,60 @@ void change_text(std::string& text, FuzzedDataProvider& input) {
   text.replace(place, erased, input.ConsumeRandomLengthString(24));
 }
 
-void change(SafetensorsFile& file, FuzzedDataProvider& input) {
-  if (file.tensors.empty()) return;
-  const auto tensor = one_of(file.tensors, input);
-  switch (input.ConsumeIntegralInRange(0, 5)) {
-    case 0:
-    case 1:
-      change_text(one_of(file.metadata, input)->second, input);
-      break;
-    case 2:
-      if (tensor->second.size() > 0) {
-        const auto last = tensor->second.size() - 1;
-        tensor->second.data()[input.ConsumeIntegralInRange<std::size_t>(0, last)] =
-            input.ConsumeFloatingPoint<real>();
-      }
-      break;
-    case 3:
-      file.tensors.erase(tensor);
-      break;
-    case 4: {
-      auto renamed = file.tensors.extract(tensor);
-      change_text(renamed.key(), input);
-      file.tensors.insert(std::move(renamed));
-      break;
-    }
-    default: {
-      Shape shape;
-      for (int rank = input.ConsumeIntegralInRange(0, 3); rank > 0; --rank)
-        shape.push_back(input.ConsumeIntegralInRange<std::size_t>(0, 40));
-      tensor->second = full(shape, input.ConsumeFloatingPoint<real>());
-    }
+// Another value in one place of an array.
+void change_number(auto* numbers, std::size_t count, auto value, FuzzedDataProvider& input) {
+  if (count > 0) numbers[input.ConsumeIntegralInRange<std::size_t>(0, count - 1)] = value;
+}
+
+// Changes some value, or its name, or takes it away.
+void change(Checkpoint& file, FuzzedDataProvider& input) {
+  const auto names = file.names();
+  if (names.empty()) return;
+  std::string name = names[input.ConsumeIntegralInRange<std::size_t>(0, names.size() - 1)];
+  Checkpoint::Value value = file.at(name);
+  file.erase(name);
+  const int kind = input.ConsumeIntegralInRange(0, 6);
+  if (kind == 0) return;
+  if (kind == 1) {
+    change_text(name, input);
+  } else if (kind == 2) {
+    Shape shape;
+    for (int rank = input.ConsumeIntegralInRange(0, 3); rank > 0; --rank)
+      shape.push_back(input.ConsumeIntegralInRange<std::size_t>(0, 40));
+    value = full(shape, input.ConsumeFloatingPoint<real>());
+  } else if (auto* text = std::get_if<std::string>(&value)) {
+    change_text(*text, input);
+  } else if (auto* tensor = std::get_if<Tensor>(&value)) {
+    change_number(tensor->data(), tensor->size(), input.ConsumeFloatingPoint<real>(), input);
+  } else if (auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+    change_number(whole->values.data(), whole->values.size(),
+                  input.ConsumeIntegral<std::int64_t>() >> input.ConsumeIntegralInRange(0, 63),
+                  input);
+  } else {
+    auto& doubles = std::get<Checkpoint::Doubles>(value).values;
+    change_number(doubles.data(), doubles.size(), input.ConsumeFloatingPoint<double>(), input);
   }
+  if (!file.contains(name)) file.put(name, std::move(value));
 }
 
 }  // namespace
 
 void run(std::string_view input) {
-  static const std::vector<SafetensorsFile> originals = checkpoints();
+  static const std::vector<Checkpoint> originals = checkpoints();
   static const std::string changed = path("changed");
   FuzzedDataProvider data(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-  SafetensorsFile file = originals[data.ConsumeIntegralInRange<std::size_t>(0, 3)];
+  Checkpoint file = originals[data.ConsumeIntegralInRange<std::size_t>(0, 3)];
   for (int changes = data.ConsumeIntegralInRange(0, 4); changes > 0; --changes) change(file, data);
 
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : file.tensors) tensors.emplace_back(name, &tensor);
   try {
-    write_safetensors(changed, tensors, file.metadata);
+    write_safetensors(changed, file);
   } catch (const std::invalid_argument&) {
     return;  // a text that is not UTF-8
   }
   const std::string contents = read_file(changed);
   std::unique_ptr<Training> training;
   if (!refusal_of(contents, [&] { training = Training::resume(changed, kText); })) {
-    const double loss = train(*training, training->steps() + 1);
+    const double loss = train(*training, training->run.steps() + 1);
     training->save(changed);
     if (std::isfinite(loss)) Training::resume(changed, kText);
   }

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <optional>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
+
+namespace rowgrad {
+namespace {
+
+std::vector<std::string_view> split_at_stars(std::string_view pattern) {
+  std::vector<std::string_view> pieces;
+  while (true) {
+    const std::size_t star = pattern.find('*');
+    pieces.push_back(pattern.substr(0, star));
+    if (star == std::string_view::npos) return pieces;
+    pattern.remove_prefix(star + 1);
+  }
+}
+
+// What each `*` between the pieces stands for in `name`: as little as possible, from left to right.
+std::optional<std::vector<std::string_view>> match(std::span<const std::string_view> pieces,
+                                                   std::string_view name) {
+  std::vector<std::string_view> stars;
+  if (pieces.size() == 1) return name == pieces[0] ? std::optional(stars) : std::nullopt;
+  if (!name.starts_with(pieces.front())) return std::nullopt;
+  name.remove_prefix(pieces.front().size());
+  for (const std::string_view piece : pieces.subspan(1)) {
+    if (name.size() <= piece.size()) return std::nullopt;
+    const bool last = &piece == &pieces.back();
+    const std::size_t end = last ? name.size() - piece.size() : name.find(piece, 1);
+    if (end == std::string_view::npos || name.substr(end, piece.size()) != piece)
+      return std::nullopt;
+    stars.push_back(name.substr(0, end));
+    name.remove_prefix(end + piece.size());
+  }
+  return stars;
+}
+
+Tensor transposed(const std::string& name, const Checkpoint::Value& value) {
+  const auto* matrix = std::get_if<Tensor>(&value);
+  check_argument(matrix != nullptr && matrix->dimension() == 2,
+                 "Checkpoint::renamed: ", in_quotes(name),
+                 " is to be transposed, but is no matrix");
+  return xt::transpose(*matrix);
+}
+
+}  // namespace
+
+void Checkpoint::put(const std::string& name, Value value) {
+  const bool added =
+      values_.try_emplace(name, std::make_shared<const Value>(std::move(value))).second;
+  check_argument(added, "Checkpoint: the name ", in_quotes(full_name(name)), " is taken");
+}
+
+void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
+  for (const auto& [name, value] : part.values_)
+    check_argument(values_.try_emplace(prefix + '.' + name, value).second, "Checkpoint: the name ",
+                   in_quotes(full_name(prefix + '.' + name)), " is taken");
+}
+
+Checkpoint Checkpoint::part(const std::string& prefix) const {
+  Checkpoint result;
+  const std::string beginning = prefix + '.';
+  result.prefix_ = prefix_ + beginning;
+  for (auto it = values_.lower_bound(beginning);
+       it != values_.end() && it->first.starts_with(beginning); ++it)
+    result.values_.emplace(it->first.substr(beginning.size()), it->second);
+  return result;
+}
+
+Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
+  Checkpoint result;
+  result.prefix_ = prefix_;
+  for (const auto& [name, value] : values_) {
+    std::string new_name = name;
+    auto new_value = value;
+    for (const Renaming& renaming : renamings) {
+      const auto from = split_at_stars(renaming.from);
+      const auto to = split_at_stars(renaming.to);
+      check_argument(to.size() <= from.size(), "Checkpoint::renamed: ", in_quotes(renaming.to),
+                     " has more * than ", in_quotes(renaming.from));
+      const auto stars = match(from, name);
+      if (!stars) continue;
+      new_name = to[0];
+      for (std::size_t i = 1; i < to.size(); ++i) new_name.append((*stars)[i - 1]).append(to[i]);
+      if (renaming.transpose) new_value = std::make_shared<const Value>(transposed(name, *value));
+      break;
+    }
+    check_argument(result.values_.try_emplace(new_name, std::move(new_value)).second,
+                   "Checkpoint::renamed: two values would be named ", in_quotes(new_name));
+  }
+  return result;
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, value] : values_) all.push_back(name);
+  return all;
+}
+
+const Checkpoint::Value& Checkpoint::at(const std::string& name) const {
+  const auto found = values_.find(name);
+  check_argument(found != values_.end(), "Checkpoint: ", in_quotes(full_name(name)), " is missing");
+  return *found->second;
+}
+
+template <class Kind>
+const Kind& Checkpoint::get(const std::string& name, const char* kind) const {
+  const auto* value = std::get_if<Kind>(&at(name));
+  check_argument(value != nullptr, "Checkpoint: ", in_quotes(full_name(name)), " is not ", kind);
+  return *value;
+}
+
+const std::string& Checkpoint::text(const std::string& name) const {
+  return get<std::string>(name, "a text");
+}
+
+std::vector<std::int64_t> Checkpoint::integers(const std::string& name) const {
+  return get<Integers>(name, "an array of whole numbers").values;
+}
+
+std::int64_t Checkpoint::integer(const std::string& name) const {
+  const auto& values = get<Integers>(name, "a whole number").values;
+  check_argument(values.size() == 1, "Checkpoint: ", in_quotes(full_name(name)), " has ",
+                 values.size(), " numbers, expected one");
+  return values[0];
+}
+
+std::uint64_t Checkpoint::count(const std::string& name) const {
+  const std::int64_t value = integer(name);
+  check_argument(value >= 0, "Checkpoint: ", in_quotes(full_name(name)), " is ", value,
+                 ", expected a number not below 0");
+  return static_cast<std::uint64_t>(value);
+}
+
+std::vector<double> Checkpoint::doubles(const std::string& name) const {
+  if (const auto* tensor = std::get_if<Tensor>(&at(name))) return {tensor->begin(), tensor->end()};
+  return get<Doubles>(name, "an array of numbers").values;
+}
+
+double Checkpoint::number(const std::string& name) const {
+  const auto values = doubles(name);
+  check_argument(values.size() == 1, "Checkpoint: ", in_quotes(full_name(name)), " has ",
+                 values.size(), " numbers, expected one");
+  return values[0];
+}
+
+Tensor Checkpoint::tensor(const std::string& name, const Shape& expected) const {
+  check_shape(name, expected);
+  Tensor result = rowgrad::empty(expected);
+  copy_to(name, result.storage());
+  return result;
+}
+
+void Checkpoint::check_shape(const std::string& name, const Shape& expected) const {
+  const auto* tensor = std::get_if<Tensor>(&at(name));
+  const Shape& shape = tensor != nullptr ? tensor->shape() : get<Doubles>(name, "a tensor").shape;
+  check_argument(shape == expected, "Checkpoint: ", in_quotes(full_name(name)), " has shape ",
+                 bracketed(shape), ", expected ", bracketed(expected));
+}
+
+void Checkpoint::copy_to(const std::string& name, std::span<real> numbers) const {
+  if (const auto* tensor = std::get_if<Tensor>(&at(name))) {
+    std::copy_n(tensor->data(), numbers.size(), numbers.data());
+  } else {
+    std::ranges::transform(get<Doubles>(name, "a tensor").values, numbers.begin(),
+                           [](double number) { return static_cast<real>(number); });
+  }
+}
+
+}  // namespace rowgrad

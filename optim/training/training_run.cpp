@@ -1,0 +1,181 @@
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A column of the history, from 0 to 1 number a record. No validation loss is saved as NaN.
+Checkpoint saved(const std::vector<EpochRecord>& history) {
+  std::vector<std::int64_t> steps;
+  std::vector<double> training, validation, speed;
+  for (const EpochRecord& record : history) {
+    steps.push_back(static_cast<std::int64_t>(record.steps));
+    training.push_back(record.training_loss);
+    validation.push_back(record.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+    speed.push_back(record.tokens_per_second);
+  }
+  Checkpoint state;
+  state.put("steps", std::move(steps));
+  state.put("training_loss", std::move(training));
+  state.put("validation_loss", std::move(validation));
+  state.put("tokens_per_second", std::move(speed));
+  return state;
+}
+
+std::vector<EpochRecord> history_in(const Checkpoint& state) {
+  const auto steps = state.integers("steps");
+  const auto training = state.doubles("training_loss");
+  const auto validation = state.doubles("validation_loss");
+  const auto speed = state.doubles("tokens_per_second");
+  for (const auto* column : {&training, &validation, &speed})
+    check_argument(column->size() == steps.size(), "TrainingRun: the history has ", steps.size(),
+                   " steps, but ", column->size(), " losses or speeds");
+  std::vector<EpochRecord> history;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    history.push_back(
+        {.epoch = i + 1,
+         .steps = static_cast<std::size_t>(steps[i]),
+         .training_loss = training[i],
+         .validation_loss = std::isnan(validation[i]) ? std::nullopt : std::optional(validation[i]),
+         .tokens_per_second = speed[i]});
+  return history;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
+  check_argument(parts_.loader.position() == DataLoader::Position(),
+                 "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
+                 " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
+}
+
+bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
+                            const std::function<bool()>& keep_evaluating) {
+  bool goes_on = true;
+  if (!awaits_evaluation()) {
+    for (const Batch& batch : parts_.loader) {
+      const double loss = step(batch);
+      goes_on = !after_step || after_step(loss);
+      if (!goes_on && !awaits_evaluation()) return false;
+    }
+  }
+  return finish_epoch(keep_evaluating) && goes_on;
+}
+
+double TrainingRun::step(const Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  Optimizer& optimizer = parts_.optimizer;
+  optimizer.zero_grad();
+  Tape tape(parts_.random);
+  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
+  if (steps_ == 0) optimizer.check_trains_all(tape);
+  tape.backward(loss);
+  if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
+  optimizer.step();
+  if (parts_.schedule != nullptr) parts_.schedule->step();
+  const std::size_t tokens = batch.targets.size();
+  loss_sum_ += static_cast<double>(loss.item()) * static_cast<double>(tokens);
+  tokens_ += tokens;
+  timed_tokens_ += tokens;
+  ++steps_;
+  seconds_ += seconds_since(start);
+  return loss.item();
+}
+
+bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
+  EpochRecord record{.epoch = history_.size() + 1,
+                     .steps = steps_,
+                     .training_loss = loss_sum_ / static_cast<double>(tokens_),
+                     .tokens_per_second = tokens_per_second()};
+  if (parts_.validation != nullptr) {
+    record.validation_loss = evaluate(parts_.model, *parts_.validation, keep_evaluating);
+    if (!record.validation_loss) return false;
+  }
+  history_.push_back(record);
+  loss_sum_ = 0;
+  tokens_ = 0;
+  seconds_ = 0;
+  timed_tokens_ = 0;
+  return true;
+}
+
+double TrainingRun::tokens_per_second() const {
+  return seconds_ > 0 ? static_cast<double>(timed_tokens_) / seconds_ : 0;
+}
+
+Checkpoint TrainingRun::state_dict() const {
+  Checkpoint state;
+  state.put("model", parts_.model.state_dict());
+  state.put("optimizer", parts_.optimizer.state_dict());
+  if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
+  state.put("loader", parts_.loader.state_dict());
+  state.put("random", parts_.random.state_dict());
+  state.put("history", saved(history_));
+  state.put("steps", steps_);
+  state.put("epoch_loss_sum", loss_sum_);
+  state.put("epoch_tokens", tokens_);
+  return state;
+}
+
+void TrainingRun::load_state_dict(const Checkpoint& state) {
+  const Checkpoint before = state_dict();
+  try {
+    load(state);
+  } catch (...) {
+    load(before);
+    throw;
+  }
+}
+
+// The optimizer comes last: how much work its state is depends on counts that are checked first.
+void TrainingRun::load(const Checkpoint& state) {
+  history_ = history_in(state.part("history"));
+  steps_ = state.count("steps");
+  loss_sum_ = state.number("epoch_loss_sum");
+  tokens_ = state.count("epoch_tokens");
+  seconds_ = 0;
+  timed_tokens_ = 0;
+  parts_.loader.load_state_dict(state.part("loader"));
+  parts_.random.load_state_dict(state.part("random"));
+  if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
+  check_progress();
+  const Checkpoint optimizer = state.part("optimizer");
+  for (const Parameter* parameter : parts_.optimizer.parameters()) {
+    const std::string name = parameter->name() + ".step";
+    const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
+    check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,
+                   ", more than the ", steps_, " steps of the run");
+  }
+  parts_.model.load_state_dict(state.part("model"));
+  parts_.optimizer.load_state_dict(optimizer);
+}
+
+// Everything that counts, against each other and the text.
+void TrainingRun::check_progress() const {
+  const auto position = parts_.loader.position();
+  const std::size_t steps_per_epoch = parts_.loader.size();
+  check_argument(history_.size() == position.epoch ||
+                     (history_.size() + 1 == position.epoch && position.batch == 0),
+                 "TrainingRun: the history has ", history_.size(), " epochs at batch ",
+                 position.batch, " of epoch ", position.epoch + 1);
+  check_argument(steps_ == position.epoch * steps_per_epoch + position.batch, "TrainingRun: step ",
+                 steps_, " is not batch ", position.batch, " of epoch ", position.epoch + 1);
+  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
+                 "TrainingRun: the schedule is not at step ", steps_);
+  const bool begun = awaits_evaluation() || position.batch > 0;
+  check_argument((tokens_ > 0) == begun, "TrainingRun: the epoch has ", tokens_,
+                 " tokens at batch ", position.batch);
+  for (std::size_t i = 0; i < history_.size(); ++i)
+    check_argument(history_[i].steps == (i + 1) * steps_per_epoch, "TrainingRun: the history has ",
+                   history_[i].steps, " steps after epoch ", i + 1);
+}
+
+}  // namespace rowgrad

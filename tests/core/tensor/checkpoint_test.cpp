@@ -1,0 +1,156 @@
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::bits_of;
+using testing::error_of;
+
+Checkpoint some() {
+  Checkpoint checkpoint;
+  checkpoint.put("weight", Tensor{{1, 2, 3}, {4, 5, 6}});
+  checkpoint.put("rate", 0.1);
+  checkpoint.put("rates", std::vector<double>{0.1, 0.2});
+  checkpoint.put("step", std::uint64_t{7});
+  checkpoint.put("steps", std::vector<std::int64_t>{1, -2});
+  checkpoint.put("note", "a text");
+  return checkpoint;
+}
+
+TEST(Checkpoint, GivesBackWhatWasPut) {
+  const Checkpoint checkpoint = some();
+  EXPECT_EQ(checkpoint.names(),
+            (std::vector<std::string>{"note", "rate", "rates", "step", "steps", "weight"}));
+  EXPECT_EQ(checkpoint.tensor("weight", {2, 3}), (Tensor{{1, 2, 3}, {4, 5, 6}}));
+  EXPECT_EQ(checkpoint.number("rate"), 0.1);
+  EXPECT_EQ(checkpoint.doubles("rates"), (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(checkpoint.count("step"), 7U);
+  EXPECT_EQ(checkpoint.integers("steps"), (std::vector<std::int64_t>{1, -2}));
+  EXPECT_EQ(checkpoint.text("note"), "a text");
+}
+
+TEST(Checkpoint, ReadsTensorsAndDoublesAsEither) {
+  const Checkpoint checkpoint = some();
+  EXPECT_EQ(checkpoint.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
+  EXPECT_EQ(checkpoint.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Checkpoint, NestsByPrefix) {
+  Checkpoint inner;
+  inner.put("model", some());
+  Checkpoint run;
+  run.put("first", inner);
+  run.put("second", some());
+  run.put("secondary", 1);
+  EXPECT_EQ(run.text("first.model.note"), "a text");
+  EXPECT_TRUE(bits_of(run.part("first").part("model")) == bits_of(some()));
+  EXPECT_TRUE(bits_of(run.part("first.model")) == bits_of(some()));
+  EXPECT_TRUE(bits_of(run.part("second")) == bits_of(some()));
+  EXPECT_TRUE(run.part("third").empty());
+  EXPECT_EQ(&std::get<Tensor>(run.part("second").at("weight")),
+            &std::get<Tensor>(run.at("second.weight")))
+      << "parts share their numbers with the whole";
+}
+
+TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
+  Checkpoint run;
+  run.put("run", some());
+  const Checkpoint part = run.part("run");
+  const auto message = [](const auto& read) { return error_of<std::invalid_argument>(read); };
+  EXPECT_EQ(message([&] { part.count("epoch"); }), "Checkpoint: \"run.epoch\" is missing");
+  EXPECT_EQ(message([&] { part.integer("note"); }),
+            "Checkpoint: \"run.note\" is not a whole number");
+  EXPECT_EQ(message([&] { part.integer("steps"); }),
+            "Checkpoint: \"run.steps\" has 2 numbers, expected one");
+  EXPECT_EQ(message([&] { part.number("rates"); }),
+            "Checkpoint: \"run.rates\" has 2 numbers, expected one");
+  EXPECT_EQ(message([&] { part.doubles("step"); }),
+            "Checkpoint: \"run.step\" is not an array of numbers");
+  EXPECT_EQ(message([&] { part.text("step"); }), "Checkpoint: \"run.step\" is not a text");
+  EXPECT_EQ(message([&] { part.integers("weight"); }),
+            "Checkpoint: \"run.weight\" is not an array of whole numbers");
+  EXPECT_EQ(message([&] {
+              part.tensor("weight", {3, 2});
+            }),
+            "Checkpoint: \"run.weight\" has shape [2, 3], expected [3, 2]");
+  EXPECT_EQ(message([&] { part.tensor("step", {}); }), "Checkpoint: \"run.step\" is not a tensor");
+  Checkpoint negative;
+  negative.put("step", -1);
+  EXPECT_EQ(message([&] { negative.count("step"); }),
+            "Checkpoint: \"step\" is -1, expected a number not below 0");
+  EXPECT_EQ(message([&] { negative.put("step", 1); }), "Checkpoint: the name \"step\" is taken");
+  EXPECT_EQ(message([&] { run.put("run", part); }), "Checkpoint: the name \"run.note\" is taken");
+}
+
+TEST(Checkpoint, IsAValue) {
+  const Checkpoint first = some();
+  Checkpoint second = first;
+  second.erase("note");
+  second.put("note", "another");
+  EXPECT_EQ(first.text("note"), "a text");
+  EXPECT_EQ(second.text("note"), "another");
+}
+
+// The names of GPT-2's published files, and those of a model made of blocks.
+TEST(Checkpoint, RenamesAndTransposesByRules) {
+  Checkpoint file;
+  file.put("wte.weight", zeros({4, 2}));
+  file.put("h.0.attn.c_attn.weight", Tensor{{1, 2, 3}, {4, 5, 6}});
+  file.put("h.11.attn.c_attn.weight", Tensor{{1, 2}});
+  file.put("h.0.ln_1.weight", zeros({2}));
+  file.put("h.0.attn.bias", zeros({1}));
+  const std::vector<Renaming> rules{
+      {"wte.*", "token.*"},
+      {.from = "h.*.attn.c_attn.weight", .to = "blocks.*.attention.qkv.weight", .transpose = true},
+      {"h.*.ln_1.*", "blocks.*.norm1.*"}};
+  const Checkpoint renamed = file.renamed(rules);
+  EXPECT_EQ(renamed.names(),
+            (std::vector<std::string>{"blocks.0.attention.qkv.weight", "blocks.0.norm1.weight",
+                                      "blocks.11.attention.qkv.weight", "h.0.attn.bias",
+                                      "token.weight"}));
+  EXPECT_EQ(renamed.tensor("blocks.0.attention.qkv.weight", {3, 2}),
+            (Tensor{{1, 4}, {2, 5}, {3, 6}}));
+  Tensor transposed = empty({2, 1});
+  transposed(0, 0) = 1;
+  transposed(1, 0) = 2;
+  EXPECT_EQ(renamed.tensor("blocks.11.attention.qkv.weight", {2, 1}), transposed);
+}
+
+TEST(Checkpoint, TakesAStarForOneCharacterOrMore) {
+  const auto renamed = [](const std::string& name, const std::string& from, const std::string& to) {
+    Checkpoint file;
+    file.put(name, 1);
+    return file.renamed(std::vector<Renaming>{{from, to}}).names().front();
+  };
+  EXPECT_EQ(renamed("transformer.h.0", "transformer.*", "*"), "h.0");
+  EXPECT_EQ(renamed("a.b.c", "*.c", "x.*"), "x.a.b");
+  EXPECT_EQ(renamed("a.b.b.c", "a.*.*", "*/*"), "b/b.c");
+  EXPECT_EQ(renamed("abcabc", "*abc", "*!"), "abc!");
+  EXPECT_EQ(renamed("a1b2", "a*b*", "fixed"), "fixed");
+  EXPECT_EQ(renamed("xy", "x*y", "no"), "xy") << "a star needs a character";
+  EXPECT_EQ(renamed("xyz", "x*y", "no"), "xyz");
+  EXPECT_EQ(renamed("name", "nam", "no"), "name");
+  EXPECT_EQ(renamed("name", "name", "yes"), "yes");
+}
+
+TEST(Checkpoint, RefusesRenamingsThatLoseAValue) {
+  Checkpoint file;
+  file.put("a.1", zeros({2}));
+  file.put("b.1", zeros({2, 3}));
+  const auto message = [&](const Renaming& rule) {
+    return error_of<std::invalid_argument>([&] { file.renamed(std::span(&rule, 1)); });
+  };
+  EXPECT_EQ(message({"*.1", "c"}), "Checkpoint::renamed: two values would be named \"c\"");
+  EXPECT_EQ(message({"a.1", "*"}), "Checkpoint::renamed: \"*\" has more * than \"a.1\"");
+  EXPECT_EQ(message({.from = "a.*", .to = "a.*", .transpose = true}),
+            "Checkpoint::renamed: \"a.1\" is to be transposed, but is no matrix");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,238 @@
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/layers/dropout.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::bits_of;
+using testing::error_of;
+using testing::without;
+
+constexpr std::size_t kVocabulary = 7;
+
+// Any language model will do: each token predicts the next.
+class Bigram : public LanguageModel {
+ public:
+  explicit Bigram(Random& random)
+      : token(*this, "token", kVocabulary, 4, random),
+        dropout(*this, "dropout", 0.2),
+        head(*this, "head", 4, kVocabulary, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    return head.forward(dropout.forward(token.forward(tape, ids)));
+  }
+  std::size_t context() const override { return 5; }
+  std::size_t vocabulary() const override { return kVocabulary; }
+
+  Part<Embedding> token;
+  Part<Dropout> dropout;
+  Part<Linear> head;
+};
+
+TokenWindows windows(std::size_t tokens, std::size_t context = 5) {
+  std::vector<std::int32_t> text(tokens);
+  for (std::size_t i = 0; i < tokens; ++i) text[i] = static_cast<std::int32_t>(i * i % kVocabulary);
+  return TokenWindows(to_ids(text), {.context = context, .stride = context});
+}
+
+// A run of its own, with everything in it.
+struct Trained {
+  Random random{1};
+  Bigram model{random};
+  AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
+  DataLoader loader{windows(61), {.batch = 3, .shuffle = true}};
+  DataLoader validation{windows(31), {.batch = 2}};
+  LearningRateSchedule schedule{optimizer, Schedule::cosine({.steps = 20})};
+  TrainingRun run{{.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .schedule = &schedule,
+                   .validation = &validation,
+                   .clip_norm = 1}};
+
+  void train_to(std::size_t steps) {
+    while (run.steps() < steps && run.run_epoch([&](double) { return run.steps() < steps; })) {
+    }
+  }
+  std::string bits() const {
+    return bits_of(without(run.state_dict(), "history.tokens_per_second"));
+  }
+};
+
+TEST(TrainingRun, TrainsAnyLanguageModel) {
+  Trained trained;
+  for (int epoch = 0; epoch < 5; ++epoch) EXPECT_TRUE(trained.run.run_epoch());
+  const auto& history = trained.run.history();
+  ASSERT_EQ(history.size(), 5U);
+  EXPECT_LT(history.back().training_loss, history.front().training_loss);
+  EXPECT_LT(*history.back().validation_loss, *history.front().validation_loss);
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    EXPECT_EQ(history[i].epoch, i + 1);
+    EXPECT_EQ(history[i].steps, (i + 1) * trained.loader.size());
+    EXPECT_GT(history[i].tokens_per_second, 0);
+  }
+  EXPECT_EQ(*history.back().validation_loss, *evaluate(trained.model, trained.validation));
+}
+
+TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
+  Trained trained;
+  Trained by_hand;
+  trained.run.run_epoch();
+  for (const Batch& batch : by_hand.loader) {
+    by_hand.optimizer.zero_grad();
+    Tape tape(by_hand.random);
+    tape.backward(by_hand.model.loss(tape, batch.inputs, batch.targets));
+    clip_grad_norm(by_hand.optimizer.parameters(), 1);
+    by_hand.optimizer.step();
+    by_hand.schedule.step();
+  }
+  EXPECT_TRUE(bits_of(trained.model.state_dict()) == bits_of(by_hand.model.state_dict()));
+  EXPECT_TRUE(bits_of(trained.optimizer.state_dict()) == bits_of(by_hand.optimizer.state_dict()));
+}
+
+TEST(TrainingRun, GoesOnFromItsStateAsIfItHadNotStopped) {
+  for (const std::size_t stop : {1, 3, 4, 5, 8}) {
+    Trained stopped;
+    stopped.train_to(stop);
+    Trained resumed;
+    resumed.run.load_state_dict(stopped.run.state_dict());
+    EXPECT_TRUE(resumed.bits() == stopped.bits());
+    resumed.train_to(11);
+    Trained reference;
+    reference.train_to(11);
+    EXPECT_TRUE(resumed.bits() == reference.bits()) << stop;
+  }
+}
+
+TEST(TrainingRun, GoesOnFromAStateWithNaN) {
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  Trained stopped;
+  stopped.train_to(2);
+  Tensor table = stopped.model.token.weight.copy();
+  table(3, 1) = nan;
+  stopped.model.token.weight.assign(table);
+  stopped.train_to(3);
+  Trained resumed;
+  resumed.run.load_state_dict(stopped.run.state_dict());
+  resumed.train_to(9);
+  stopped.train_to(9);
+  EXPECT_TRUE(resumed.bits() == stopped.bits());
+}
+
+TEST(TrainingRun, RepeatsAnEvaluationThatWasBrokenOff) {
+  Trained trained;
+  EXPECT_FALSE(trained.run.run_epoch({}, [] { return false; }));
+  EXPECT_TRUE(trained.run.history().empty());
+  EXPECT_EQ(trained.run.steps(), trained.loader.size());
+  Trained resumed;
+  resumed.run.load_state_dict(trained.run.state_dict());
+  for (Trained* each : {&trained, &resumed}) {
+    EXPECT_TRUE(each->run.run_epoch());
+    EXPECT_EQ(each->run.steps(), each->loader.size());
+    ASSERT_EQ(each->run.history().size(), 1U);
+  }
+  Trained reference;
+  reference.run.run_epoch();
+  EXPECT_TRUE(resumed.bits() == reference.bits());
+}
+
+TEST(TrainingRun, NeedsNeitherScheduleNorValidation) {
+  Random random(1);
+  Bigram model(random);
+  SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+  DataLoader loader(windows(61), {.batch = 3});
+  const TrainingParts parts = {
+      .model = model, .optimizer = optimizer, .loader = loader, .random = random};
+  TrainingRun run(parts);
+  EXPECT_TRUE(run.run_epoch());
+  EXPECT_FALSE(run.history().front().validation_loss.has_value());
+  const Checkpoint state = run.state_dict();
+  run.run_epoch();
+  run.load_state_dict(state);
+  EXPECT_TRUE(bits_of(run.state_dict()) == bits_of(state));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { TrainingRun{parts}; }),
+            "TrainingRun: the loader is at batch 0 of epoch 1, expected its beginning");
+}
+
+TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  Trained trained;
+  TrainingRun& run = trained.run;
+  run.run_epoch();
+  // [save]
+  Checkpoint all;
+  all.put("run", run.state_dict());
+  all.put("text", "The Verdict");
+  write_safetensors(path, all);
+  // [save]
+  Trained resumed;
+  TrainingRun& other = resumed.run;
+  // [resume]
+  const Checkpoint file = read_safetensors(path);
+  other.load_state_dict(file.part("run"));
+  // [resume]
+  EXPECT_TRUE(resumed.bits() == trained.bits());
+  EXPECT_EQ(file.text("text"), "The Verdict");
+}
+
+TEST(TrainingRun, TakesForeignWeights) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "foreign.safetensors";
+  Random random(1);
+  Bigram model(random);
+  Checkpoint theirs;
+  theirs.put("wte.weight", full({kVocabulary, 4}, 2));
+  theirs.put("h.0.proj.weight", full({4, kVocabulary}, 3));
+  theirs.put("h.0.attn.mask", zeros({2, 2}));
+  write_safetensors(path, theirs);
+  // [foreign]
+  const std::vector<Renaming> names = {
+      {.from = "wte.weight", .to = "token.weight"},
+      {.from = "h.*.proj.weight", .to = "head.weight", .transpose = true}};
+  const LoadReport report =
+      model.load_state_dict(read_safetensors(path).renamed(names), {.strict = false});
+  // [foreign]
+  EXPECT_EQ(report.missing, std::vector<std::string>{"head.bias"});
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"h.0.attn.mask"});
+  EXPECT_EQ(model.token.weight.value(), full({kVocabulary, 4}, 2));
+  EXPECT_EQ(model.head.weight.value(), full({kVocabulary, 4}, 3));
+}
+
+TEST(TrainingRun, RefusesAStateWithoutAnyOfItsParts) {
+  Trained trained;
+  trained.train_to(6);
+  const Checkpoint state = trained.run.state_dict();
+  const std::string before = trained.bits();
+  for (const std::string& name : state.names()) {
+    if (name.starts_with("optimizer.")) continue;  // may be partial
+    EXPECT_THROW(trained.run.load_state_dict(without(state, name)), std::invalid_argument) << name;
+    EXPECT_TRUE(trained.bits() == before) << name;
+  }
+}
+
+TEST(TrainingRun, RefusesToTrainAModelWhosePartsTheOptimizerLacks) {
+  Random random(1);
+  Bigram model(random);
+  SGD optimizer(model.head.parameters(), {.learning_rate = 0.1});
+  DataLoader loader(windows(61), {.batch = 3});
+  TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
+  EXPECT_THROW(run.run_epoch(), std::logic_error);
+}
+
+}  // namespace
+}  // namespace rowgrad

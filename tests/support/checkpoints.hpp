@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad::testing {
+
+/// Everything that a checkpoint holds, as bytes: equal only for the same names, kinds, shapes and
+/// bits. NaN equals itself, and -0 differs from 0.
+inline std::string bits_of(const Checkpoint& checkpoint) {
+  std::string all;
+  const auto add = [&](const std::string& kind, const Shape& shape, const auto* numbers,
+                       std::size_t count) {
+    all += concat(kind, bracketed(shape));
+    all.append(reinterpret_cast<const char*>(numbers), count * sizeof(*numbers));
+  };
+  for (const std::string& name : checkpoint.names()) {
+    all += '\n' + name + ' ';
+    const Checkpoint::Value& value = checkpoint.at(name);
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      all += "text " + *text;
+    } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      add("tensor ", tensor->shape(), tensor->data(), tensor->size());
+    } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+      add("integers ", whole->shape, whole->values.data(), whole->values.size());
+    } else {
+      const auto& doubles = std::get<Checkpoint::Doubles>(value);
+      add("doubles ", doubles.shape, doubles.values.data(), doubles.values.size());
+    }
+  }
+  return all;
+}
+
+/// The same checkpoint with another value under a name.
+inline Checkpoint with(Checkpoint checkpoint, const std::string& name, auto value) {
+  checkpoint.erase(name);
+  checkpoint.put(name, std::move(value));
+  return checkpoint;
+}
+
+inline Checkpoint without(Checkpoint checkpoint, const std::string& name) {
+  checkpoint.erase(name);
+  return checkpoint;
+}
+
+}  // namespace rowgrad::testing
