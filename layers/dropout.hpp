@@ -5,8 +5,8 @@
 
 namespace rowgrad {
 
-/// In training mode, zeroes each number with probability p and divides the others by 1 − p; in
-/// evaluation mode, gives x back. Its random numbers are those of the tape.
+/// In training mode, zeroes each value with probability p and divides the others by 1 − p; in
+/// evaluation mode, returns x. Draws from the tape's random numbers.
 class Dropout : public Layer {
  public:
   /// Throws std::invalid_argument for p outside [0, 1].

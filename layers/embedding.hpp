@@ -17,36 +17,36 @@ struct EmbeddingOptions {
   std::optional<std::int32_t> padding_idx = std::nullopt;
   /// Whether a row's gradient is divided by how often its id occurs.
   bool scale_grad_by_freq = false;
-  /// Whether the gradient is the whole table's instead of rows.
+  /// Whether the gradient is dense: that of the whole table, including zeros.
   bool dense_gradient = false;
-  /// Whether the table is not trained at all.
+  /// Whether the table is frozen: not trained at all.
   bool frozen = false;
-  /// Rows that are looked up are first scaled down to this norm.
+  /// Looked-up rows with a larger norm are first scaled down to this norm.
   std::optional<double> max_norm = std::nullopt;
   /// The p of that norm; may be infinity.
   double norm_type = 2;
 };
 
-/// A table of vectors, one a token: ids of any shape → ids' shape + [width]. Its gradient is that
-/// of the rows that were looked up, and no step costs more for a larger table. Parameter: weight
-/// [rows, width].
+/// A table of vectors, one per token: ids [...] of any shape → [..., width]. The gradient has only
+/// the rows that were looked up, so the cost of a step does not depend on the size of the table.
+/// Parameter: weight [rows, width].
 class Embedding : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for no rows or columns, more numbers
-  /// than memory could hold, a padding id outside the rows, and a max_norm or norm_type that is not
-  /// above 0.
+  /// Initialised from normal(0, 1). Throws std::invalid_argument for 0 rows or columns, more values
+  /// than memory could hold, a padding id outside the table, and a max_norm or norm_type that is
+  /// not above 0.
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
-  /// Starts from an existing table [rows, width], kept as it is, the padding row too.
+  /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
 
   /// Throws std::invalid_argument for an id outside the table. With max_norm, it changes rows of
-  /// the table (also in evaluation and if it is frozen), and throws std::logic_error if it would
-  /// have to after the table was read as a whole on this tape, by a tied head, say.
+  /// the table (also in evaluation mode and if frozen), and throws std::logic_error if it would
+  /// have to do so after the table was read as a whole on this tape, for example by a tied head.
   Variable forward(Tape& tape, const Ids& ids);
 
-  /// forward(tape, ids) + added, in one pass over memory unless it is scaled: see embedding_add.
+  /// forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set: see embedding_add.
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
   /// One id → [width].
@@ -55,15 +55,15 @@ class Embedding : public Layer {
   Parameter weight;
 
  private:
-  // Does what a lookup begins with; returns the table.
+  // Scales rows down to max_norm before a lookup; returns the table.
   Variable begin_lookup(Tape& tape, const Ids& ids);
   EmbeddingLookup lookup() const;
 
   EmbeddingOptions options_;
 };
 
-/// What tables start from: normal(0, 1), zeros in the padding row. Throws std::invalid_argument
-/// that names `layer` for a padding id outside the rows, and for more numbers than memory holds.
+/// The initial table: normal(0, 1), with zeros in the padding row. Throws std::invalid_argument
+/// naming `layer` for a padding id outside the table and for more values than memory could hold.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     const std::optional<std::int32_t>& padding = std::nullopt);
 

@@ -14,23 +14,23 @@ struct LinearOptions {
 };
 
 /// x [..., inputs] → x · weightᵀ + bias [..., outputs]. Parameters: weight [outputs, inputs] and
-/// bias [outputs], both from uniform(−1/sqrt(inputs), 1/sqrt(inputs)).
+/// bias [outputs], both initialised from uniform(−1/sqrt(inputs), 1/sqrt(inputs)).
 class Linear : public Layer {
  public:
-  /// Throws std::invalid_argument for inputs or outputs of 0, and for more weights than memory
-  /// could hold.
+  /// Throws std::invalid_argument for 0 inputs or outputs, and for more weights than memory could
+  /// hold.
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
-  /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and
-  /// starts only its own bias: an output head tied to an embedding (Press & Wolf 2017, "Using the
-  /// Output Embedding to Improve Language Models"). Throws std::invalid_argument for another shape.
+  /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and owns
+  /// only its bias: an output head tied to an embedding (Press & Wolf 2017, "Using the Output
+  /// Embedding to Improve Language Models"). Throws std::invalid_argument for other shapes.
   Linear(Parameter& borrowed, Random& random, const LinearOptions& options = {});
 
   Variable forward(const Variable& x);
 
-  /// cross_entropy(forward(x), targets, options) without ever holding all logits, and faster: see
-  /// linear_cross_entropy.
+  /// cross_entropy(forward(x), targets, options), but faster and without ever having all logits in
+  /// memory: see linear_cross_entropy.
   Variable cross_entropy(const Variable& x, const Ids& targets,
                          const CrossEntropyOptions& options = {});
 
@@ -41,7 +41,7 @@ class Linear : public Layer {
   std::optional<Parameter> own_weight_;
 
  public:
-  Parameter& weight;  // its own, or what it borrows
+  Parameter& weight;  // its own or the borrowed one
   std::optional<Parameter> bias;
 };
 

@@ -7,15 +7,15 @@
 
 namespace rowgrad {
 
-/// Each position beside its predecessors: x [..., length, width] → [..., length, steps · width],
-/// the oldest first, zeros before the start. What follows sees the last `steps` tokens at once
-/// (Bengio et al. 2003). With one step, forward gives x back. No parameters.
+/// Joins each position to its predecessors: x [..., length, width] → [..., length, steps · width],
+/// the oldest first, with zeros before the start. The next layer sees the last `steps` tokens at
+/// once (Bengio et al. 2003). With one step, forward returns x. No parameters.
 class LookBack : public Layer {
  public:
-  /// Throws std::invalid_argument for no steps.
+  /// Throws std::invalid_argument for 0 steps.
   explicit LookBack(std::size_t steps);
 
-  /// Throws std::invalid_argument for a rank below 2, and for a result that no memory could hold.
+  /// Throws std::invalid_argument for a rank below 2 and for a result that memory could never hold.
   Variable forward(const Variable& x);
 
  private:

@@ -7,24 +7,23 @@
 namespace rowgrad {
 
 struct PositionalEmbeddingOptions {
-  bool dense_gradient = false;  // a gradient of the whole table instead of rows
+  bool dense_gradient = false;  // whether the gradient is that of the whole table
 };
 
-/// Learned positions: x [..., length, width] → x + the first `length` rows of a trained table,
-/// whose gradient is that of those rows (Gehring et al. 2017; GPT-2). Parameter: weight [context,
-/// width].
+/// Learned positions (Gehring et al. 2017; GPT-2): x [..., length, width] → x + the first `length`
+/// rows of a trained table. Only these rows get a gradient. Parameter: weight [context, width].
 class PositionalEmbedding : public Layer {
  public:
-  /// Starts from normal(0, 1). Throws std::invalid_argument for a context or width of 0, and for
-  /// more numbers than memory could hold.
+  /// Initialised from normal(0, 1). Throws std::invalid_argument for a context or width of 0, and
+  /// for more values than memory could hold.
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const PositionalEmbeddingOptions& options = {});
 
   /// Throws std::invalid_argument for x longer than the context or of another width.
   Variable forward(const Variable& x);
 
-  /// The first `length` rows [length, width], which Embedding::forward adds while it looks tokens
-  /// up. Throws std::invalid_argument for a length above the context.
+  /// The first `length` rows [length, width], which Embedding::forward can add during the lookup.
+  /// Throws std::invalid_argument for a length above the context.
   Variable rows(Tape& tape, std::size_t length);
 
   Parameter weight;
@@ -33,11 +32,11 @@ class PositionalEmbedding : public Layer {
   PositionalEmbeddingOptions options_;
 };
 
-/// What both kinds of positions check: x has a shape [..., length, width]. Returns the length.
-/// Throws std::invalid_argument that names `layer` and both shapes.
+/// The length of x, for both positional layers. Throws std::invalid_argument naming `layer` and
+/// both shapes unless `shape` is [..., length, width].
 std::size_t length_of(const char* layer, const Shape& shape, std::size_t width);
 
-/// Throws std::invalid_argument that names `layer` and both numbers for a length above `limit`.
+/// Throws std::invalid_argument naming `layer`, the length and the limit if the length is above it.
 void check_length(const char* layer, std::size_t length, const char* limit_name, std::size_t limit);
 
 }  // namespace rowgrad

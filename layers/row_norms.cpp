@@ -27,13 +27,13 @@ void limit_row_norms(const char* layer, Tape& tape, Parameter& table, const Ids&
     const std::span row(rows.data() + i * width, width);
     double length = kernels::norm(row, norm_type);
     if (!(length > max_norm)) continue;
-    if (std::isinf(length)) {  // measured in units of the largest number, it may be finite
+    if (std::isinf(length)) {  // in units of the largest value, it may be finite
       const double unit = kernels::largest_magnitude(row);
       if (std::isfinite(unit))
         for (real& number : row) number = static_cast<real>(number / unit);
       length = kernels::norm(row, norm_type);
     }
-    const double factor = max_norm / (length + 1e-7);  // as a `real` it might be 0
+    const double factor = max_norm / (length + 1e-7);  // as a `real` it could underflow to 0
     too_large.push_back(distinct[i]);
     for (const real number : row) scaled.push_back(static_cast<real>(number * factor));
   }

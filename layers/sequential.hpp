@@ -14,13 +14,13 @@ namespace rowgrad {
 
 using VariableFunction = std::function<Variable(const Variable&)>;
 
-/// Steps one after another, each a layer with forward(const Variable&) or a plain function. The
-/// layers are named by their place: "0.weight", "2.weight". Without steps, forward gives x back.
+/// A sequence of steps, each a layer with forward(const Variable&) or a plain function. Layers are
+/// named by their position: "0.weight", "2.weight". Without steps, forward returns x.
 class Sequential : public Layer {
  public:
   Sequential() = default;
 
-  /// Makes a layer at the end and returns it.
+  /// Appends a new layer and returns it.
   template <class L, class... Arguments>
   L& add(Arguments&&... arguments) {
     auto owned = std::make_unique<Part<L>>(*this, std::to_string(steps_.size()),
@@ -31,7 +31,7 @@ class Sequential : public Layer {
     return layer;
   }
 
-  /// Adds a function such as `relu`, or a lambda.
+  /// Appends a function such as `relu`, or a lambda.
   void add(VariableFunction function) { steps_.push_back(std::move(function)); }
 
   Variable forward(const Variable& x);
@@ -45,11 +45,11 @@ class Sequential : public Layer {
 
 struct MlpOptions {
   VariableFunction activation = relu;
-  bool activate_last = false;  // whether the activation follows the last linear layer too
-  double dropout = 0;          // after each activation
+  bool activate_last = false;  // whether the last linear layer is activated too
+  double dropout = 0;          // the probability of dropout after each activation
 };
 
-/// A multi-layer perceptron: linear layers of the given widths with an activation between them.
+/// A multi-layer perceptron: linear layers of the given widths with activations between them.
 /// Mlp({8, 32, 2}, random) maps [..., 8] to [..., 2].
 class Mlp : public Sequential {
  public:

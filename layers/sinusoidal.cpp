@@ -24,7 +24,7 @@ double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
   return static_cast<double>(steps) / static_cast<double>(width);
 }
 
-// Where a column of the interleaved order stands.
+// The place, in the given layout, of a column of the interleaved layout.
 std::size_t place(SinusoidLayout layout, std::size_t column, std::size_t width) {
   const std::size_t half = width / 2;
   if (layout == SinusoidLayout::kInterleaved || column == 2 * half) return column;

@@ -9,10 +9,9 @@ namespace rowgrad {
 
 /// The angle of column j at position t; columns 2i are sines and columns 2i + 1 cosines.
 enum class FrequencyScheme {
-  kPaired,            // t / base^(2i / width): one angle a pair (Vaswani et al. 2017, section 3.5)
-  kFormalAlgorithms,  // t / base^(2(i + 1) / width): the formula of Phuong & Hutter 2022, algorithm
-                      // 2
-  kPerColumn,         // t / base^(j / width): an angle a column, as printed code beside it has it
+  kPaired,            // t / base^(2i / width): one angle per pair (Vaswani et al. 2017, sec. 3.5)
+  kFormalAlgorithms,  // t / base^(2(i + 1) / width) (Phuong & Hutter 2022, algorithm 2)
+  kPerColumn,         // t / base^(j / width): one angle per column, as in code beside that formula
 };
 
 enum class SinusoidLayout {
@@ -24,23 +23,23 @@ struct SinusoidalOptions {
   double base = 10000;
   FrequencyScheme scheme = FrequencyScheme::kPaired;
   SinusoidLayout layout = SinusoidLayout::kInterleaved;
-  double first_position = 0;  // t of the first row; 1 for texts that count from one
+  double first_position = 0;  // t of the first row; 1 if positions count from one
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
-/// An odd width ends with a sine in either layout. Buffer: table [max_length, width], saved with
-/// the model and never trained.
+/// With an odd width, the last column is a sine in both layouts. Buffer: table [max_length, width],
+/// saved with the model and never trained.
 class Sinusoidal : public Layer {
  public:
-  /// Throws std::invalid_argument for a max_length or width of 0, more numbers than memory could
-  /// hold, and a base that is not above 0 and finite.
+  /// Throws std::invalid_argument for a max_length or width of 0, more values than memory could
+  /// hold, a base that is not finite and above 0, and a first_position that is not finite.
   Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options = {});
 
   /// Throws std::invalid_argument for x longer than max_length or of another width.
   Variable forward(const Variable& x);
 
-  /// The first `length` rows [length, width], which Embedding::forward adds while it looks tokens
-  /// up. Throws std::invalid_argument for a length above max_length.
+  /// The first `length` rows [length, width], which Embedding::forward can add during the lookup.
+  /// Throws std::invalid_argument for a length above max_length.
   Variable rows(Tape& tape, std::size_t length);
 
   Buffer table;

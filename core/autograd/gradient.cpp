@@ -121,7 +121,7 @@ void Gradient::add(Gradient other) {
   add_prepared(std::move(other));
 }
 
-// The sum of two row gradients needs memory; anything else is added in place.
+// Only the sum of two row gradients needs memory; all other sums are computed in place.
 void Gradient::prepare_sum(Gradient& other) const {
   if (is_none() || other.is_none()) return;
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",

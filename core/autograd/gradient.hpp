@@ -1,6 +1,6 @@
 #pragma once
 
-// What backward leaves for a value: nothing, a dense tensor, or a few rows of a table.
+// The gradient of a value: none, a dense tensor, or a few rows of a table.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace rowgrad {
 
-/// The gradient of a table [rows, width] that is zero outside a few rows. Always merged: each row
-/// number stands once, in rising order; an id that was looked up twice has its gradients summed.
+/// The gradient of a table [rows, width] that is zero outside a few rows. Always merged: the row
+/// indices are distinct and increasing, and the gradients of repeated ids are summed.
 class RowGradient {
  public:
-  /// `values` is [numbers, width]. Throws std::invalid_argument if the shapes do not fit together,
-  /// or the numbers are not strictly rising or not rows of the table.
+  /// `values` is [numbers, width]. Throws std::invalid_argument if the shapes do not match or the
+  /// row indices are not strictly increasing or outside the table.
   RowGradient(Shape table_shape, std::vector<std::int32_t> numbers, Tensor values);
 
   const Shape& table_shape() const { return table_shape_; }
@@ -33,10 +33,10 @@ class RowGradient {
     return {values_.data() + index * width(), width()};
   }
 
-  /// The whole table's gradient, zeros included.
+  /// The gradient of the whole table, including zeros.
   Tensor to_dense() const;
 
-  /// `for (auto [number, values] : rows)`: the row's number in the table, and its gradient.
+  /// For `for (auto [number, values] : rows)`: a row's index in the table and its gradient.
   struct Row {
     std::int32_t number;
     std::span<const real> values;
@@ -67,12 +67,12 @@ class RowGradient {
   Tensor values_;
 };
 
-/// None, dense or rows. A plain value: a copy is independent.
+/// A gradient of one of three kinds: none, dense or rows. Copies are independent.
 class Gradient {
  public:
   Gradient() = default;
-  Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: a Tensor is a gradient
-  Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: and so are rows
+  Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
+  Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
@@ -81,30 +81,29 @@ class Gradient {
   /// "none", "dense" or "rows".
   std::string_view kind() const;
 
-  /// The gradient as what it is. Throws std::logic_error if this is another kind.
+  /// The dense tensor, or the rows. Throws std::logic_error if the gradient is of another kind.
   const Tensor& dense() const;
   const RowGradient& rows() const;
 
-  /// The shape of what this is the gradient of. Throws std::logic_error if there is none.
+  /// The shape of the value whose gradient this is. Throws std::logic_error if there is none.
   const Shape& shape() const;
 
-  /// The gradient as a tensor, moved out of here if it is dense. Throws if there is none.
+  /// The gradient as a dense tensor, moved out if dense. Throws std::logic_error if there is none.
   Tensor take_dense() &&;
 
-  /// The numbers it holds, of the whole or of its rows, to be changed in place; empty if there are
-  /// none.
+  /// The values of the tensor or of the rows, for changing in place; empty if there are none.
   std::span<real> numbers();
   std::span<const real> numbers() const;
 
-  /// Multiplies all of it.
   void scale(real factor);
 
-  /// Adds another gradient of the same shape; rows added to rows stay rows. Throws
+  /// Adds another gradient of the same shape; rows plus rows gives rows. Throws
   /// std::invalid_argument if the shapes differ, and then changes nothing.
   void add(Gradient other);
 
-  /// The same in two parts, for who adds to several gradients, to all or to none. The first may
-  /// throw and changes only `other`, into what the second takes, which cannot fail.
+  /// add() in two steps, for callers that must add to all of several gradients or to none.
+  /// prepare_sum may throw and changes only `other`, the argument for add_prepared, which cannot
+  /// fail.
   void prepare_sum(Gradient& other) const;
   void add_prepared(Gradient&& prepared) noexcept;
 

@@ -8,7 +8,7 @@
 namespace rowgrad {
 namespace {
 
-// Irregular weights of about one, so that no two entries of a result can cancel.
+// Irregular weights around 1, so that no two elements of a result can cancel.
 Tensor weights_for(const Shape& shape) {
   Tensor weights = empty(shape);
   for (std::size_t i = 0; i < weights.size(); ++i)
@@ -16,7 +16,7 @@ Tensor weights_for(const Shape& shape) {
   return weights;
 }
 
-// Σ w · value, as a recorded op of its own so that the check depends on no op under test.
+// Σ w · value, recorded as a separate op so that the check does not depend on ops under test.
 Variable weighted_sum(const Variable& value) {
   if (value.value().size() == 1) return value;
   Tensor weights = weights_for(value.shape());
@@ -31,7 +31,7 @@ Variable weighted_sum(const Variable& value) {
                 });
 }
 
-// The number with a change to it, for as long as `evaluate` runs; as it was even if that throws.
+// Evaluates with `number` set to `changed`, then restores it, even if `evaluate` throws.
 double evaluate_with(real& number, real changed, const std::function<double()>& evaluate) {
   const struct Restore {
     real& number;
@@ -53,7 +53,7 @@ void compare(const std::string& name, const Shape& shape, std::span<real> number
     const auto below = static_cast<real>(kept - step);
     const double after = evaluate_with(numbers[i], above, evaluate);
     const double before = evaluate_with(numbers[i], below, evaluate);
-    // The step that was taken, after rounding, not the one that was meant.
+    // Divides by the actual step, after rounding, not by the intended one.
     const double quotient =
         (after - before) / (static_cast<double>(above) - static_cast<double>(below));
     const double computed = gradient.data()[i];

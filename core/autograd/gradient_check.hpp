@@ -1,6 +1,6 @@
 #pragma once
 
-// Backward rules against central differences: (f(x + h) − f(x − h)) / 2h for every entry x.
+// Checks backward rules against central differences: (f(x + h) − f(x − h)) / 2h for each element x.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,36 +13,36 @@
 
 namespace rowgrad {
 
-/// Defaults suit the number type. In float a difference carries three digits at best: check layers
-/// with the library `rowgrad_double`.
+/// The defaults suit the library's number type. In float, a difference has at best three correct
+/// digits: check layers with the library `rowgrad_double`.
 struct GradientCheckOptions {
-  double step = sizeof(real) == 8 ? 1e-5 : 1e-2;       // h, for entries of about 1
-  double tolerance = sizeof(real) == 8 ? 1e-7 : 2e-2;  // of |difference| / max(1, |a|, |b|)
-  std::uint64_t seed = 0;  // of the tapes' random numbers, the same at each evaluation
+  double step = sizeof(real) == 8 ? 1e-5 : 1e-2;       // h / max(1, |x|)
+  double tolerance = sizeof(real) == 8 ? 1e-7 : 2e-2;  // for |a − b| / max(1, |a|, |b|)
+  std::uint64_t seed = 0;  // of the tapes' random numbers, the same for each evaluation
 };
 
 struct GradientCheckResult {
   bool passed = true;
-  std::size_t entries = 0;         // how many were compared
-  std::string input;               // the worst entry: "input 0" or a parameter's name …
-  std::vector<std::size_t> index;  // … its place there …
-  double backward = 0;             // … what backward computed …
-  double difference = 0;           // … and what the difference quotient says
-  double error = 0;                // |difference| / max(1, |a|, |b|)
+  std::size_t entries = 0;         // the number of elements compared
+  std::string input;               // where the worst element is: "input 0" or a parameter's name
+  std::vector<std::size_t> index;  // the index of the worst element in it
+  double backward = 0;             // a: the worst element's gradient from backward
+  double difference = 0;           // b: the worst element's difference quotient
+  double error = 0;                // |a − b| / max(1, |a|, |b|)
 
-  /// One line that says all of it.
+  /// The result in one line.
   std::string message() const;
 };
 
-/// Checks a function of tensors. A result of several numbers is reduced to Σ w · result with fixed
-/// weights w, so that every entry matters. Throws std::invalid_argument if there are no inputs.
+/// Checks a function of tensors. A result with several values is reduced to Σ w · result with fixed
+/// weights w, so that every value matters. Throws std::invalid_argument if there are no inputs.
 GradientCheckResult gradient_check(
     const std::function<Variable(std::span<const Variable>)>& function, std::vector<Tensor> inputs,
     const GradientCheckOptions& options = {});
 
-/// Checks a function of parameters: a layer, a whole model. It must give the same result for the
-/// same parameters and the same random numbers of the tape. Gradients and values are left as they
-/// were.
+/// Checks a function of parameters, such as a layer or a model. It must give the same result for
+/// the same parameters and random numbers of the tape. Gradients and values are restored
+/// afterwards. Throws std::invalid_argument if no parameter is trainable.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});

@@ -1,6 +1,6 @@
 #pragma once
 
-// What keeps a table while some of its rows are owed updates.
+// The interface of a table whose rows are updated lazily.
 
 #include <cstdint>
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace rowgrad {
 
-/// Keeps the numbers of a table [rows, width] to which updates come late: rows that were not looked
-/// up are owed what an optimizer would have done to them, until someone reads them. Numbers leave
-/// it up to date only, so whoever reads a lent parameter cannot miss an update. Optimizers are the
-/// keepers; readers go through Parameter.
+/// Holds the values of a table [rows, width] with lazy updates: what an optimizer would have done
+/// to rows that were not looked up stays pending until they are read. Every read is up to date, so
+/// no reader of a lent parameter can miss an update. Optimizers implement this interface; readers
+/// go through Parameter.
 class LazyRows {
  public:
   LazyRows(const LazyRows&) = delete;
@@ -25,19 +25,19 @@ class LazyRows {
  private:
   friend class Parameter;
 
-  /// out[i] = row ids[i], up to date. Ids are rows of the table and may repeat.
+  /// out[i] = row ids[i], up to date. Ids are inside the table and may repeat.
   virtual void read_rows(std::span<const std::int32_t> ids, real* out) = 0;
 
   /// Copies the whole table to out, up to date.
   virtual void read(real* out) = 0;
 
-  /// Replaces rows, by values [ids, width]; what they were owed counts as done. Ids are distinct.
+  /// Replaces rows with `values` [ids, width] and drops their pending updates. Ids are distinct.
   virtual void write_rows(std::span<const std::int32_t> ids, const real* values) = 0;
 
-  /// Brings everything up to date and hands the table back.
+  /// Brings all rows up to date and returns the table.
   virtual Tensor release() = 0;
 
-  /// The parameter is being destroyed: forgets it and its table.
+  /// Forgets the parameter, which is being destroyed, and its table.
   virtual void abandon() noexcept = 0;
 };
 

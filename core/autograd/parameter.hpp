@@ -1,6 +1,6 @@
 #pragma once
 
-// A tensor that training changes. Layers own parameters; tapes and optimizers borrow them.
+// Trainable tensors. Layers own parameters; tapes and optimizers borrow them.
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace rowgrad {
 
 class Parameter;
 
-/// Who keeps the address of parameters, and is told before one of them is destroyed.
+/// Base of classes that keep addresses of parameters: notified before a parameter is destroyed.
 class ParameterUser {
  protected:
   ParameterUser() = default;
@@ -29,43 +29,43 @@ class ParameterUser {
   virtual void forget(const Parameter& parameter) noexcept = 0;
 };
 
-/// What a parameter is part of, as a rule a layer: it gives the parameter its full name.
+/// The owner of a parameter, usually a layer, which gives the parameter its full name.
 class ParameterOwner : public ParameterUser {
  private:
   friend class Parameter;
   virtual void adopt(std::string_view name, Parameter& parameter) = 0;
 };
 
-/// A named value with its gradient. Neither copied nor moved: tapes and optimizers keep its
-/// address, so it must outlive them. (An optimizer whose parameter is gone refuses to go on.)
+/// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
+/// address, so it must outlive them. (An optimizer throws once one of its parameters is gone.)
 ///
-/// An optimizer may postpone updates of rows that nobody looks at. It then keeps the numbers itself
-/// (lend), and every way to read them here gives them up to date. Only a tensor that value() gave
-/// out before keeps the numbers it had.
+/// An optimizer may postpone updates of rows that nothing reads. It then holds the values itself
+/// (see lend), and every function here that reads them returns them up to date. Only a tensor that
+/// value() returned earlier may have older values.
 ///
-/// Threads: several may read at once, unless the parameter is lent and value() has not been called
-/// since its last change; nobody else may use it while one thread changes it.
+/// Threads: several may read at the same time, unless the parameter is lent and value() has not
+/// been called since its last change. While one thread changes it, no other may use it.
 class Parameter {
  public:
-  /// Throws std::invalid_argument for a shape of more numbers than memory could hold.
+  /// Throws std::invalid_argument for a shape with more values than memory could hold.
   explicit Parameter(std::string name, Tensor value);
 
-  /// The same as a member of its owner, which learns of it: `Parameter weight{*this, "weight", …}`.
+  /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
   ~Parameter();
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
-  /// The dotted name from the outermost layer that holds it: "token.weight".
+  /// The dotted name, starting at the outermost layer: "token.weight".
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return element_count(shape_); }
 
-  /// All numbers, up to date until the next change. The tensor lives as long as the parameter. If
-  /// rows are owed updates, it is a copy of the table, which an optimizer's next steps leave as it
-  /// is, with the numbers of this moment: call value() again for those that came after.
+  /// All values, up to date until the next change. The tensor lives as long as the parameter. While
+  /// an optimizer postpones updates, it is a copy of the table that the optimizer's next steps do
+  /// not change: call value() again after a step.
   const Tensor& value() const {
     if (keeper_ != nullptr && !whole_) read_whole();
     if (!given_out_.load(std::memory_order_relaxed))
@@ -76,62 +76,62 @@ class Parameter {
   /// The same as a tensor of the caller's own.
   Tensor copy() const;
 
-  /// Some rows of a table [rows, width], up to date: → [ids, width]. Its cost does not depend on
-  /// the table's size. With `added`, any number of rows of that width that divides the ids', those
-  /// are added to them in turn. Throws std::invalid_argument for an id outside the table and for
-  /// another number of rows.
+  /// The rows `ids` of a table [rows, width], up to date: → [ids, width]. The cost does not depend
+  /// on the size of the table. The rows of `added`, if given, are added to them cyclically: their
+  /// width must be the same, and their number must divide that of the ids. Throws
+  /// std::invalid_argument for an id outside the table and for `added` of another shape.
   Tensor rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
-  /// The numbers, to be changed in place. Counts as a change: a tape that read the parameter before
-  /// refuses to go backward, since its gradients would be those of other numbers. Use the span at
-  /// once: an optimizer's next step may take the numbers elsewhere.
+  /// The values, for changing in place. Counts as a change: a tape that has read the parameter
+  /// before refuses to go backward, since its gradients would belong to other values. Do not keep
+  /// the span: an optimizer's next step may move the values.
   std::span<real> numbers();
 
   /// Replaces the value. Throws std::invalid_argument if the shape differs.
   void assign(Tensor value);
 
-  /// Replaces some rows of a table, by values [ids, width]. Throws std::invalid_argument for ids
-  /// outside the table or not strictly rising, and for another shape of the values.
+  /// Replaces the rows `ids` of a table with `values` [ids, width]. Throws std::invalid_argument
+  /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
 
-  /// How often the value was changed.
+  /// How many times the value has changed.
   std::uint64_t version() const { return version_; }
 
-  /// What tapes have added up since zero_gradient().
+  /// The sum of the gradients that tapes have added since zero_gradient().
   const Gradient& gradient() const { return gradient_; }
   void zero_gradient() { gradient_ = Gradient(); }
 
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
 
-  /// The same in two parts, as Gradient has them.
+  /// add_gradient() in two steps; see Gradient::prepare_sum.
   void prepare_gradient(Gradient& gradient) const;
   void add_prepared_gradient(Gradient&& prepared) noexcept {
     gradient_.add_prepared(std::move(prepared));
   }
 
-  /// The numbers that the gradient holds, of the whole or of its rows, to be changed in place.
+  /// The values of the gradient, of the tensor or of the rows, for changing in place.
   std::span<real> gradient_numbers() { return gradient_.numbers(); }
 
   /// Whether backward computes a gradient for it and optimizers change it.
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
 
-  /// For optimizers: hands the numbers over to a keeper that brings rows up to date when they are
-  /// read. They come back, up to date, when the keeper is released: by whatever needs to change
-  /// them all, by another keeper, by reclaim(). If somebody may hold on to value(), the numbers
-  /// stay too and the keeper gets the copy that copy_to_lend() made; lending itself cannot fail. A
-  /// keeper that has the numbers may give them as `copy` in any case.
+  /// For optimizers: hands the values over to a keeper, which brings rows up to date when they are
+  /// read. They are returned, up to date, by reclaim(), before all values change, and before
+  /// another keeper takes over. If references from value() may still be in use, the values also
+  /// stay here and the keeper gets the copy that copy_to_lend() made; lend() itself cannot fail. A
+  /// keeper that already has the values may always pass them as `copy`.
   std::optional<Tensor> copy_to_lend() const {
     return given_out_ ? std::optional(value()) : std::nullopt;
   }
   Tensor lend(LazyRows& keeper, std::optional<Tensor> copy);
   void reclaim();
 
-  /// For the keeper: it has changed rows. Throws std::logic_error if it is not the keeper.
+  /// For the keeper: records that it changed rows. Throws std::logic_error for any other keeper.
   void note_change(const LazyRows& keeper);
 
-  /// For who keeps its address: to be told of its end, and no longer.
+  /// Registers or removes a user to notify when the parameter is destroyed.
   void add_user(ParameterUser& user) { users_.push_back(&user); }
   void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
 
@@ -140,13 +140,13 @@ class Parameter {
   void check_rows(const char* caller, std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  mutable Tensor value_;  // while lent, of size 0 until somebody has read the whole
+  mutable Tensor value_;  // while lent, empty until it is read as a whole
   Shape shape_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
   LazyRows* keeper_ = nullptr;
-  mutable bool whole_ = true;  // value_ is up to date
-  // value() was called: somebody may still refer to it.
+  mutable bool whole_ = true;  // whether value_ is up to date
+  // Whether value() was called, so that references to value_ may still be in use.
   mutable std::atomic<bool> given_out_ = false;
   bool trainable_ = true;
   std::vector<ParameterUser*> users_;

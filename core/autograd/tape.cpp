@@ -8,10 +8,10 @@
 
 namespace rowgrad {
 
-// A tape registers in a slot that outlives it. A variable names the slot and the serial number the
-// tape had there, so that a variable of a dead tape is recognised without touching freed memory.
+// Each tape registers in a slot that outlives it. A variable stores the slot and the tape's serial
+// number there, so a variable of a destroyed tape is recognised without touching freed memory.
 struct TapeSlot {
-  std::atomic<std::uint64_t> serial = 0;  // odd while a tape lives here
+  std::atomic<std::uint64_t> serial = 0;  // odd while the slot is in use
   Tape* tape = nullptr;
 };
 
@@ -23,7 +23,7 @@ class TapeSlots {
     const std::scoped_lock lock(mutex_);
     if (free_.empty()) {
       all_.push_back(std::make_unique<TapeSlot>());
-      free_.reserve(all_.capacity());  // room for all of them: release() needs no memory
+      free_.reserve(all_.capacity());  // so that release() needs no memory
       free_.push_back(all_.back().get());
     }
     TapeSlot* slot = free_.back();
@@ -45,7 +45,7 @@ class TapeSlots {
   std::vector<TapeSlot*> free_;
 };
 
-// Quotes and backslashes, which end or begin something in Graphviz's language.
+// Escapes quotes and backslashes for Graphviz.
 std::string in_dot(const std::string& text) {
   std::string escaped;
   for (const char byte : text) {
@@ -264,7 +264,7 @@ void Tape::backward(const Variable& y, const Tensor& gradient) {
   for (std::size_t i = last; i-- > 0;)
     if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i, nullptr);
 
-  std::vector<Node*> parameters;  // the first node of each, which gets the gradients of all
+  std::vector<Node*> parameters;  // the first node of each; it gets the gradients of all its nodes
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
     if (node.op.empty()) node.passed = node.gradient.kind();
@@ -280,7 +280,7 @@ void Tape::backward(const Variable& y, const Tensor& gradient) {
   }
   for (Node* node : parameters) node->parameter->prepare_gradient(node->gradient);
 
-  // Only now, when nothing can fail any more, do parameters change and can gradients be read.
+  // From here on nothing can fail: parameters change, and gradients can be read.
   has_gradients_ = true;
   for (Node* node : parameters)
     node->parameter->add_prepared_gradient(std::exchange(node->gradient, Gradient()));

@@ -1,8 +1,8 @@
 #pragma once
 
-// The tape: values in the order in which they were computed, and how to go back. Reverse-mode
-// differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3): one walk from the last
-// value to the first, each passing its gradient on to its inputs.
+// The tape: values in the order in which they were computed, with their backward rules.
+// Reverse-mode differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3) visits them
+// once from last to first, and each passes its gradient on to its inputs.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,62 +22,62 @@ namespace rowgrad {
 
 class Random;
 
-/// What a backward rule sees of its node, and where it puts what it found.
+/// What a backward rule knows about its node, and where it puts the gradients of the inputs.
 class Backward {
  public:
-  /// The gradient of the node's value, dense, of the value's shape.
+  /// The gradient of the node's value: dense and of the value's shape.
   const Tensor& gradient() const;
 
-  /// The same, for a rule that reuses the memory. Whatever asks for the gradient afterwards throws
+  /// The same, for a rule that reuses the memory. Any later request for the gradient throws
   /// std::logic_error.
   Tensor take_gradient();
 
-  /// The node's value, and that of its inputs. Everything that takes the number of an input throws
-  /// std::logic_error for one that the op does not have.
+  /// The values of the node and of its inputs. Every function that takes the index of an input
+  /// throws std::logic_error if the op has no such input.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const;
 
-  /// Whether a gradient for input i is wanted. A rule computes nothing for one that is not.
+  /// Whether input i needs a gradient. Rules should not compute gradients that are not needed.
   bool needs(std::size_t i) const;
 
-  /// The gradient of input i, once for each input that needs one. Throws std::logic_error if its
-  /// shape is not that of the input, or if input i already has it.
+  /// Adds the gradient of input i; to be called once for each input that needs one. Throws
+  /// std::logic_error if its shape is not that of the input, or if input i already has one.
   void give(std::size_t i, Gradient gradient);
 
  private:
   friend Tape;
   Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed);
 
-  std::uint32_t node_of(std::size_t i) const;  // of input i
-  Gradient& held() const;                      // the gradient, which must not have been taken
+  std::uint32_t node_of(std::size_t i) const;  // the node of input i
+  Gradient& held() const;                      // the gradient, if it has not been taken
 
   Tape& tape_;
   std::size_t node_;
-  mutable Gradient gradient_;  // made dense when it is asked for
-  const Tensor* borrowed_;     // the gradient, if it is a caller's
+  mutable Gradient gradient_;  // made dense on request
+  const Tensor* borrowed_;     // the gradient, if the caller of backward() owns it
   bool taken_ = false;
   std::vector<bool> awaited_;
 };
 
 using BackwardRule = std::function<void(Backward&)>;
 
-/// The name of an op, a string literal: nodes keep it without a copy.
+/// The name of an op. A string literal, so that nodes keep it without a copy.
 class OpName {
  public:
   template <std::size_t Size>
-  consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: is a name
+  consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: implicit
     static_assert(Size > 1, "an op has a name: nodes without one are leaves");
   }
-  constexpr operator std::string_view() const { return text_; }  // NOLINT: and a text
+  constexpr operator std::string_view() const { return text_; }  // NOLINT: implicit
 
  private:
   std::string_view text_;
 };
 
-/// Records computations and differentiates them once. Several may live at once; each is used by one
-/// thread at a time. Neither copied nor moved. Parameters used on it, and its source of random
-/// numbers, must outlive it.
+/// Records a computation and differentiates it once. Several tapes may exist at the same time, each
+/// used by one thread at a time. Neither copyable nor movable. A tape must not outlive its
+/// parameters or its source of random numbers.
 class Tape {
  public:
   enum class Mode { kGradient, kInference };
@@ -86,7 +86,7 @@ class Tape {
 
   explicit Tape(Mode mode = gradient_mode);
 
-  /// With a source of random numbers for ops that draw some: as a rule the run's one generator.
+  /// With a generator for ops that draw random numbers, usually the only generator of the run.
   explicit Tape(Random& random, Mode mode = gradient_mode);
   ~Tape();
   Tape(const Tape&) = delete;
@@ -98,47 +98,47 @@ class Tape {
   /// A value whose gradient can be read from gradient() after backward().
   Variable input(Tensor value);
 
-  /// A parameter, not copied; backward() adds to its gradient if it is trainable.
+  /// The value of a parameter, not copied; backward() adds to its gradient if it is trainable.
   Variable parameter(Parameter& parameter);
 
-  /// The result of an op: its value, computed from `inputs`, and the rule that turns its gradient
-  /// into theirs; the rule may capture what it needs besides input and output values. It is kept
-  /// only if some input needs a gradient. Throws std::logic_error if an input is on another tape.
+  /// Records the result of an op: its value, computed from `inputs`, and the rule that computes
+  /// their gradients from its own. The rule may capture more than input and output values; it is
+  /// kept only if an input needs a gradient. Throws std::logic_error for an input on another tape.
   Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 
-  /// The tape's random numbers. Throws std::logic_error that names `caller` if it has none.
+  /// The tape's generator. Throws std::logic_error naming `caller` if it has none.
   Random& random(std::string_view caller) const;
 
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
-  /// Throws, and changes no parameter: std::invalid_argument for a loss of more than one number;
-  /// std::logic_error for a second call, an inference tape, a loss on another tape or one that
-  /// depends on nothing that needs a gradient, a parameter changed since its value was read, and a
-  /// rule that breaks its contract.
+  /// Throws without changing any parameter: std::invalid_argument for a loss with more than one
+  /// value; std::logic_error for a second call, an inference tape, a loss that is on another tape
+  /// or depends on nothing that needs a gradient, a parameter that changed after its value was
+  /// read, and a rule that breaks its contract.
   void backward(const Variable& loss);
 
-  /// The same for any tensor y, from the gradient of something with respect to it: dp += (dy / dp)ᵀ
-  /// gradient. Throws std::invalid_argument for a gradient of another shape.
+  /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.
+  /// Throws std::invalid_argument for a gradient of another shape.
   void backward(const Variable& y, const Tensor& gradient);
 
-  /// Has backward() keep the gradient of a variable in the middle. Throws std::logic_error after
+  /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
   /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
   void retain_gradient(const Variable& variable);
 
-  /// After backward(): the gradient of a variable that input() made, or that retain_gradient() was
-  /// called for. None if the loss does not depend on it. Throws std::logic_error before backward()
-  /// and for other variables.
+  /// After backward(): the gradient of a variable made by input() or passed to retain_gradient().
+  /// None if the loss does not depend on it. Throws std::logic_error before backward() and for
+  /// other variables.
   const Gradient& gradient(const Variable& variable) const;
 
-  /// The tape as a graph in Graphviz's language, to be drawn by `dot -Tsvg`: ops and leaves with
-  /// their shapes, and the kinds of the gradients that backward() passed.
+  /// The tape as a graph for Graphviz, to be drawn with `dot -Tsvg`: ops and leaves with their
+  /// shapes, and the kinds of the gradients that backward() passed.
   std::string to_dot() const;
 
   /// Whether the parameter's value was read as a whole on this tape, so that gradients may depend
-  /// on it. Looking rows up is no such reading: its gradient does not depend on what the rows hold.
+  /// on it. Row lookups do not count: their gradients do not depend on the values of the rows.
   /// Always false on an inference tape.
   bool has_read(const Parameter& parameter) const;
 
-  /// The trainable parameters on it, each once.
+  /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
   bool is_inference() const { return mode_ == Mode::kInference; }
@@ -150,11 +150,11 @@ class Tape {
 
   struct Node {
     std::string_view op = {};  // "" for leaves
-    Tensor owned = {};         // unused by parameters, which are not copied
+    Tensor owned = {};         // unused for parameters, which are not copied
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};            // while backward runs; leaves keep it
-    std::string_view passed = "none";  // the kind of the gradient that it got
+    Gradient gradient = {};            // during backward; leaves keep it
+    std::string_view passed = "none";  // the kind of the gradient it received
     Parameter* parameter = nullptr;
     std::uint64_t version_read = 0;  // of the parameter, if its value was read as a whole
     bool read = false;
@@ -173,9 +173,9 @@ class Tape {
 
   Random* random_ = nullptr;
   Mode mode_;
-  bool went_backward_ = false;  // or tried to
-  bool has_gradients_ = false;  // it ran to its end
-  std::deque<Node> nodes_;      // a deque, so that values stay where they are
+  bool went_backward_ = false;  // whether backward() has started
+  bool has_gradients_ = false;  // whether backward() has completed
+  std::deque<Node> nodes_;      // a deque, so that references stay valid
   TapeSlot* slot_;
 };
 

@@ -11,27 +11,27 @@ class Parameter;
 class Tape;
 struct TapeSlot;
 
-/// A value on a tape: a small handle (tape, index). Copying one copies no numbers. Every member
-/// throws std::logic_error if the tape has been destroyed or the handle never had one.
+/// A value on a tape: a small handle (tape, index), whose copies refer to the same value. Every
+/// member throws std::logic_error if the tape has been destroyed or the handle never had one.
 class Variable {
  public:
   Variable() = default;
 
-  /// Valid as long as the tape; that of a parameter until the parameter changes.
+  /// Valid as long as the tape; the value of a parameter only until the parameter changes.
   const Tensor& value() const;
   const Shape& shape() const;
 
   /// What it is: the op that made it, a parameter's name, "input" or "constant".
   std::string name() const;
 
-  /// The parameter whose value it is; null for any other value. An op that needs only some rows
-  /// reads them from there: value() brings all of them up to date.
+  /// The parameter whose value this is, otherwise null. An op that needs only some rows should read
+  /// them from the parameter: value() brings all rows up to date.
   const Parameter* parameter() const;
 
-  /// The number of a value that has just one. Throws std::invalid_argument for any other.
+  /// The value as a scalar. Throws std::invalid_argument unless it has exactly one element.
   real item() const;
 
-  /// Whether backward would compute its gradient.
+  /// Whether backward computes its gradient.
   bool needs_gradient() const;
 
   Tape& tape() const;

@@ -2,8 +2,8 @@
 #include <array>
 #include <limits>
 
-// First: it says whether there is a BLAS, and from xtensor-blas 0.21 on xblas.hpp asks before it
-// includes it. Without one, every product is a plain loop, and nobody is told.
+// Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
+// xtensor-blas 0.21. Without BLAS, every product would silently be a plain loop.
 #include <xtensor-blas/xblas_config.hpp>
 #ifndef HAVE_CBLAS
 #error "xtensor-blas is configured to do without BLAS; rowgrad needs OpenBLAS"

@@ -13,7 +13,7 @@
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 
-// Exported by OpenBLAS builds that hold several kernels, though no header declares them; null in
+// Exported by OpenBLAS builds that contain several kernels, but declared in no header; null in
 // other builds.
 extern "C" {
 [[gnu::weak]] void gotoblas_dynamic_quit();
@@ -28,9 +28,9 @@ constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 constexpr const char* kThreadsVariable = "OPENBLAS_NUM_THREADS";
 
 bool reselected = false;
-std::atomic<int> chosen_threads = 0;  // what set_threads was told; 0: nothing
+std::atomic<int> chosen_threads = 0;  // as passed to set_threads(); 0 if it was not called
 
-// Makes OpenBLAS choose its kernel anew as if OPENBLAS_CORETYPE had named this one at start.
+// Makes OpenBLAS select its kernel again as if OPENBLAS_CORETYPE had named this one at startup.
 void reselect(const std::string& kernel) {
   std::optional<std::string> before;
   if (const char* value = std::getenv(kCoreVariable)) before = value;
@@ -45,10 +45,10 @@ void reselect(const std::string& kernel) {
   }
 }
 
-// Whether there is address space for so many more threads. OpenBLAS maps a buffer for each, and
-// where that fails it tries again for ever.
+// Whether there is address space for `count` more threads. OpenBLAS maps a buffer for each of them
+// and retries forever if that fails.
 bool room_for_threads(int count) {
-  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // its buffer and a stack
+  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack
   if (count <= 0) return true;
   const std::size_t bytes = static_cast<std::size_t>(count) * kBytesEach;
   void* const space =
@@ -92,7 +92,7 @@ bool select_kernel(const std::string& kernel) {
   const std::string before = openblas_get_corename();
   reselect(kernel);
   if (openblas_get_corename() == kernel) return true;
-  reselect(before);  // an unknown name makes OpenBLAS fall back to whatever it likes
+  reselect(before);  // OpenBLAS has replaced the unknown name by a kernel of its own choice
   return false;
 }
 
@@ -106,13 +106,13 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
-    // A program compiled by Clang brings LLVM's OpenMP, which serves OpenBLAS as well. Asked while
-    // the program is being loaded, it tells OpenBLAS of one processor.
+    // A program compiled by Clang brings LLVM's OpenMP runtime, which OpenBLAS then uses too. While
+    // the program is being loaded, that runtime reports a single processor.
     if (openblas_get_num_procs() < omp_get_num_procs() && std::getenv(kThreadsVariable) == nullptr)
       openblas_set_num_threads(omp_get_max_threads());
   });
-  // OpenMP keeps a count for each thread, and OpenBLAS follows the one of the thread that calls it:
-  // two that differ would rebuild its buffers under each other.
+  // OpenMP has a thread count per thread, and OpenBLAS adopts that of the calling thread. If two
+  // threads had different counts, each would make OpenBLAS rebuild buffers that the other is using.
   const int chosen = chosen_threads.load(std::memory_order_relaxed);
   if (chosen != 0 && omp_get_max_threads() != chosen) omp_set_num_threads(chosen);
 }

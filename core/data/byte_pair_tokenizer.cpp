@@ -56,7 +56,7 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   std::unique_ptr<PieceCache> cache = caches_->borrow();
   MergeTable::Workspace workspace;
   std::vector<std::int32_t> merged;
-  std::size_t count = ids.size();  // the ids so far; behind them is room, grown in steps
+  std::size_t count = ids.size();  // the ids so far; `ids` has room for more, which grows in steps
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     if (ids.size() - count < PieceCache::kMostIds) ids.resize(count + 1024);
     end = gpt2_piece_end(text, begin);

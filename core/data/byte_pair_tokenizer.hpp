@@ -11,19 +11,19 @@ namespace rowgrad {
 struct BytePairOptions {
   /// The number of ids: 256 bytes, the merges, and the special tokens.
   std::size_t size = 1024;
-  /// Get the last ids. Where one stands in the training text it separates two texts.
+  /// These get the last ids. In the training text they separate documents.
   std::vector<std::string> special_tokens = {std::string(kEndOfText)};
 };
 
 /// GPT-2's tokenizer: text is split into pieces (gpt2_split.hpp) whose bytes are merged into tokens
-/// (merge_table.hpp). Any bytes are taken, and decode gives exactly the same bytes back. The merges
-/// are GPT-2's (gpt2_files.hpp) or trained on a text. Moves, does not copy.
+/// (merge_table.hpp). Any bytes can be encoded, and decode returns exactly the same bytes. The
+/// merges are GPT-2's (gpt2_files.hpp) or trained on a text. Movable, not copyable.
 class BytePairTokenizer final : public Tokenizer {
  public:
-  /// Merges the pair of neighbours that is most frequent in the text, again and again; of equally
-  /// frequent ones that with the lower left id, then with the lower right id. Ids 0 … 255 are the
-  /// bytes, the others follow in the order of merging. A text that runs out of pairs gives a size()
-  /// below options.size. Throws std::invalid_argument for a size below 256 + the special tokens.
+  /// Repeatedly merges the most frequent pair of adjacent tokens; among equally frequent pairs, the
+  /// one with the lower left id, then the lower right id. Ids 0 … 255 are the bytes; the merged
+  /// tokens follow in the order of merging. If the text runs out of pairs, size() is below
+  /// options.size. Throws std::invalid_argument for a size below 256 + the special tokens.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {});
 
   /// Throws std::invalid_argument for an ordinary token that is neither a byte nor made by a merge.

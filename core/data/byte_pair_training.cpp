@@ -32,7 +32,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> BytePairTrainer::train(std::i
     candidates_.pop();
     const Pair pair = ~complement;
     const std::int64_t now = pairs_.at(pair).count;
-    if (now != expected) {  // other merges took some of its occurrences
+    if (now != expected) {  // other merges have taken some of its occurrences
       add_candidate(pair);
       continue;
     }
@@ -55,12 +55,12 @@ void BytePairTrainer::lay_out_words() {
   for (const Pair pair : std::exchange(fresh_, {})) add_candidate(pair);
 }
 
-// Work in proportion to the places where the pair stands or stood: however long a word is, the rest
-// of it is left alone.
+// The cost is proportional to the number of places where the pair occurs or once did; the rest of a
+// word is left alone, however long it is.
 void BytePairTrainer::merge(Pair pair, std::int32_t merged) {
   const std::vector<std::size_t> places = std::move(pairs_.at(pair).places);
   for (const std::size_t left : places) {
-    if (symbols_[left].id != left_of(pair)) continue;  // merged with another neighbour since
+    if (symbols_[left].id != left_of(pair)) continue;  // since merged with another neighbour
     const std::size_t right = left + symbols_[left].bytes;
     if (symbols_[right].id != right_of(pair)) continue;
     const std::size_t previous = left - symbols_[left - 1].bytes;
@@ -77,7 +77,7 @@ void BytePairTrainer::merge(Pair pair, std::int32_t merged) {
   for (const Pair created : std::exchange(fresh_, {})) add_candidate(created);
 }
 
-// Two tokens became neighbours.
+// Records that two tokens have become neighbours.
 void BytePairTrainer::join(std::size_t left, std::size_t right) {
   if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
   const Pair pair = pair_of(symbols_[left].id, symbols_[right].id);
@@ -87,7 +87,7 @@ void BytePairTrainer::join(std::size_t left, std::size_t right) {
   occurrences.places.push_back(left);
 }
 
-// Two neighbours are about to be neighbours no more.
+// Records that two tokens are about to stop being neighbours.
 void BytePairTrainer::part(std::size_t left, std::size_t right) {
   if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
   pairs_.at(pair_of(symbols_[left].id, symbols_[right].id)).count -= symbols_[left].frequency;

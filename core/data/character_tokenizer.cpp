@@ -12,7 +12,7 @@ namespace rowgrad {
 CharacterTokenizer CharacterTokenizer::from_text(std::string_view text,
                                                  const CharacterOptions& options) {
   check_utf8("CharacterTokenizer", text);
-  std::set<std::string_view> characters;  // the order of UTF-8 bytes is that of code points
+  std::set<std::string_view> characters;  // UTF-8 bytes sort in the order of code points
   for (std::size_t offset = 0; offset < text.size();) {
     const std::size_t bytes = decode_utf8(text, offset).bytes;
     characters.insert(text.substr(offset, bytes));

@@ -7,16 +7,16 @@
 namespace rowgrad {
 
 struct CharacterOptions {
-  /// Get the ids after those of the characters. With kUnknown among them, characters that the
-  /// vocabulary lacks get its id.
+  /// These get the ids after the characters. If kUnknown is one of them, its id represents all
+  /// characters that the vocabulary lacks.
   std::vector<std::string> special_tokens = {};
 };
 
-/// One token for each character, that is for each Unicode code point. Copies and moves.
+/// One token per character, that is, per Unicode code point. Copyable and movable.
 class CharacterTokenizer final : public Tokenizer {
  public:
-  /// The characters of a text, in the order of their code points. Throws std::invalid_argument
-  /// where the text is not valid UTF-8.
+  /// A tokenizer for the characters of a text, with ids in the order of their code points. Throws
+  /// std::invalid_argument if the text is not valid UTF-8.
   static CharacterTokenizer from_text(std::string_view text, const CharacterOptions& options = {});
 
   /// Throws std::invalid_argument for an ordinary token that is not one character.
@@ -25,11 +25,11 @@ class CharacterTokenizer final : public Tokenizer {
   std::string to_json() const override;
 
  private:
-  // Throws for a character that has no id when there is no unknown token, and for invalid UTF-8.
+  // Throws for invalid UTF-8, and for a character without an id if there is no unknown token.
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
 
-  std::array<std::int32_t, 128> ascii_ids_;  // -1 where there is none
+  std::array<std::int32_t, 128> ascii_ids_;  // −1 for characters without an id
 };
 
 }  // namespace rowgrad

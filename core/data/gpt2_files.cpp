@@ -23,7 +23,7 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
   const std::size_t size = entries.size();
   std::vector<std::string> tokens(size);
   std::vector<std::int32_t> special_ids;
-  // Each id is below the number of tokens and none is taken twice, so there is no gap either.
+  // If every id is below the number of tokens and occurs once, there are no gaps either.
   for (auto& [token, id] : entries) {
     check_argument(!token.empty(), "the token of id ", id, " is empty");
     check_argument(id < size, in_quotes(token), " has id ", id, ", but there are ", size,
@@ -88,7 +88,7 @@ BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& en
 BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
                                       const std::filesystem::path& encoder_json,
                                       const std::vector<std::string>& special_tokens) {
-  // One after the other: as arguments, a compiler may read them in either order.
+  // In separate statements, because a compiler may evaluate arguments in any order.
   const NamedText merges{vocab_bpe.string(), read_file(vocab_bpe)};
   const NamedText ids{encoder_json.string(), read_file(encoder_json)};
   return gpt2_tokenizer(merges, ids, special_tokens);

@@ -10,9 +10,9 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
-constexpr std::size_t kShort = 32;  // bytes, up to which looking at every pair beats a queue
+constexpr std::size_t kShort = 32;  // bytes up to which scanning all pairs beats a queue
 
-// A slot has 21 bits for each id and 22 for the rank, which so can never be kNoRank.
+// A slot has 21 bits for each id and 22 for the rank, so that a rank can never be kNoRank.
 constexpr int kIdBits = 21;
 static_assert(MergeTable::kMostTokens == 1 << kIdBits);
 constexpr int kRankBits = 22;
@@ -61,7 +61,7 @@ std::int32_t MergeTable::made_id(std::string_view token, const Vocabulary& vocab
   return *id;
 }
 
-// Where the pair stands or, if it is not there, the free place that it would get.
+// The slot of the pair or, if it is not in the table, the free slot where it would go.
 std::size_t MergeTable::slot_of(std::uint64_t pair) const {
   std::size_t slot = (pair * 0x9E3779B97F4A7C15) >> 32;
   for (;; ++slot) {
@@ -93,7 +93,7 @@ void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
 
 void MergeTable::append_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
   std::array<std::int32_t, kShort> tokens;
-  std::array<std::uint32_t, kShort> ranks;  // of the merge of a token with the next one
+  std::array<std::uint32_t, kShort> ranks;  // of merging each token with the next one
   std::size_t size = piece.size();
   for (std::size_t i = 0; i < size; ++i) {
     tokens[i] = byte_ids_[static_cast<std::uint8_t>(piece[i])];
@@ -139,7 +139,7 @@ void MergeTable::append_long(std::string_view piece, Workspace& workspace,
     const auto [rank, left] = candidates.top();
     candidates.pop();
     Workspace::Node& node = nodes[left];
-    if (node.rank != rank) continue;  // one of the two has merged since
+    if (node.rank != rank) continue;  // one of the two has been merged since
     Workspace::Node& swallowed = nodes[node.next];
     swallowed.rank = kNoRank;
     node.id = merges_[rank].merged;

@@ -13,8 +13,8 @@
 
 namespace rowgrad {
 
-/// The merges of a byte-pair vocabulary. Encoding starts from single bytes; again and again the
-/// neighbours whose merge has the lowest rank become one token, the leftmost first.
+/// The merges of a byte-pair vocabulary. Encoding starts from single bytes and repeatedly merges
+/// the neighbours whose merge has the lowest rank, the leftmost first.
 /// Source: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword
 /// Units", section 3.2; on bytes, Radford et al. 2019 (GPT-2), section 2.2.
 class MergeTable {
@@ -25,28 +25,28 @@ class MergeTable {
     std::int32_t merged;
   };
 
-  /// The most tokens of a vocabulary.
+  /// The largest number of tokens in a vocabulary.
   static constexpr std::int32_t kMostTokens = std::int32_t{1} << 21;
 
-  /// Memory for append_ids, which a caller keeps from piece to piece.
+  /// Memory for append_ids, which callers reuse from piece to piece.
   class Workspace;
 
-  /// No merges yet. Throws std::invalid_argument unless every byte is an ordinary token, and for
-  /// more than kMostTokens.
+  /// A table without merges. Throws std::invalid_argument unless every byte is an ordinary token,
+  /// and for more than kMostTokens tokens.
   explicit MergeTable(const Vocabulary& vocabulary);
 
-  /// Appends the merge of the next rank; the vocabulary is that of the constructor. Throws
-  /// std::invalid_argument unless `left` and `right` are bytes or were made by earlier merges, and
-  /// the two together are an ordinary token that none has made before.
+  /// Appends the merge with the next rank; the vocabulary is that of the constructor. Throws
+  /// std::invalid_argument unless `left` and `right` are bytes or made by earlier merges, and
+  /// together they are an ordinary token that no earlier merge makes.
   void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
 
   /// In the order of their ranks.
   const std::vector<Merge>& merges() const { return merges_; }
 
-  /// Whether the id is that of a byte or was made by a merge, so that encoding can give it.
+  /// Whether the id is that of a byte or made by a merge, so that encoding can produce it.
   bool makes(std::int32_t id) const { return made_[static_cast<std::size_t>(id)]; }
 
-  /// The ids of a piece of text, in time n log n.
+  /// Appends the ids of a piece of text, in time O(n log n).
   void append_ids(std::string_view piece, Workspace& workspace,
                   std::vector<std::int32_t>& ids) const;
 
@@ -62,16 +62,16 @@ class MergeTable {
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Merge> merges_;
   std::vector<bool> made_;  // by id
-  // Pairs of ids with their rank in the low bits, in open addressing: a power of two of slots, at
-  // most half of them taken. A slot is one word, as the speed of encoding new words is that of
-  // missing the processor's caches here.
+  // Pairs of ids with their rank in the low bits, in open addressing: the number of slots is a
+  // power of two, and at most half are taken. A slot is one word, because cache misses here
+  // determine how fast new words are encoded.
   std::vector<std::uint64_t> slots_;
 };
 
 class MergeTable::Workspace {
   friend class MergeTable;
 
-  // A token that is not merged yet, or was merged into the one before it.
+  // A token that is still separate, or that was merged into the one before it.
   struct Node {
     std::int32_t id;
     std::uint32_t rank;  // of the merge with the next node

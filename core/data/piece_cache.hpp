@@ -14,27 +14,27 @@
 
 namespace rowgrad {
 
-/// A piece of text of at most 24 bytes in a form that is quick to compare.
+/// A piece of text of at most 24 bytes, in a form that is fast to compare.
 class PieceKey {
  public:
   static constexpr std::size_t kLongest = 24;
 
   PieceKey() = default;
 
-  /// The `length` bytes at text[begin]: 1 to kLongest, inside the text.
+  /// The `length` bytes at text[begin], which must be 1 to kLongest and inside the text.
   PieceKey(std::string_view text, std::size_t begin, std::size_t length) : length_(length) {
     if (text.size() - begin < kLongest) {
       std::memcpy(words_.data(), text.data() + begin, length);
       return;
     }
-    // A copy of fixed size is a few instructions, one of `length` bytes is a call.
+    // Copying a fixed size takes a few instructions; copying `length` bytes is a function call.
     std::array<std::uint64_t, 3> mask;
     std::memcpy(mask.data(), kMask.data() + (kLongest - length), kLongest);
     std::memcpy(words_.data(), text.data() + begin, kLongest);
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= mask[i];
   }
 
-  // Without branches, as all parts are equal nearly always.
+  // Branch-free, because nearly always all parts are equal.
   bool operator==(const PieceKey& other) const {
     return ((words_[0] ^ other.words_[0]) | (words_[1] ^ other.words_[1]) |
             (words_[2] ^ other.words_[2]) | (length_ ^ other.length_)) == 0;
@@ -46,27 +46,27 @@ class PieceKey {
   }
 
  private:
-  // Ones, then zeros: read from kLongest - n on, they keep n bytes of a piece.
+  // Ones, then zeros: the mask read from kLongest − n on keeps n bytes of a piece.
   static constexpr auto kMask = [] {
     std::array<unsigned char, 2 * kLongest> mask{};
     std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
     return mask;
   }();
 
-  std::array<std::uint64_t, 3> words_{};  // the bytes, then zeros
+  std::array<std::uint64_t, 3> words_{};  // the bytes, padded with zeros
   std::uint64_t length_ = 0;
 };
 
-/// The ids of pieces met lately. Words repeat, so nearly all of a text is found here. The size is
-/// fixed (1 MiB): two pieces share a place, and a third one drives out the older.
+/// The ids of recent pieces. Words repeat, so nearly all pieces of a text are found here. The size
+/// is fixed (1 MiB): two pieces share a place, and a third one evicts the older.
 class PieceCache {
  public:
   static constexpr std::size_t kMostIds = 7;
 
   PieceCache() : entries_(2 * kPlaces) {}
 
-  /// Looks up the piece of `text` from `begin` to `end`. Writes its ids to `ids`, where there is
-  /// room for kMostIds, and returns how many they are; 0 if the piece is not here.
+  /// Looks up the piece of `text` from `begin` to `end`. Writes its ids to `ids`, which has room
+  /// for kMostIds, and returns how many there are; 0 if the piece is not in the cache.
   std::size_t find(std::string_view text, std::size_t begin, std::size_t end,
                    std::int32_t* ids) const {
     if (end - begin > PieceKey::kLongest) return 0;
@@ -77,7 +77,7 @@ class PieceCache {
     return static_cast<std::size_t>(entry->count);
   }
 
-  /// Keeps the ids of a piece that is not here, unless it or they are too long.
+  /// Adds a piece that is not in the cache, unless it has too many bytes or ids.
   void keep(std::string_view text, std::size_t begin, std::size_t end,
             std::span<const std::int32_t> ids);
 
@@ -85,7 +85,7 @@ class PieceCache {
   static constexpr std::size_t kPlaces = std::size_t{1} << 13;
 
   struct alignas(64) Entry {
-    PieceKey key;  // of length 0 if there is none
+    PieceKey key;  // of length 0 if the entry is empty
     std::int32_t count = 0;
     std::array<std::int32_t, kMostIds> ids{};
   };
@@ -95,8 +95,8 @@ class PieceCache {
   std::vector<Entry> entries_;
 };
 
-/// Caches lent to one call at a time, so that encoding is thread-safe without a lock in its loop.
-/// There come to be as many as there are calls at once.
+/// Lends each cache to one call at a time, so that encoding is thread-safe without a lock in its
+/// loop. Creates as many caches as there are simultaneous calls.
 class PieceCachePool {
  public:
   std::unique_ptr<PieceCache> borrow();

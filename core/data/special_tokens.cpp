@@ -31,14 +31,14 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-// Goes along the text, and keeps to the range of tokens that begin like it.
+// Walks along the text and narrows the range of tokens that match it so far.
 const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
   const Token* longest = nullptr;
   std::span<const Token> alike = tokens_;
   for (std::size_t length = 0; !alike.empty(); ++length) {
     if (alike.front().first.size() == length) longest = &alike.front();
     if (begin + length == text_.size()) break;
-    // A token that ends here comes before all that go on; its byte counts as smaller than any.
+    // A token that ends here sorts before all longer ones; its missing byte counts as −1.
     const auto byte_there = [&](const Token& token) {
       return token.first.size() == length ? -1 : static_cast<std::uint8_t>(token.first[length]);
     };

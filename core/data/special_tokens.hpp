@@ -13,8 +13,8 @@
 
 namespace rowgrad {
 
-/// Finds the special tokens in a text from left to right; of two that begin at one place, the
-/// longer. Refers to the text and the tokens it was made with.
+/// Finds special tokens in a text from left to right; of those that start at the same place, the
+/// longest. Refers to the text and the tokens that it was created with.
 class SpecialTokenSearch {
  public:
   struct Found {
@@ -27,7 +27,7 @@ class SpecialTokenSearch {
   SpecialTokenSearch(std::string_view text, const std::vector<std::string>& tokens,
                      const Vocabulary& vocabulary);
 
-  /// The first special token that begins at `begin` or later.
+  /// The first special token that starts at `begin` or later.
   std::optional<Found> next(std::size_t begin) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace rowgrad {
 
-/// A hash of texts with a secret of its process, so that no file can hold texts which all fall into
-/// one place of a table. (std::hash has none: such texts are cheap to make.)
+/// A hash of texts with a secret per process, so that no file can contain texts that all collide in
+/// a hash table. (std::hash has no secret, and such texts are easy to construct.)
 struct TextHash {
   std::size_t operator()(std::string_view text) const {
     __extension__ using Product = unsigned __int128;

@@ -6,7 +6,7 @@ namespace rowgrad {
 
 Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<std::int32_t> ids;
-  ids.reserve(text.size() / 3);  // what texts take; growing in steps would double the page faults
+  ids.reserve(text.size() / 3);  // typical of text; growing in steps would double the page faults
   SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
   std::size_t begin = 0;
   while (const auto special = search.next(begin)) {

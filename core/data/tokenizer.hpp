@@ -1,7 +1,7 @@
 #pragma once
 
-// Text to ids and back. A tokenizer never changes after it is made: all its functions may be called
-// from any number of threads at once.
+// Text to ids and back. A tokenizer never changes after construction, so all its functions may be
+// called from any number of threads at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +21,13 @@ namespace rowgrad {
 /// The special token between two documents.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-/// The special token whose id stands for everything that has none. A character or word tokenizer
-/// has unknown tokens exactly if this is one of its special tokens.
+/// The special token whose id represents everything that has no id. Character and word tokenizers
+/// throw for such text unless this is one of their special tokens.
 inline constexpr std::string_view kUnknown = "<|unk|>";
 
 struct EncodeOptions {
-  /// The special tokens that count as such where they stand in the text. All others are letters
-  /// like any, so that nobody ends a document by typing `<|endoftext|>` into it.
+  /// The special tokens to recognise in the text. All others are encoded as ordinary text, so that
+  /// nobody ends a document by typing `<|endoftext|>` into it.
   std::vector<std::string> allowed_special = {};
 };
 
@@ -36,7 +36,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// The ids of a text, rank 1. Throws std::invalid_argument for an allowed special token that this
-  /// tokenizer has not, and for text that it has no id for.
+  /// tokenizer lacks, and for text that has no id.
   Ids encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// The text of ids of any rank, read in row-major order. Throws std::invalid_argument for an id
@@ -53,7 +53,7 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
-  /// All that is needed to make the tokenizer again with tokenizer_from_json, in ASCII.
+  /// All that tokenizer_from_json needs to recreate the tokenizer, in ASCII.
   virtual std::string to_json() const = 0;
   void save(const std::filesystem::path& path) const;
 
@@ -65,22 +65,22 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) = default;
 
  private:
-  /// Appends the ids of a text without special tokens. It stands at byte `offset` of the text that
-  /// the caller knows, for messages.
+  /// Appends the ids of a text without special tokens. `offset` is where it starts, in bytes, in
+  /// the text that encode() was given; it is used in messages.
   virtual void append_ids(std::string_view text, std::size_t offset,
                           std::vector<std::int32_t>& ids) const = 0;
 
-  /// The text of these tokens side by side.
+  /// The tokens joined into a text.
   virtual std::string join(std::span<const std::int32_t> ids) const;
 
   Vocabulary vocabulary_;
 };
 
-/// Makes the tokenizer whose to_json() this is. Throws std::runtime_error for anything else: other
-/// JSON, a text cut short, tokens or merges that contradict each other.
+/// Recreates a tokenizer from its to_json(). Throws std::runtime_error for anything else: other
+/// JSON, truncated text, or tokens and merges that contradict each other.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view json);
 
-/// The same from a file that save() wrote; the message names the file.
+/// The same from a file that save() wrote; messages name the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 }  // namespace rowgrad

@@ -4,8 +4,8 @@
 //    "tokens": [in the order of ids], "special_ids": [ids of the special ones],
 //    "merges": [in the order of ranks, "left right"; byte pair only]}
 //
-// Ordinary tokens and merges of byte pairs are bytes, written as byte_text.hpp says; all other
-// tokens are text.
+// Ordinary tokens and merges of byte-pair tokenizers are bytes, written as in byte_text.hpp; all
+// other tokens are text.
 
 #include <optional>
 #include <stdexcept>
@@ -26,8 +26,8 @@ namespace {
 constexpr std::string_view kFormat = "rowgrad tokenizer";
 constexpr std::uint64_t kVersion = 1;
 
-// --- Writing: a token a line, so that two files can be compared; ASCII, so that any editor shows
-// them alike ---
+// --- Writing: one token per line, so that files can be compared, and in ASCII, so that all editors
+// show them alike ---
 
 template <class Items, class Print>
 std::string list(const char* name, const Items& items, const Print& print) {
@@ -95,7 +95,7 @@ auto& required(std::optional<List>& list, const char* name) {
   return *list;
 }
 
-// The tokens with the ids of the special ones, in which every ordinary token is `decode(token)`.
+// The vocabulary of the file, with decode(token) in place of each ordinary token.
 template <class Decode>
 Vocabulary vocabulary(Contents& contents, const Decode& decode) {
   std::vector<std::string>& tokens = required(contents.tokens, "tokens");

@@ -14,16 +14,16 @@ namespace rowgrad {
 namespace {
 
 constexpr char32_t kPlane = 0x10000;
-constexpr char32_t kClassified = 4 * kPlane;  // planes 4 to 16 have no letters and no numbers
+constexpr char32_t kClassified = 4 * kPlane;  // planes 4 to 16 have no letters or numbers
 
-// The property White_Space. It has not changed since Unicode 6.3, and PCRE2's \s is not quite it.
+// The property White_Space, which has not changed since Unicode 6.3; PCRE2's \s differs slightly.
 constexpr std::pair<char32_t, char32_t> kWhiteSpace[] = {
     {0x0009, 0x000D}, {0x0020, 0x0020}, {0x0085, 0x0085}, {0x00A0, 0x00A0}, {0x1680, 0x1680},
     {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000},
 };
 
-// Asks PCRE2 for runs of one class in a text that holds every code point once, in order. Only the
-// library's tables know the categories, and so no copy of them needs to be kept here.
+// Matches runs of one class in a text that has every code point once, in order. The categories come
+// from PCRE2's tables, so that no copy of them is needed here.
 class ClassTable {
  public:
   ClassTable() : classes_(kClassified, CharacterClass::other) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // The character classes that tokenizers split by. Letters and numbers are the general categories L
-// and N of the Unicode version that the PCRE2 library knows.
+// and N of the Unicode version of the PCRE2 library.
 
 #include <cstdint>
 

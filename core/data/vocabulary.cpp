@@ -75,7 +75,7 @@ std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) con
   return there ? std::optional(*found) : std::nullopt;
 }
 
-// Where the token stands or, if it is not there, the free place that it would get.
+// The slot of the token or, if it is not in the vocabulary, the free slot where it would go.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
   std::size_t slot = TextHash()(token);
   for (;; ++slot) {

@@ -10,25 +10,25 @@
 namespace rowgrad {
 
 /// Tokens and their ids, 0 … size() − 1. Ordinary tokens come from a text; special ones, such as
-/// `<|endoftext|>`, stand for something that no text contains. The two kinds are looked up apart,
-/// so an ordinary token may have the same letters as a special one. A value that copies and moves.
+/// `<|endoftext|>`, represent something that no text contains. The two kinds are looked up
+/// separately, so an ordinary token may be spelled like a special one. Copyable and movable.
 class Vocabulary {
  public:
-  /// `tokens` in the order of their ids. Throws std::invalid_argument for an empty token, for one
-  /// that occurs twice within its kind, and for a special id that is out of range or repeated.
+  /// `tokens` are in the order of their ids. Throws std::invalid_argument for an empty token, one
+  /// that occurs twice within its kind, and a special id that is out of range or repeated.
   explicit Vocabulary(std::vector<std::string> tokens,
                       const std::vector<std::int32_t>& special_ids = {});
 
   std::size_t size() const { return tokens_.size(); }
   const std::vector<std::string>& tokens() const { return tokens_; }
-  const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // rising
+  const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // increasing
 
   /// The text of one token. Throws std::invalid_argument for an id out of range.
   const std::string& token(std::int32_t id) const;
 
   bool is_special(std::int32_t id) const;
 
-  /// The id of an ordinary or of a special token, if there is one.
+  /// The id of an ordinary or a special token, if there is one.
   std::optional<std::int32_t> find(std::string_view token) const;
   std::optional<std::int32_t> find_special(std::string_view token) const;
 
@@ -37,14 +37,13 @@ class Vocabulary {
 
   std::vector<std::string> tokens_;
   std::vector<std::int32_t> special_ids_;
-  std::vector<std::int32_t> special_by_token_;  // the same ids, in the order of their tokens
-  // The ids of ordinary tokens by the hash of the token, in open addressing: a power of two of
-  // slots, at most half of them taken. Compact, as every merge of a large vocabulary is looked up
-  // when it is loaded.
+  std::vector<std::int32_t> special_by_token_;  // the same ids, sorted by token
+  // The ids of ordinary tokens by their hash, in open addressing: the number of slots is a power of
+  // two, and at most half are taken. Compact, because loading a vocabulary looks up every merge.
   std::vector<std::int32_t> slots_;
 };
 
-/// `tokens` followed by special ones.
+/// A vocabulary of `tokens` followed by `special_tokens`.
 Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
                                    const std::vector<std::string>& special_tokens);
 

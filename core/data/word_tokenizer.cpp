@@ -12,7 +12,7 @@
 namespace rowgrad {
 namespace {
 
-// What \s means in Python's re: White_Space and the four information separators.
+// What \s matches in Python's re: White_Space and the four information separators.
 bool is_blank(char32_t code_point) {
   return (code_point >= 0x1C && code_point <= 0x1F) ||
          character_class(code_point) == CharacterClass::white_space;
@@ -22,7 +22,7 @@ bool is_one_of(std::string_view characters, std::string_view word) {
   return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
 }
 
-// ASCII characters that are always part of a word: most of a text, so that the rest may take time.
+// ASCII characters that are always part of a word: most of a text, so the others may be slower.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (char byte = '!'; byte <= '~'; ++byte)

@@ -67,15 +67,15 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-// A rename is on the disk once its folder is. Some file systems cannot sync a folder; the new file
-// is in place by then, so a refusal is no failure.
+// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
+// new file is in place by then, so that is not a failure.
 void sync_folder(const fs::path& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.number() >= 0) ::fsync(opened.number());
 }
 
-// A new file beside `target`, removed again unless it takes the target's place. It is locked as
-// long as its writer lives: one without a lock was left behind by a process that was killed.
+// A new file beside `target`, which replaces the target or is removed. It is locked as long as its
+// writer lives: one without a lock was left behind by a process that was killed.
 class Replacement {
  public:
   explicit Replacement(fs::path target)
@@ -95,7 +95,7 @@ class Replacement {
 
   void commit(std::optional<mode_t> permissions) {
     if (permissions && ::fchmod(file_->number(), *permissions) != 0) fail("cannot write", target_);
-    // Without this a crash soon after the rename could leave an empty file in the target's place.
+    // Without this, a crash soon after the rename could leave an empty file in the target's place.
     if (::fsync(file_->number()) != 0) fail("cannot write", target_);
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
     temporary_.clear();
@@ -113,8 +113,8 @@ class Replacement {
         if (errno != EEXIST) fail("cannot write", target_);
         continue;
       }
-      // Another writer may have taken it for abandoned before it was locked. Where a file system
-      // has no locks, nobody gets one, and nothing that was abandoned is removed.
+      // Another writer may have removed it as abandoned before it was locked. On a file system
+      // without locks, no writer gets a lock, and abandoned files are not removed.
       retry_interrupted([&] { return ::flock(file_->number(), LOCK_EX); });
       struct stat status {};
       if (::fstat(file_->number(), &status) == 0 && status.st_nlink > 0) return;
@@ -129,8 +129,8 @@ class Replacement {
     return name.find_first_not_of("0123456789-") == std::string_view::npos;
   }
 
-  // What cannot be removed only takes up room. (A directory_iterator ends the process where there
-  // is no memory.)
+  // Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
+  // there is no memory.)
   void remove_abandoned() const {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target_).c_str()),
                                                      ::closedir);
@@ -145,7 +145,7 @@ class Replacement {
   }
 
   static constexpr std::string_view kSuffix = ".tmp";
-  static constexpr std::size_t kLongestPrefix = 200;  // of the 255 bytes that names may have
+  static constexpr std::size_t kLongestPrefix = 200;  // of the 255 bytes that a name may have
 
   fs::path target_;
   std::string prefix_;  // of the names of temporary files
@@ -160,7 +160,7 @@ std::string read_file(const fs::path& path) {
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) fail("cannot read", path);
 
-  constexpr std::size_t kLeast = 4096;  // pipes and /proc say that they have no bytes
+  constexpr std::size_t kLeast = 4096;  // pipes and files in /proc report 0 bytes
   std::string contents(static_cast<std::size_t>(status.st_size) + kLeast, '\0');
   std::size_t length = 0;
   for (;;) {
@@ -194,7 +194,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
-  // A rename asks for rights on the folder alone; a file that is write-protected means it.
+  // A rename needs rights on the folder only, but a write-protected file is not to be replaced.
   if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
     fail("cannot write", path);
   if (exists && !S_ISREG(status.st_mode)) {
@@ -211,7 +211,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   Replacement replacement(target);
   replacement.write(pieces);
   replacement.commit(exists ? std::optional<mode_t>(status.st_mode & 07777) : std::nullopt);
-  sync_folder(folder);  // needs no memory: from commit() on nothing may fail
+  sync_folder(folder);  // allocates nothing: after commit() nothing may fail
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_for_reading(path_)) {

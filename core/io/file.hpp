@@ -1,7 +1,7 @@
 #pragma once
 
-// Whole files in and out. Every failure is a std::system_error (a std::runtime_error) that names
-// the path and the system's reason: `cannot write runs/a.csv: No such file or directory`.
+// Reading and writing files. Every failure throws std::system_error (a std::runtime_error) with the
+// path and the system's reason: `cannot write runs/a.csv: No such file or directory`.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace rowgrad {
 
-/// The bytes of a file or a pipe, to its end.
+/// Reads a file or a pipe to its end.
 std::string read_file(const std::filesystem::path& path);
 
-/// Makes `contents` the file's contents, or changes nothing at all: they are written to a new file
-/// beside it, brought to the disk and renamed over it. The file keeps its permissions; a new one
-/// gets the usual ones. A symbolic link stays a link and its target is replaced. A device or a pipe
-/// (/dev/stdout) is written straight into.
+/// Replaces the contents of a file, or changes nothing at all: `contents` are written to a new file
+/// beside it, which is synced to the disk and renamed over it. The file keeps its permissions; a
+/// new one gets the usual ones. A symbolic link stays a link, and its target is replaced. A device
+/// or a pipe (/dev/stdout) is written to directly.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
 /// The same for contents in pieces, so that large ones need not be joined in memory.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
-/// What write_file(path) writes: the links at its end followed, whether or not there is a file at
-/// the end of them.
+/// The path that write_file(path) replaces: symbolic links at its end are followed, whether or not
+/// the file that they lead to exists.
 std::filesystem::path without_links(const std::filesystem::path& path);
 
-/// A file open for reading at any place, for files too large to be held twice.
+/// A file open for reading at any offset, for files that are too large to be in memory twice.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
@@ -39,7 +39,7 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
 
-  /// Fills `bytes` from that place on. Also throws where the file ends before.
+  /// Fills `bytes` from `offset` on. Throws std::runtime_error if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

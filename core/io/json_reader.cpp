@@ -19,14 +19,14 @@ constexpr std::size_t kDeepest = 64;
 
 }  // namespace
 
-// The text in pieces. nlohmann/json calls the functions, its "SAX" interface, one after another,
-// and goes on where they return true. Its tree would take more memory, even while it is destroyed.
+// The tokens of the text. nlohmann/json calls these functions, its "SAX" interface, in order and
+// continues if they return true. Its tree would take more memory, even while it is destroyed.
 class JsonReader::Tokens {
  public:
   struct Object {};
   struct Array {};
   struct End {};    // of an object or array
-  struct Other {};  // value
+  struct Other {};  // null, a boolean or another number
   using Token = std::variant<Object, Array, End, Other, std::uint64_t, std::string>;
 
   explicit Tokens(const std::string& name) : name_(name) {}
@@ -35,11 +35,11 @@ class JsonReader::Tokens {
 
   bool null() { return add(Other()); }
   bool boolean(bool) { return add(Other()); }
-  bool number_integer(json::number_integer_t) { return add(Other()); }  // one with a sign
+  bool number_integer(json::number_integer_t) { return add(Other()); }  // negative
   bool number_unsigned(json::number_unsigned_t number) { return add(number); }
   bool number_float(json::number_float_t, const std::string&) { return add(Other()); }
   bool string(std::string& text) { return add(std::move(text)); }
-  bool binary(json::binary_t&) { return false; }  // no part of JSON
+  bool binary(json::binary_t&) { return false; }  // not part of JSON
   bool start_object(std::size_t) { return open(Object()); }
   bool start_array(std::size_t) { return open(Array()); }
   bool end_object() { return close(); }
@@ -83,13 +83,13 @@ class JsonReader::Tokens {
   }
 
   const std::string& name_;
-  std::deque<Token> tokens_;                      // which stay where they are
-  std::vector<std::set<std::string_view>> keys_;  // of what is open, within each other
+  std::deque<Token> tokens_;                      // a deque, so that references stay valid
+  std::vector<std::set<std::string_view>> keys_;  // of the open objects and arrays, innermost last
 };
 
 JsonReader::JsonReader(std::string_view text, std::string name)
     : name_(std::move(name)), tokens_(std::make_unique<Tokens>(name_)) {
-  const std::size_t zero = text.find('\0');  // which the library takes for the end
+  const std::size_t zero = text.find('\0');  // which the library takes for the end of the text
   if (zero != text.npos) tokens_->refuse(zero, "not valid JSON");
   json::sax_parse(text.begin(), text.end(), tokens_.get());
 }

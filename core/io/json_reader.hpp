@@ -1,6 +1,6 @@
 #pragma once
 
-// JSON (RFC 8259) from files that nobody vouches for, and texts into JSON.
+// Reading JSON (RFC 8259) from untrusted files, and writing texts as JSON.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,34 +11,34 @@
 
 namespace rowgrad {
 
-/// Reads a JSON text in the shape that the caller expects, one value after another:
+/// Reads a JSON text of the structure that the caller expects, one value after another:
 ///
 ///   JsonReader json(text, "encoder.json");
 ///   json.object([&](const std::string& key) { ids[key] = json.whole_number(); });
 ///
-/// nlohmann/json takes the whole text apart before anything is read. Everything throws
-/// std::runtime_error: the constructor for text that is not JSON or not UTF-8, for values nested
-/// more than 64 deep, a number that no double holds and an object with a key twice
-/// (`encoder.json, byte 17: not valid JSON`), the other functions for a value of another kind than
-/// they read (`encoder.json, at "ab": expected a string`). Is neither copied nor moved.
+/// The constructor parses the whole text with nlohmann/json. It throws std::runtime_error for text
+/// that is not JSON or not UTF-8, values nested more than 64 deep, a number too large for a double,
+/// and a repeated key in an object (`encoder.json, byte 17: not valid JSON`). The other functions
+/// throw it for a value of another kind than they read (`encoder.json, at "ab": expected a
+/// string`). Neither copyable nor movable.
 class JsonReader {
  public:
-  /// `text` is only needed here; `name` is what messages call it.
+  /// `text` is used only during construction; `name` stands for it in messages.
   JsonReader(std::string_view text, std::string name);
   ~JsonReader();
 
-  /// Reads an object. `member(key)` is called for each member, to read or skip its value.
+  /// Reads an object. `member(key)` is called for each member and must read or skip its value.
   void object(const std::function<void(const std::string& key)>& member);
 
-  /// Reads an array. `element()` is called for each value in it, to read or skip it.
+  /// Reads an array. `element()` is called for each value in it and must read or skip it.
   void array(const std::function<void()>& element);
 
   std::string string();
 
-  /// A number below 2^64 without sign, fraction and exponent.
+  /// A number below 2^64 without sign, fraction or exponent.
   std::uint64_t whole_number();
 
-  /// Passes a value of any kind.
+  /// Skips a value of any kind.
   void skip();
 
  private:
@@ -50,12 +50,12 @@ class JsonReader {
 
   const std::string name_;
   const std::unique_ptr<Tokens> tokens_;
-  std::size_t next_ = 0;              // the token that comes next
+  std::size_t next_ = 0;              // the index of the next token
   const std::string* key_ = nullptr;  // of the innermost member that is being read
 };
 
-/// Throws as JsonReader's constructor does: for texts that are then left to a library which would
-/// take any.
+/// Throws what JsonReader's constructor throws. For texts that are then passed to a library without
+/// such checks.
 void check_json(std::string_view text, std::string name);
 
 /// A text as a JSON string, in quotation marks and in ASCII. Throws std::invalid_argument for a

@@ -5,7 +5,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Calls body(bag) for each bag, over threads.
+// Calls body(bag) for each bag, in parallel.
 template <class Body>
 void for_bags(const BagLayout& layout, std::size_t width, const Body& body) {
   const std::size_t bags = layout.bags();
@@ -15,14 +15,14 @@ void for_bags(const BagLayout& layout, std::size_t width, const Body& body) {
   });
 }
 
-// Calls body(place) for the ids of a bag that count.
+// Calls body(place) for the place of each id of a bag that is not padding.
 template <class Body>
 void for_places(const BagLayout& layout, std::size_t bag, const Body& body) {
   for (std::size_t place = layout.starts[bag]; place < layout.starts[bag + 1]; ++place)
     if (layout.counts(place)) body(place);
 }
 
-// The bag in which each place is.
+// The bag that each place belongs to.
 std::vector<std::uint32_t> bag_of_places(const BagLayout& layout) {
   std::vector<std::uint32_t> bag_of(layout.ids.size());
   for (std::size_t bag = 0; bag < layout.bags(); ++bag)
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> bag_of_places(const BagLayout& layout) {
   return bag_of;
 }
 
-// to += row, or weight · row.
+// to += row, multiplied by the weight if there is one.
 void add_row(std::size_t width, real* to, const real* row, const real* weight) {
   if (weight == nullptr) {
     map_span(
@@ -43,7 +43,7 @@ void add_row(std::size_t width, real* to, const real* row, const real* weight) {
   }
 }
 
-// to = row, or weight · row.
+// to = row, multiplied by the weight if there is one.
 void set_row(std::size_t width, real* to, const real* row, const real* weight) {
   if (weight == nullptr) {
     std::copy_n(row, width, to);
@@ -141,7 +141,7 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, Winners& winners) {
 
 MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
                              const Winners& winners) {
-  constexpr std::int32_t kLoser = -1;  // no row of any table
+  constexpr std::int32_t kLoser = -1;  // not a row of any table
   const std::size_t width = upstream.shape()[1];
   std::vector<std::int32_t> ids(layout.ids.size(), kLoser);
   for (const std::uint32_t place : winners)

@@ -1,6 +1,6 @@
 #pragma once
 
-// Bags of rows reduced to one row each, and back.
+// Reductions of bags of rows to one row each, and their gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,41 +12,41 @@
 
 namespace rowgrad::kernels {
 
-/// Which ids are in which bag: bag b holds those at the places starts[b] to starts[b + 1]. Ids
-/// equal to `padding` do not count.
+/// Which ids belong to which bag: those of bag b are at the places starts[b] ≤ place <
+/// starts[b + 1]. Ids equal to `padding` are ignored.
 struct BagLayout {
   Ids ids;
-  std::vector<std::size_t> starts;  // one more than there are bags; the last is the ids' number
+  std::vector<std::size_t> starts;  // [bags + 1]; the last one is the number of ids
   std::optional<std::int32_t> padding;
 
   std::size_t bags() const { return starts.size() - 1; }
   bool counts(std::size_t place) const { return ids.data()[place] != padding; }
 };
 
-/// values [bags, width], the row of each bag divided by how many ids count in it, if any do.
+/// Divides each bag's row of `values` [bags, width] by how many of its ids are not padding, if any.
 void divide_by_counts(const BagLayout& layout, Tensor& values);
 
-/// rows [ids' shape..., width] → [bags, width]: the sum of each bag's rows, each times its weight
-/// where `weights`, one for each id, are given; else null. Empty bags give zeros.
+/// rows [shape of ids..., width] → [bags, width]: the sum of each bag's rows, each multiplied by
+/// its weight unless `weights`, one per id, is null. Empty bags give zeros.
 Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights);
 
-/// Back from upstream [bags, width]: the gradients of the table's rows, with `mean` divided by how
-/// often each id occurs; and that of the weights, of the given shape.
+/// From the upstream gradient [bags, width]: the gradients of the table's rows, divided by how
+/// often each id occurs if `mean`; and the gradient of the weights, which has the given shape.
 MergedRows sum_bags_backward(const BagLayout& layout, const Tensor& upstream, const real* weights,
                              bool mean);
 Tensor bag_weights_backward(const BagLayout& layout, const Tensor& upstream, const Tensor& rows,
                             const Shape& shape);
 
-/// Of each bag and column, the place of the id whose row is the largest there, the first of
+/// For each bag and column, the place of the id whose row has the largest value there, the first of
 /// several; kNobody in empty bags.
 using Winners = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 constexpr std::uint32_t kNobody = 0xFFFFFFFF;
 
-/// rows [ids' shape..., width] → [bags, width], the largest of each bag in each column, and who
-/// that was. Empty bags give zeros.
+/// rows [shape of ids..., width] → [bags, width]: the largest value of each bag in each column, and
+/// which id it came from. Empty bags give zeros.
 Tensor max_bags(const BagLayout& layout, const Tensor& rows, Winners& winners);
 
-/// Back from upstream [bags, width] to the rows that were the largest anywhere.
+/// From the upstream gradient [bags, width]: the gradients of the rows that won in some column.
 MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
                              const Winners& winners);
 

@@ -6,7 +6,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// The extent of `shape` on an axis of a result of rank `rank`, 1 where the axis is missing.
+// The extent of `shape` along an axis of a result of rank `rank`; 1 if `shape` lacks that axis.
 std::size_t aligned_extent(const Shape& shape, std::size_t axis, std::size_t rank) {
   const std::size_t missing = rank - shape.size();
   return axis < missing ? 1 : shape[axis - missing];
@@ -31,8 +31,7 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b) {
   const std::size_t rank = result.size();
   BroadcastLoops loops;
-  std::array<std::size_t, 2> next{1,
-                                  1};  // strides of the axis being looked at, were it not repeated
+  std::array<std::size_t, 2> next{1, 1};  // strides of the current axis if it is not repeated
   for (std::size_t axis = rank; axis-- > 0;) {
     const std::size_t extent = result[axis];
     const std::array<std::size_t, 2> extents{aligned_extent(a, axis, rank),

@@ -1,7 +1,7 @@
 #pragma once
 
-// Functions of two arrays whose shapes are broadcast against each other as NumPy does it: shapes
-// are aligned at their last axis, and an axis of length 1, or one that is missing, is repeated.
+// Functions of two arrays whose shapes are broadcast against each other as in NumPy: shapes are
+// aligned at their last axis, and an axis that is missing or has length 1 is repeated.
 
 #include <array>
 #include <string_view>
@@ -14,22 +14,22 @@ namespace rowgrad::kernels {
 /// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 
-/// x repeated to `shape`, with which it can be broadcast.
+/// Repeats x to `shape`, with which it must be compatible.
 Tensor expand(const Tensor& x, const Shape& shape);
 
-/// x summed over the axes along which `shape` was repeated to that of x: the transpose of expand.
+/// Sums x over the axes along which expand() would repeat `shape`: the transpose of expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor sum_to(Tensor&& x, const Shape& shape);
 
-/// How a broadcast loop walks: a few nested loops, neighbouring axes joined where memory allows.
-/// A stride of 0 repeats. The last loop's strides are 0 or 1.
+/// The nested loops of a broadcast, outermost first; adjacent axes are joined where their strides
+/// allow. A stride of 0 repeats. The strides of the innermost loop are 0 or 1.
 struct BroadcastLoops {
   std::vector<std::size_t> extents;
   std::vector<std::array<std::size_t, 2>> strides;  // of a and b
 };
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
 
-/// result = f(a, b), where `result` has the common shape of a and b and may be one of them.
+/// result = f(a, b). `result` has the common shape of a and b and may be one of them.
 template <class F>
 void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b) {
   if (result.size() == 0) return;
@@ -64,7 +64,7 @@ void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b
   });
 }
 
-/// f(a, b) over the common shape; `f` as in elementwise.hpp.
+/// f(a, b), broadcast to the common shape; `f` as in elementwise.hpp.
 template <class F>
 Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Tensor& b) {
   if (a.shape() == b.shape()) return map(f, a, b);

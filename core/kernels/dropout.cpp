@@ -9,18 +9,18 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBits = 32;  // of a word of the mask
+constexpr std::size_t kBits = 32;  // in a word of the mask
 
-// The bits of up to 32 numbers, from two untempered words of the generator each.
+// The bits of up to 32 values, each from two untempered words of the generator.
 std::uint32_t keep_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t pair;
     std::memcpy(&pair, words + 2 * i, sizeof pair);
-    // The first word is the high half of the 64 bits of which PyTorch takes the low 53.
+    // The first word is the high half of 64 bits, of which PyTorch uses the low 53.
     pair = std::rotl(MersenneTwister::temper_both(pair), 32);
     const std::uint64_t uniform = pair & ((std::uint64_t{1} << 53) - 1);
-    bits |= (uniform - threshold) >> 63 << i;  // its sign: both are below 2^54
+    bits |= (uniform - threshold) >> 63 << i;  // the sign bit: both are below 2^54
   }
   return static_cast<std::uint32_t>(bits);
 }
@@ -30,11 +30,11 @@ std::uint32_t keep_bits(const std::uint32_t* words, std::size_t count, std::uint
 KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
   static_assert(std::endian::native == std::endian::little,
                 "pairs of words are read as one number");
-  // u · 2^-53 < 1 − p for whole u: u < ceil((1 − p) · 2^53), which is exact.
+  // For integers u, u · 2^-53 < 1 − p is the same as u < ceil((1 − p) · 2^53), which is exact.
   const auto threshold = static_cast<std::uint64_t>(std::ceil((1 - p) * 0x1p53));
   KeepMask mask;
   mask.words.resize((count + kBits - 1) / kBits);
-  // The recursion is one thread's work; what comes after it is everybody's.
+  // The generator's recursion is sequential; everything after it runs in parallel.
   constexpr std::size_t kChunk = std::size_t{1} << 17;
   std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> drawn(2 * std::min(count, kChunk));
   for (std::size_t start = 0; start < count; start += kChunk) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Masks of dropout: a bit for each number, drawn in the order of memory.
+// Dropout masks: one bit per value, drawn in memory order.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace rowgrad::kernels {
 
-/// Bit i of words[i / 32], counted from the lowest, says whether number i is kept.
+/// Bit i % 32 of words[i / 32], counted from the lowest, says whether value i is kept.
 struct KeepMask {
   std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> words;
 };
 
-/// Keeps each of `count` numbers with probability 1 − p: where a uniform number of 53 bits is below
-/// it, as PyTorch draws its masks on CPUs without MKL. Takes two words of `random` a number.
+/// Keeps each of `count` values with probability 1 − p: if a uniform random number of 53 bits is
+/// below 1 − p, as PyTorch does on CPUs without MKL. Draws two words from `random` per value.
 KeepMask draw_keep_mask(Random& random, std::size_t count, double p);
 
 /// out[i] = x[i] · (kept ? factor : 0); `out` may be x.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Element by element, with the vector registers of the CPU. A function is written once, for a
-// vector: `[](Simd x) { return x * x; }`; xsimd provides exp, log, tanh, select … for it. The last
-// few entries go through a padded vector, so that an entry's bits do not depend on its place.
+// Element-wise functions in the CPU's vector registers. A function is written once, for a vector:
+// `[](Simd x) { return x * x; }`; xsimd provides exp, log, tanh, select and more. The last few
+// elements go through a padded vector, so that the bits of a result do not depend on its position.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ namespace rowgrad::kernels {
 using Simd = xsimd::batch<real>;
 constexpr std::size_t kLanes = Simd::size;
 
-/// The first `count` < kLanes numbers at `from`, the rest of the vector filled with the first.
+/// Loads `count` < kLanes values from `from`; the other lanes get the first of them.
 inline Simd load_partial(const real* from, std::size_t count) {
   alignas(64) std::array<real, kLanes> lanes;
   lanes.fill(count > 0 ? from[0] : real{0});
@@ -31,7 +31,7 @@ inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
-/// out[i] = f(in[i] …) for count entries, on this thread. `out` may be one of the inputs.
+/// out[i] = f(in[i] …) for `count` elements, on this thread. `out` may be one of the inputs.
 template <class F, class... In>
 void map_span(std::size_t count, real* out, const F& f, const In*... in) {
   const std::size_t whole = count / kLanes * kLanes;
@@ -41,10 +41,10 @@ void map_span(std::size_t count, real* out, const F& f, const In*... in) {
     store_partial(f(load_partial(in + whole, count - whole)...), out + whole, count - whole);
 }
 
-/// Walks N arrays side by side, on this thread: f(x, put) gets in x[k] the vector of the entries of
-/// arrays[k] at one place, zeros for a null array, and put(y, array) stores a vector at that place.
-/// `f` comes by value: numbers that it holds can then stay in registers, as no array can alias
-/// them.
+/// Walks through N arrays together, on this thread. Calls f(x, put) for each vector position, where
+/// x[k] has the values of arrays[k] at that position (zeros for a null array) and put(y, array)
+/// stores y at that position. `f` is taken by value, so that its members can stay in registers: no
+/// array can alias them.
 template <std::size_t N, class F>
 void visit_span(std::size_t count, const std::array<const real*, N> arrays, const F f) {
   const auto visit = [&](const auto& load, const auto& put) {
@@ -62,7 +62,7 @@ void visit_span(std::size_t count, const std::array<const real*, N> arrays, cons
           [=](const Simd& y, real* array) { store_partial(y, array + whole, rest); });
 }
 
-/// out = f(in …) for arrays of `count` entries, over threads.
+/// out = f(in …) for arrays of `count` elements, in parallel.
 template <class F, class... In>
 void map_into(std::size_t count, real* out, const F& f, const In*... in) {
   parallel_for(count, kGrainNumbers, [&](std::size_t begin, std::size_t end) {
@@ -70,7 +70,7 @@ void map_into(std::size_t count, real* out, const F& f, const In*... in) {
   });
 }
 
-/// f(x …) of tensors of one shape (the caller has checked), as a new tensor.
+/// f(x …) for tensors of the same shape, which the caller has checked, as a new tensor.
 template <class F, class... Rest>
 Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
   Tensor result = empty(first.shape());
@@ -78,7 +78,7 @@ Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
   return result;
 }
 
-/// The same, in the memory of the first: `g = map_in_place(f, std::move(g), y)`.
+/// The same in the memory of the first tensor: `g = map_in_place(f, std::move(g), y)`.
 template <class F, class... Rest>
 Tensor map_in_place(const F& f, Tensor&& first, const Rest&... rest) {
   map_into(first.size(), first.data(), f, first.data(), rest.data()...);

@@ -12,15 +12,15 @@ namespace {
 
 constexpr std::size_t kMostRows = 256;   // rows whose x stays in the L2 cache
 constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
-constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward takes at once
-constexpr std::size_t kMostChunks = 32;  // chunks of classes that backward shares out to threads
+constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward processes at once
+constexpr std::size_t kMostChunks = 32;  // chunks of classes that backward distributes over threads
 
-// The rows of x that are worked on together. Rows lie side by side in panels, a vector's lanes, and
-// classes one below another: maxima and sums over the classes need no shuffling of lanes.
+// A block of rows of x. In a panel, rows lie side by side in the lanes of a vector and classes one
+// below another, so that maxima and sums over the classes need no shuffling of lanes.
 //
-// Each block of classes is shifted by its own maximum, not by that of the whole row, so that its
-// exponentials are had while its logits are in the cache, and once: exp(x − maximum of the block)
-// times exp(maximum of the block − maximum of the row) / Σ is the softmax.
+// Each block of classes is shifted by its own maximum instead of the maximum of the row, so that
+// each exponential is computed once, while its logit is in the cache. The softmax is then exp(x −
+// maximum of the block) times exp(maximum of the block − maximum of the row) / Σ.
 class RowBlock {
  public:
   RowBlock(const HeadLoss& head, std::size_t rows)
@@ -31,11 +31,11 @@ class RowBlock {
         sums_(empty(maxima_.shape())),
         target_logits_(rows) {}
 
-  /// Σ of the losses of `rows` rows from `first` on.
+  /// The sum of the losses of `rows` rows, starting at row `first`.
   double losses(std::size_t first, std::size_t rows);
 
-  /// Their part of the gradients, the bias's and the weight's added to what is there unless this is
-  /// the first.
+  /// Computes the gradients for these rows. Those of bias and weight are added to what is there,
+  /// unless this is the first block.
   void backward(const HeadGradients& gradients);
 
  private:
@@ -47,7 +47,7 @@ class RowBlock {
   }
   bool counts(std::size_t row) const { return targets_[row] != head_.ignored; }
 
-  // body(block, first class, class count) for every block of classes, over threads.
+  // Calls body(block, first class, class count) for every block of classes, in parallel.
   template <class Body>
   void for_each_class_block(const Body& body) const;
   template <class Body>
@@ -57,7 +57,7 @@ class RowBlock {
   void exponentiate(std::size_t block, std::size_t first, std::size_t count);
   double sum_up_losses();
 
-  // What backward works on: some classes, and the gradient of their logits, [panel,
+  // The classes that backward processes at once, and the gradient of their logits: [panel,
   // kBackwardBlock, kPanel].
   struct Classes {
     std::size_t first;
@@ -78,15 +78,15 @@ class RowBlock {
   const real* x_ = nullptr;
   const std::int32_t* targets_ = nullptr;
   Tensor x_columns_;  // xᵀ in panels of rows
-  Tensor logits_;     // [panel, class, kPanel]; then exponentials
-  Tensor maxima_;     // [panel, block, kPanel]; then what makes a softmax of exponentials
-  Tensor sums_;       // [panel, block, kPanel]: Σ of exponentials
+  Tensor logits_;     // [panel, class, kPanel]; later their exponentials
+  Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax
+  Tensor sums_;    // [panel, block, kPanel]: sums of exponentials
   std::vector<real> target_logits_;
 };
 
 template <class Body>
 void RowBlock::for_each_class_block(const Body& body) const {
-  const std::size_t work = kClassBlock * panels_ * head_.width;  // vectors' products, two at once
+  const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
   parallel_for(blocks_, row_grain(work), [&](std::size_t begin, std::size_t end) {
     for (std::size_t block = begin; block < end; ++block) {
       const std::size_t first = block * kClassBlock;
@@ -95,7 +95,7 @@ void RowBlock::for_each_class_block(const Body& body) const {
   });
 }
 
-// body(row, class) for the rows that count and whose target is one of these classes.
+// Calls body(row, class) for each row that is not ignored and whose target is one of these classes.
 template <class Body>
 void RowBlock::for_each_target(std::size_t first, std::size_t count, const Body& body) const {
   for (std::size_t row = 0; row < rows_; ++row) {
@@ -106,7 +106,7 @@ void RowBlock::for_each_target(std::size_t first, std::size_t count, const Body&
 
 void RowBlock::multiply(std::size_t first, std::size_t count) {
   const std::size_t width = head_.width;
-  // The next block's rows of the weight are requested during the first products with this one's.
+  // The next block's rows of the weight are prefetched during the first products with this one's.
   const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
   const real* next = head_.weight + (first + kClassBlock) * width;
   for (std::size_t panel = 0; panel < panels_; ++panel) {
@@ -143,7 +143,7 @@ void RowBlock::exponentiate(std::size_t block, std::size_t first, std::size_t co
     real* begin = logits(panel, first);
     for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
       const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
-      const Simd shift = xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // not ∞ − ∞
+      const Simd shift = xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
       Simd sum(real{0});
       for (std::size_t i = 0; i < count; ++i) {
         real* at = begin + i * kPanel + lane;
@@ -186,7 +186,7 @@ double RowBlock::sum_up_losses() {
       map_span(
           kPanel, of_block(maxima_, panel, block),
           [](const Simd& x, const Simd& factor) {
-            const Simd zero(real{0});  // and not infinity times 0 in a row that does not count
+            const Simd zero(real{0});  // avoids ∞ · 0 in ignored rows
             return xsimd::select(factor == zero, zero, x * factor);
           },
           of_block(maxima_, panel, block), inverse.data());
@@ -208,8 +208,8 @@ double RowBlock::losses(std::size_t first, std::size_t rows) {
   return sum_up_losses();
 }
 
-// The gradient of the logits: scale · (softmax − one-hot of the target), 0 in rows that do not
-// count, whatever they hold.
+// The gradient of the logits: scale · (softmax − one-hot of the target); 0 in ignored rows, even if
+// they contain NaN or ∞.
 void RowBlock::differentiate(const Classes& classes, real scale) {
   const auto gradient = [&](std::size_t panel, std::size_t of_class) {
     return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
@@ -259,7 +259,7 @@ void RowBlock::add_weight_gradient(const Classes& classes, const Tensor& x, real
                     .add = first_ > 0});
 }
 
-// The gradient's transpose, in panels of rows.
+// Computes the transpose of the gradient of x, in panels of rows.
 void RowBlock::add_x_gradient(const Classes& classes, real* columns, bool add) const {
   const std::size_t width = head_.width;
   for (std::size_t panel = 0; panel < panels_; ++panel)
@@ -288,12 +288,12 @@ void RowBlock::backward(const HeadGradients& gradients) {
   const std::size_t width = head_.width;
   Tensor x;
   if (gradients.weight != nullptr) {
-    Tensor filled = zeros({panels_ * kPanel, width});  // as many rows as the panels have
+    Tensor filled = zeros({panels_ * kPanel, width});  // padded to whole panels
     std::copy_n(x_, rows_ * width, filled.data());
     x = to_panels(filled.data(), panels_ * kPanel, width);
   }
-  // The gradient of x is a sum over all classes. Each chunk of them has a sum of its own, so that
-  // the bits do not depend on which thread has which chunks.
+  // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum, so
+  // that the bits do not depend on which thread processes which chunk.
   const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
   const std::size_t chunks = std::min(blocks, kMostChunks);
   Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});

@@ -1,8 +1,8 @@
 #pragma once
 
-// A linear head and its cross-entropy in one pass over the head's weight: logits = x · weightᵀ +
-// bias, the losses and all gradients, for a block of rows at a time, so that no more than
-// kLogitBytes of logits are ever there.
+// A linear head, logits = x · weightᵀ + bias, and its cross-entropy in one pass over the weight.
+// The losses and all gradients are computed for a block of rows at a time, so that no more than
+// kLogitBytes of logits exist at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace rowgrad::kernels {
 
-/// Logits that are held at once take no more memory than this, or than those of one panel of rows
-/// where that is more.
+/// The most memory for logits at any time, unless a single panel of rows needs more.
 constexpr std::size_t kLogitBytes = std::size_t{64} << 20;
 
 struct HeadLoss {
@@ -27,7 +26,7 @@ struct HeadLoss {
   std::optional<std::int32_t> ignored = std::nullopt;
 };
 
-/// Gradients of scale · Σ losses; null where none is wanted.
+/// Gradients of scale · Σ losses; null for those that are not wanted.
 struct HeadGradients {
   real* x = nullptr;
   real* weight = nullptr;
@@ -35,8 +34,8 @@ struct HeadGradients {
   real scale = 1;
 };
 
-/// Σ over the rows that count of log Σ exp(logits) − logit of the target; writes the gradients,
-/// unless there are no rows or no classes.
+/// Returns the sum of log Σ exp(logits) − logit of the target over the rows that are not ignored.
+/// Writes the gradients, unless there are no rows or no classes.
 double head_loss(const HeadLoss& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

@@ -1,6 +1,6 @@
 #pragma once
 
-// Numbers moved without arithmetic: axes permuted, blocks copied between arrays.
+// Data movement without arithmetic: axes are permuted, blocks are copied between arrays.
 
 #include <cstddef>
 #include <vector>
@@ -12,8 +12,8 @@ namespace rowgrad::kernels {
 /// Axis i of the result is axis axes[i] of x; `axes` is a permutation of x's axes.
 Tensor permute(const Tensor& x, const std::vector<std::size_t>& axes);
 
-/// Copies `blocks` blocks of `length` numbers: block k from from + k · from_step to to + k ·
-/// to_step.
+/// Copies `blocks` blocks of `length` values: block k is read at `from + k · from_step` and written
+/// at `to + k · to_step`.
 void copy_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
                  std::size_t length, std::size_t blocks);
 

@@ -12,14 +12,13 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kPlacesPerSum =
-    4096;                          // places of the whole array that one partial sum covers
-constexpr std::size_t kSums = 16;  // running sums of a block; a place has its own, modulo this
+constexpr std::size_t kPlacesPerSum = 4096;  // elements of the whole array in one partial sum
+constexpr std::size_t kSums = 16;  // running sums of a block: element i goes to sum i % kSums
 
 using Numbers = std::array<real, kSums>;
 
-// sum + x². Where the processor has one instruction for both, the compiler would use it in some
-// places and not in others, and bits would depend on the place.
+// sum + x². If the processor has one instruction for both, it is always used; otherwise the
+// compiler would use it in some places only, and the bits would depend on the place.
 double add_square(double sum, double x) {
 #if defined(FP_FAST_FMA)
   return std::fma(x, x, sum);
@@ -28,14 +27,14 @@ double add_square(double sum, double x) {
 #endif
 }
 
-// The running sums of one block, where add_power(sum, x) adds a number. Zeros do not change them,
-// so places may be left out.
+// The running sums of one block; add_power(sum, x) adds a value. Zeros do not change the sums, so
+// they may be skipped.
 template <class AddPower>
 class BlockSum {
  public:
   explicit BlockSum(const AddPower& add_power) : add_power_(add_power) { sums_.fill(0); }
 
-  // Numbers at `place` … of the block.
+  // Adds `count` values that start at `place` of the block.
   void add(std::size_t place, const real* values, std::size_t count) {
     if (const std::size_t lane = place % kSums; lane != 0) {
       const std::size_t head = std::min(kSums - lane, count);
@@ -69,7 +68,7 @@ class BlockSum {
   std::array<double, kSums> sums_;
 };
 
-// A block that some row reaches, and the first row that does.
+// A block that overlaps some row, and the first such row.
 struct Touched {
   std::size_t block;
   std::size_t row;
@@ -129,7 +128,7 @@ double sum_of_powers(std::span<const real> values, double p, double unit) {
 }
 
 double largest_magnitude(std::span<const real> values) {
-  // The bits of numbers that are not negative are in the order of the numbers, NaN above infinity.
+  // The bits of nonnegative numbers are ordered like the numbers, with NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
   std::vector<Bits> largest((values.size() + kPlacesPerSum - 1) / kPlacesPerSum);
   parallel_for(largest.size(), row_grain(kPlacesPerSum), [&](std::size_t low, std::size_t high) {
@@ -152,10 +151,10 @@ double norm(double p, const std::function<double(double unit)>& powers,
     return p == 2 ? std::sqrt(power) : std::pow(power, 1 / p);
   };
   const double total = powers(1);
-  // Below, powers have been lost to underflow that would matter.
+  // Below this, powers lost to underflow may matter.
   constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
   if (total >= kSmallest && std::isfinite(total)) return root(total);
-  // Measured in units of the largest number, the sum is at least 1 and at most their count.
+  // In units of the largest value, the sum is between 1 and the number of values.
   const double unit = largest();
   if (unit == 0 || !std::isfinite(unit)) return unit;
   return unit * root(powers(unit));

@@ -1,8 +1,8 @@
 #pragma once
 
-// Norms, and the sums of powers they are made of. A number counts by its place in the whole array,
-// so that the result has the same bits for any number of threads, and for a few rows alone as for
-// the whole table with zeros elsewhere.
+// Norms, and the sums of powers they are made of. The order of summation depends only on a value's
+// place in the whole array, so the result has the same bits for any number of threads, and for a
+// few rows as for the whole table with zeros elsewhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,24 +13,22 @@
 
 namespace rowgrad::kernels {
 
-/// Σ (|x| / unit)^p, in double; p > 0 and finite.
+/// Σ (|x| / unit)^p in double, for finite p > 0.
 double sum_of_powers(std::span<const real> values, double p, double unit = 1);
 
-/// The same over a table of rows of `width` numbers that is zero outside the rows `numbers`, which
-/// rise strictly; `values` are [numbers, width]. Its cost is that of the rows.
+/// The same for a table of rows of `width` values that is zero outside the rows `numbers`, which
+/// are strictly increasing; `values` are [numbers, width]. The cost depends only on these rows.
 double sum_of_powers(std::span<const std::int32_t> numbers, std::size_t width,
                      std::span<const real> values, double p, double unit = 1);
 
-/// max |x|: 0 of nothing, and NaN if there is a NaN.
+/// max |x|; 0 if there are no values, NaN if one of them is NaN.
 double largest_magnitude(std::span<const real> values);
 
-/// (Σ |x|^p)^(1/p), max |x| for p = infinity; p > 0. Infinite only where a number or the norm
-/// itself is: powers that leave the range of numbers are summed again in units of the largest
-/// number.
+/// (Σ |x|^p)^(1/p), or max |x| for p = infinity; p > 0. Infinite only if a value or the norm itself
+/// is: if powers overflow or underflow, they are summed again in units of the largest value.
 double norm(std::span<const real> values, double p);
 
-/// The same of whatever numbers these two are of: powers(unit) = Σ (|x| / unit)^p, largest() = max
-/// |x|.
+/// The same for values given by functions: powers(unit) = Σ (|x| / unit)^p, largest() = max |x|.
 double norm(double p, const std::function<double(double unit)>& powers,
             const std::function<double()>& largest);
 

@@ -7,7 +7,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// result = sums, or result + sums, for one row of a panel.
+// Stores one row of a panel, or adds it to what is there if result.add.
 void put(const Simd& left, const Simd& right, const PanelResult& result, real* to) {
   if (result.columns == kPanel) {
     (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
@@ -20,8 +20,8 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
 }
 
-// `tiles` tiles of `Rows` rows each. `Segmented` tells at compile time which of a left factor's two
-// forms it has: a loop of known length has no end to be mispredicted.
+// Computes `tiles` tiles of `Rows` rows each. `Segmented` tells at compile time which form the left
+// factor has: a loop of known length has no mispredicted end.
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, PanelResult result,
                     Ahead& ahead) {
@@ -98,11 +98,11 @@ Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t co
 void multiply_panel(const LeftFactor& a, std::size_t rows, const real* panel,
                     const PanelResult& result, Ahead ahead) {
   if (rows == 0) return;
-  if (ahead.data == nullptr) ahead.data = panel;  // is there anyway
-  // Tiles of nearly one size, rather than full ones and a small rest that would be slow.
+  if (ahead.data == nullptr) ahead.data = panel;  // harmless: it is in the cache anyway
+  // Tiles of nearly equal size, because full tiles would leave a small remainder that is slow.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
   const std::size_t small = rows / tiles;
-  const std::size_t larger = rows % tiles;  // so many tiles have a row more
+  const std::size_t larger = rows % tiles;  // the number of tiles with one more row
   const auto& multiply = kTiles[a.segments > 1 ? 1 : 0];
   LeftFactor part = a;
   PanelResult to = result;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Loops over threads. Pieces are contiguous and their results must not depend on where one ends:
-// every kernel gives the same bits for any number of threads.
+// Parallel loops. Each thread gets a contiguous range, and results must not depend on where ranges
+// end: every kernel gives the same bits for any number of threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,10 +10,9 @@
 
 namespace rowgrad::kernels {
 
-/// Calls body(begin, end) for pieces that cover [0, count), one piece a thread; on the calling
-/// thread alone where a second thread would get fewer than `grain` items. What `body` throws, on
-/// any thread, reaches the caller when all threads have ended: the first exception, if there are
-/// several.
+/// Calls body(begin, end) for ranges that cover [0, count), one per thread; on the calling thread
+/// alone if a second thread would get fewer than `grain` items. If `body` throws, on any thread,
+/// the first exception is rethrown to the caller after all threads have finished.
 template <class Body>
 void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
   const std::size_t useful = count / std::max<std::size_t>(grain, 1);
@@ -21,7 +20,7 @@ void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
     if (count > 0) body(std::size_t{0}, count);
     return;
   }
-  std::exception_ptr thrown;  // one that left the parallel region would end the process
+  std::exception_ptr thrown;  // exceptions must not leave the parallel region
   const auto threads = std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
@@ -39,10 +38,10 @@ void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-/// Numbers a thread should have to itself before a second one pays for being woken.
+/// The number of values per thread that makes it worthwhile to wake a second thread.
 constexpr std::size_t kGrainNumbers = 16384;
 
-/// The grain, in rows, of a loop over rows of `width` numbers.
+/// The grain, in rows, of a loop over rows of `width` values.
 inline std::size_t row_grain(std::size_t width) {
   return std::max<std::size_t>(1, kGrainNumbers / std::max<std::size_t>(width, 1));
 }

@@ -8,11 +8,11 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 4096;   // numbers added in registers before they go to a double
-constexpr std::size_t kColumns = 512;  // columns whose running sums stay in the nearest cache
+constexpr std::size_t kBlock = 4096;   // values summed in registers; block sums are doubles
+constexpr std::size_t kColumns = 512;  // columns whose running sums stay in the L1 cache
 
 double sum_block(const real* values, std::size_t count) {
-  constexpr std::size_t kStep = 4 * kLanes;  // four sums at once hide the latency of an addition
+  constexpr std::size_t kStep = 4 * kLanes;  // four sums hide the latency of an addition
   Simd sums[4] = {Simd(real{0}), Simd(real{0}), Simd(real{0}), Simd(real{0})};
   std::size_t i = 0;
   for (; i + kStep <= count; i += kStep)
@@ -72,7 +72,7 @@ real sum(const real* values, std::size_t count) {
 }
 
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
-  // Neighbouring marked axes are summed as one, from the last such group to the first.
+  // Adjacent marked axes are summed as one, from the last such group to the first.
   Tensor result;
   const Tensor* from = &x;
   for (std::size_t end = reduced.size(); end > 0;) {

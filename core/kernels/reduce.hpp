@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums. Numbers are added in an order that depends on the shape alone, never on the threads.
+// Sums. Values are added in an order that depends only on the shape, never on the threads.
 
 #include <cstddef>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace rowgrad::kernels {
 
-/// The sum of `count` numbers: blocks of a fixed size in vector registers, block sums in double.
+/// The sum of `count` values: blocks of a fixed size in vector registers, block sums in double.
 real sum(const real* values, std::size_t count);
 
-/// x summed over the axes marked in `reduced` (one entry an axis); those axes keep length 1.
+/// Sums x over the axes marked in `reduced` (one entry per axis), which keep length 1.
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced);
 
 }  // namespace rowgrad::kernels

@@ -15,7 +15,7 @@ constexpr auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
 
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// Least significant digit first, eleven bits a pass, as many passes as the largest id needs.
+// Least significant digit first, eleven bits per pass, as many passes as the largest id needs.
 void radix_sort(Entries& entries, std::uint32_t largest) {
   constexpr unsigned kDigit = 11;
   constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
@@ -39,7 +39,7 @@ Entries sorted_entries(std::span<const std::int32_t> ids) {
     entries[i] = static_cast<Entry>(static_cast<std::uint32_t>(ids[i])) << 32 | i;
     largest = std::max(largest, ids[i]);
   }
-  constexpr std::size_t kFewEntries = 512;  // below, a comparison sort is the faster one
+  constexpr std::size_t kFewEntries = 512;  // below this, a comparison sort is faster
   if (ids.size() < kFewEntries) {
     std::sort(entries.begin(), entries.end());
   } else {
@@ -132,7 +132,7 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
       RowGroups(ids, left_out), width, mean,
       [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
       [=](real* to, std::size_t place) {
-        // A lambda of its own, so that it is inlined here.
+        // Its own lambda instead of kAdd, so that it is inlined here.
         map_span(
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
             rows + place * width);

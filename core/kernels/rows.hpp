@@ -1,7 +1,6 @@
 #pragma once
 
-// Rows of a table [rows, width] picked by ids: gathered, and added together where an id occurs more
-// than once.
+// Rows of a table [rows, width] selected by ids: they are gathered, or summed by id.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace rowgrad::kernels {
 
-/// Rows requested from memory ahead of their use: the processor cannot guess where ids lead.
+/// How many rows ahead to prefetch: the processor cannot predict where ids lead.
 constexpr std::size_t kRowsAhead = 4;
 
 inline void prefetch_row(const real* row, std::size_t width) {
@@ -24,38 +23,38 @@ inline void prefetch_row(const real* row, std::size_t width) {
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
 }
 
-/// What lookups check. Both throw std::invalid_argument naming `caller`: check_table for a shape
-/// that is not [rows, width]; check_ids for the first id that is none of the rows.
+/// Checks for lookups. Both throw std::invalid_argument naming `caller`: check_table for a shape
+/// that is not [rows, width], check_ids for the first id outside the table.
 void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, const Ids& ids, std::size_t rows);
 
-/// Rows that are added to others: row i of those gets row i % count of these.
+/// Rows to add to other rows: row i of the others gets row i % count of these.
 struct AddedRows {
-  const real* rows = nullptr;  // nothing is added
+  const real* rows = nullptr;  // null if nothing is added
   std::size_t count = 1;
 };
 
-/// The rows of `added`, which may be null, to be added to `count` rows of `width` numbers. Throws
-/// std::invalid_argument naming `caller` if they do not go into those a whole number of times.
+/// The rows of `added`, which may be null, for adding to `count` rows of `width` values. Throws
+/// std::invalid_argument naming `caller` unless their width fits and their number divides `count`.
 AddedRows added_rows(std::string_view caller, const Tensor* added, std::size_t count,
                      std::size_t width);
 
-/// out[i] = table[ids[i]] + added[i % added.count], rows of `width` numbers. Every id must be a row
-/// of the table.
+/// out[i] = table[ids[i]] + added[i % added.count], for rows of `width` values. Every id must be
+/// inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const AddedRows& added = {});
 
-/// rows[i] += added[i % added.count] for `count` rows; nothing if nothing is added.
+/// rows[i] += added[i % added.count] for `count` rows, if there is anything to add.
 void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added);
 
-/// Distinct row numbers in rising order, and the sum of what was given for each: [rows, width].
+/// Distinct row indices in increasing order, and the sum of the values for each: [rows, width].
 struct MergedRows {
   std::vector<std::int32_t> numbers;
   Tensor values;
 };
 
-/// The places at which each id stands: for numbers[g], they are place(i) in rising order, with i
-/// from starts[g] to starts[g + 1].
+/// The places at which each id occurs. Those of numbers[g] are place(i) for starts[g] ≤ i <
+/// starts[g + 1], in increasing order.
 class RowGroups {
  public:
   /// Ids equal to `left_out` are in no group.
@@ -67,13 +66,13 @@ class RowGroups {
   std::vector<std::size_t> starts;
 
  private:
-  // An id in the high half, its place in the low one: sorting keeps the order of equal ids.
+  // The id in the high half, its place in the low half: sorting keeps equal ids in order.
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// For each id, calls set(to, place) for its first place and add(to, place) for the others in turn,
-/// where `to` is the id's row of the result. With `mean`, each row is then divided by how often its
-/// id occurs. A row is one thread's work, so the bits do not depend on the number of threads.
+/// For each id, calls set(to, place) for its first place, then add(to, place) for the others in
+/// order, where `to` is the id's row of the result. With `mean`, divides each row by how often its
+/// id occurs. One thread computes a row: the bits do not depend on the number of threads.
 template <class Set, class Add>
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set& set,
                       const Add& add) {
@@ -96,12 +95,12 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set&
   return merged;
 }
 
-/// Whether ids are as those of merged rows: distinct, in rising order.
+/// Whether ids are strictly increasing, like those of merged rows.
 bool strictly_rising(std::span<const std::int32_t> ids);
 
-/// Adds together the rows of `values` [..., width], one for each id, that have the same id: in the
-/// order in which they stand there, whatever the number of threads. Rows with the id `left_out` are
-/// dropped. With `mean`, each sum is divided by how often its id occurs.
+/// Sums the rows of `values` [..., width], one per id, that have the same id, in the order in which
+/// they occur, for any number of threads. Rows with the id `left_out` are dropped. With `mean`,
+/// each sum is divided by how often its id occurs.
 MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
 

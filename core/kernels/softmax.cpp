@@ -10,13 +10,13 @@ namespace {
 
 template <class Row>
 void for_each_row(std::size_t rows, std::size_t width, const Row& row) {
-  // An exp costs about four plain operations.
+  // An exponential costs about as much as four simple operations.
   parallel_for(rows, row_grain(4 * width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) row(i);
   });
 }
 
-// Σ f(x …) over a row; the lanes of a last partial vector that hold no number count as zero.
+// Σ f(x …) over a row; unused lanes of the last, partial vector count as zero.
 template <class F, class... In>
 real sum_of(std::size_t count, const F& f, const In*... in) {
   Simd total(real{0});
@@ -49,15 +49,15 @@ real largest(const real* x, std::size_t count) {
 
 double log_sum_exp(const real* x, std::size_t count) {
   const real most = largest(x, count);
-  if (!std::isfinite(most)) return most;  // all entries -inf, or one +inf
+  if (!std::isfinite(most)) return most;  // all entries are −∞, or one is ∞ or NaN
   const Simd shift(most);
   const real total = sum_of(
       count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x);
   return most + std::log(static_cast<double>(total));
 }
 
-// v − shift where the shift has more digits than a `real`: the rounded shift first, which cancels
-// without error where v is close to it, then what the rounding left out.
+// v − shift for a shift with more digits than a `real`. The rounded shift is subtracted first,
+// which is exact if v is close to it, and then the rounding error of the shift.
 class MinusDouble {
  public:
   explicit MinusDouble(double shift)

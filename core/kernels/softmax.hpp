@@ -1,7 +1,7 @@
 #pragma once
 
-// Softmax and cross-entropy over rows of `width` numbers, each row by itself, in the form that does
-// not overflow: exp(x − max x) (Goodfellow, Bengio & Courville 2016, section 4.1).
+// Softmax and cross-entropy of each row of `width` values, computed with exp(x − max x), which does
+// not overflow (Goodfellow, Bengio & Courville 2016, section 4.1).
 
 #include <cstddef>
 #include <cstdint>
@@ -23,13 +23,12 @@ void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* 
 void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std::size_t width,
                                real* dx);
 
-/// log Σ exp(x) of each row, in double: it may be large where the differences to x that matter are
-/// small.
+/// log Σ exp(x) of each row, in double: it may be large while small differences from x matter.
 void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result);
 
 /// Gradient of scale · Σ (log_sum_exp − logit of the target) with respect to the logits: scale ·
-/// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` is what
-/// log_sum_exp_rows gave for the logits.
+/// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` are the
+/// results of log_sum_exp_rows for the logits.
 void cross_entropy_rows_backward(const real* logits, const double* log_sums,
                                  const std::int32_t* targets, std::optional<std::int32_t> ignored,
                                  real scale, std::size_t rows, std::size_t width, real* gradient);

@@ -12,8 +12,8 @@ namespace {
 constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
 constexpr auto kQuotient = [](const Simd& a, const Simd& b) { return a / b; };
 
-// a + b·sign. The second input goes first: it is the one that is usually repeated, and the first
-// can then have the gradient's memory.
+// a + sign · b. Backward handles the second input first: it is the one that is usually broadcast,
+// and the first input can then take over the memory of the gradient.
 template <class F>
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const F& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// + − × ÷ and negation. Two variables are broadcast against each other as NumPy does it; shapes
-// that do not fit are a std::invalid_argument naming the op and both.
+// +, −, ×, ÷ and negation. Two variables are broadcast against each other as in NumPy. Throws
+// std::invalid_argument naming the op and both shapes if they do not fit.
 
 #include <rowgrad/core/autograd/variable.hpp>
 

@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// The axis as an index from 0. Throws std::invalid_argument naming `op` if there is no such axis.
+/// The axis counted from 0. Throws std::invalid_argument naming `op` if there is no such axis.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
   const int count = static_cast<int>(rank);
   check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is outside a rank of ",
@@ -19,7 +19,7 @@ inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank)
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
-/// One mark an axis. Throws std::invalid_argument for an axis out of range or named twice.
+/// One flag per axis. Throws std::invalid_argument for an axis out of range or named twice.
 inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int>& axes,
                                       std::size_t rank) {
   std::vector<bool> marked(rank);
@@ -31,7 +31,7 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
   return marked;
 }
 
-/// A shape seen from one axis: what lies before, along and behind it.
+/// A shape split at one axis: the number of elements before, along and after it.
 struct AxisView {
   std::size_t outer = 1;
   std::size_t extent = 1;

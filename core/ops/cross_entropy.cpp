@@ -10,7 +10,7 @@
 namespace rowgrad {
 namespace {
 
-// Checks `logits`, a shape, and the targets; returns what the sum of the losses is multiplied by.
+// Checks the targets against the shape `logits`; returns the factor for the sum of the losses.
 double checked_weight(const char* caller, const Shape& logits, const Ids& targets,
                       const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
@@ -74,14 +74,14 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
-  std::vector<Tensor> gradients;  // of the loss, one for each input; empty where none is wanted
+  std::vector<Tensor> gradients;  // of the loss, one per input; empty where not needed
   std::vector<real*> wanted(3);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].needs_gradient()) {
       gradients.emplace_back();
       continue;
     }
-    // By the kernel, every number, if there are any logits. (Nobody holds them all.)
+    // The kernel writes every element, unless there are no logits.
     const bool written = std::find(logits.begin(), logits.end(), 0) == logits.end();
     gradients.push_back(written ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
     wanted[i] = gradients.back().data();

@@ -10,13 +10,13 @@ namespace {
 
 std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.size()}; }
 
-// What a lookup of `ids` passes back to its table.
+// The gradient that a lookup of `ids` passes back to its table.
 Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32_t> padding,
                         const EmbeddingLookup& options) {
   const Shape& table = node.input_shape(0);
   const auto all = as_span(ids);
   kernels::MergedRows merged;
-  if (!padding && kernels::strictly_rising(all)) {  // there is nothing to add up
+  if (!padding && kernels::strictly_rising(all)) {  // no id is repeated
     merged = {{all.begin(), all.end()}, node.take_gradient()};
     merged.values.reshape(Shape{all.size(), table[1]});
   } else {

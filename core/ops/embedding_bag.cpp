@@ -59,7 +59,7 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   return starts;
 }
 
-// Where bags begin, and end, of what has been checked: all but the ids.
+// Checks everything except the ids. Returns the start of each bag, and the end of the last one.
 std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
                                         const EmbeddingBagLookup& options) {
   kernels::check_table(kOp, table.shape());
@@ -125,7 +125,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLooku
 
   std::vector<Variable> inputs{table};
   if (weights) inputs.push_back(*weights);
-  // The gradient of the weights is of the rows as they were read here, whoever changes them later.
+  // The gradient of the weights needs the rows as they were read here, even if they change later.
   if (!weights || !weights->needs_gradient()) rows = Tensor();
   return record(
       kOp, inputs, std::move(value),

@@ -14,7 +14,7 @@ using blas::transposed;
 
 namespace {
 
-// A stack of matrices: `leading` tells how they are stacked, `first` is the one at its start.
+// A stack of matrices: `leading` is the shape of the stack, `first` its first matrix.
 struct Matrices {
   Shape leading;
   blas::ConstMatrix first;
@@ -28,8 +28,7 @@ Matrices matrices(const Tensor& x) {
   return {Shape(shape.begin(), shape.end() - 2), {x.data(), shape[rank - 2], shape[rank - 1]}};
 }
 
-// The stack as one tall matrix: right for the left factor, where every product shares the right
-// one.
+// The stack as one tall matrix, for left factors whose products share the right factor.
 Matrices stacked(Matrices x) {
   x.first.rows *= x.count();
   x.leading = Shape();
@@ -41,8 +40,8 @@ Matrices transposed(Matrices x) {
   return x;
 }
 
-// Products of matrices with matrices, the stacks broadcast against each other. Many small products
-// are shared out among threads; a few large ones each use all of them.
+// Multiplies two stacks of matrices, broadcast against each other. Many small products are
+// distributed over the threads; a few large ones each use all threads.
 void multiply(const Matrices& a, const Matrices& b, const Shape& leading,
               const blas::Matrix& first) {
   const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, a.leading, b.leading);
@@ -109,7 +108,7 @@ Variable matmul(const Variable& a, const Variable& b) {
   Shape shape = leading;
   shape.push_back(left.first.rows);
   shape.push_back(right.first.columns);
-  // One matrix on the right serves all on the left: a single, larger product.
+  // With a single matrix on the right, all products become one larger product.
   const bool one_right = right.leading.empty();
   Tensor value = one_right ? with_shape(multiply(stacked(left), right, {}), shape)
                            : multiply(left, right, leading);
@@ -155,7 +154,7 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   shape.push_back(outputs);
   Tensor value = empty(shape);
   real beta = 0;
-  if (bias) {  // the product is added to the bias rather than the bias to the product
+  if (bias) {  // gemm adds the product to the bias
     kernels::broadcast_into(
         value, [](const kernels::Simd& b, const kernels::Simd&) { return b; }, bias->value(),
         value);

@@ -8,8 +8,8 @@
 
 namespace rowgrad {
 
-/// a [..., m, k] times b [..., k, n] → [..., m, n]; leading axes are broadcast as NumPy does it.
-/// Throws std::invalid_argument for rank 0 or 1 and for shapes that do not fit.
+/// a [..., m, k] times b [..., k, n] → [..., m, n]; leading axes are broadcast as in NumPy. Throws
+/// std::invalid_argument for rank 0 or 1 and for shapes that do not fit.
 Variable matmul(const Variable& a, const Variable& b);
 
 /// x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs].
@@ -17,7 +17,7 @@ Variable matmul(const Variable& a, const Variable& b);
 Variable linear(const Variable& x, const Variable& weight,
                 const std::optional<Variable>& bias = std::nullopt);
 
-/// What linear checks, for others with the same inputs: throws std::invalid_argument naming
+/// The checks of linear, for other ops with the same inputs: throws std::invalid_argument naming
 /// `caller`.
 void check_linear(const char* caller, const Variable& x, const Variable& weight,
                   const std::optional<Variable>& bias);

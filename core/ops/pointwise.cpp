@@ -17,7 +17,7 @@ Simd normal_density(const Simd& x) {
   return Simd(kInverseSqrt2Pi) * xsimd::exp(real{-0.5} * x * x);
 }
 
-// The approximation's inner function sqrt(2 / π) (x + 0.044715 x³), and its derivative.
+// The inner function of the approximation, sqrt(2 / π) (x + 0.044715 x³), and its derivative.
 constexpr real kCubic = static_cast<real>(0.044715);
 constexpr real kSqrt2OverPi = 2 * kInverseSqrt2Pi;
 Simd gelu_inner(const Simd& x) { return Simd(kSqrt2OverPi) * (x + Simd(kCubic) * x * x * x); }
@@ -75,7 +75,7 @@ Variable abs(const Variable& x) {
 }
 
 Variable pow(const Variable& x, double exponent) {
-  // Number by number: the vector function is off by much more than a unit of the last place.
+  // One value at a time: the error of the vector function is far above a unit in the last place.
   const auto power = [](const Tensor& base, double to) {
     Tensor result = empty(base.shape());
     kernels::parallel_for(

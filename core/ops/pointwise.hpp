@@ -1,6 +1,6 @@
 #pragma once
 
-// Functions of each number by itself. `pointwise` makes an op of a function and its derivative.
+// Element-wise functions. `pointwise` makes an op from a function and its derivative.
 
 #include <string_view>
 #include <utility>
@@ -12,8 +12,8 @@ namespace rowgrad {
 
 using kernels::Simd;
 
-/// y = function(x) for every number of x, in vector registers: function(Simd) gives a Simd.
-/// backward(g, x, y) gives the gradient of x, where g is that of y.
+/// y = function(x) for every element of x, in vector registers: function takes and returns a Simd.
+/// backward(g, x, y) returns the gradient of x, where g is that of y.
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
@@ -31,14 +31,14 @@ Variable relu(const Variable& x);     // max(x, 0); the gradient at 0 is 0
 Variable sqrt(const Variable& x);     // NaN below 0
 Variable abs(const Variable& x);      // the gradient at 0 is 0
 
-/// x to a fixed power; as std::pow where that is special.
+/// x to a fixed power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);
 
-/// x within [low, high]; the gradient of what lies outside is 0. NaN stays NaN. Throws
+/// x limited to [low, high]; the gradient of values outside is 0. NaN stays NaN. Throws
 /// std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
-/// x Φ(x) (Hendrycks & Gimpel 2016), and the paper's approximation by tanh, which GPT-2 uses.
+/// x Φ(x) (Hendrycks & Gimpel 2016), and that paper's approximation with tanh, which GPT-2 uses.
 Variable gelu(const Variable& x);
 Variable gelu_tanh(const Variable& x);
 

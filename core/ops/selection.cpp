@@ -44,7 +44,7 @@ Largest largest_along(std::string_view op, const Tensor& x, int axis) {
   return largest;
 }
 
-// f(a, b), where share(a, b) says which part of the gradient is that of a.
+// f(a, b), where share(a, b) is the fraction of the gradient that a gets; b gets the rest.
 template <class F, class Share>
 Variable choice(OpName op, const Variable& a, const Variable& b, const F& f, const Share& share) {
   return record(

@@ -1,26 +1,26 @@
 #pragma once
 
-// Which of several numbers: the larger one, the largest along an axis, the one that a mask says.
+// Selecting values: the larger of two, the largest along an axis, or the one that a mask chooses.
 
 #include <rowgrad/core/autograd/variable.hpp>
 
 namespace rowgrad {
 
-/// The larger and the smaller of two numbers, broadcast as in arithmetic; NaN if one of them is.
+/// The larger and the smaller of two values, broadcast as in arithmetic; NaN if either is NaN.
 /// Where they are equal, each gets half of the gradient.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 
-/// The largest number along one axis, which goes away; NaN if there is one. The gradient goes to
-/// the first of several that are equal. Throws std::invalid_argument for an axis that x does not
-/// have or that has no entries.
+/// The largest value along one axis, which is removed; NaN if there is one. The gradient goes to
+/// the first of several equal values. Throws std::invalid_argument for an axis that x does not have
+/// or that has no entries.
 Variable max(const Variable& x, int axis);
 
-/// Where along the axis it stands.
+/// The index of that value along the axis.
 Ids argmax(const Variable& x, int axis);
 
-/// a where the condition is not 0 (NaN is not), else b; all three are broadcast. The condition gets
-/// no gradient. Throws std::invalid_argument for shapes that do not fit.
+/// a where the condition is not 0 (NaN is not 0), else b; all three are broadcast. The condition
+/// gets no gradient. Throws std::invalid_argument for shapes that do not fit.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
 
 /// `number` where the mask is not 0, else x. The mask is broadcast to the shape of x.

@@ -115,7 +115,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   shape[along] = count;
   Tensor value = empty(shape);
   const std::size_t start = static_cast<std::size_t>(first) * view.inner;
-  // Neighbouring entries of the axis lie together: one copy for a step of 1, one each otherwise.
+  // Adjacent entries of the axis are contiguous: one copy for a step of 1, otherwise one per entry.
   auto for_each_run = [view, start, step, count](auto copy) {
     if (view.outer * view.inner == 0) return;
     if (step == 1) return copy(start, std::size_t{0}, count * view.inner);

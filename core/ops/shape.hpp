@@ -1,7 +1,7 @@
 #pragma once
 
-// The same numbers in another arrangement. Axes may be counted from the end: −1 is the last. Throws
-// std::invalid_argument, naming op and shapes, for what does not fit.
+// Ops that rearrange values. Axes may be counted from the end: −1 is the last. All throw
+// std::invalid_argument naming the op and the shapes if the arguments do not fit.
 
 #include <cstddef>
 #include <limits>
@@ -12,33 +12,33 @@
 
 namespace rowgrad {
 
-/// The numbers in row-major order under another shape of the same size.
+/// The values in row-major order with another shape of the same size.
 Variable reshape(const Variable& x, const Shape& shape);
 
 /// Axis i of the result is axis axes[i] of x.
 Variable permute(const Variable& x, const std::vector<int>& axes);
 
-/// Two axes exchanged; by default the last two.
+/// Exchanges two axes, by default the last two.
 Variable transpose(const Variable& x, int first = -2, int second = -1);
 
-/// Variables that differ in length along one axis only, one after another along it.
+/// Joins variables along one axis, the only one on which their shapes may differ.
 Variable concatenate(std::span<const Variable> parts, int axis);
 Variable concatenate(std::initializer_list<Variable> parts, int axis);
 
-/// Entries begin, begin + step, … before end along one axis. Negative begin and end count from the
-/// axis's end, as in Python; a range that leaves the axis is an error, not cut.
+/// The entries begin, begin + step, … below end along one axis. Negative begin and end count from
+/// the end of the axis, as in Python; ranges that leave the axis throw instead of being truncated.
 constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
 
-/// Pieces of `length` entries along one axis, the last one of what is left.
+/// Pieces of `length` entries along one axis; the last one may be shorter.
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
-/// Variables of one shape along a new axis, which `axis` counts in the result.
+/// Joins variables of the same shape along a new axis; `axis` is its index in the result.
 Variable stack(std::span<const Variable> parts, int axis = 0);
 Variable stack(std::initializer_list<Variable> parts, int axis = 0);
 
-/// A new axis of length 1, which `axis` counts in the result; and one taken away.
+/// unsqueeze inserts an axis of length 1 at index `axis` of the result; squeeze removes one.
 Variable unsqueeze(const Variable& x, int axis);
 Variable squeeze(const Variable& x, int axis);
 

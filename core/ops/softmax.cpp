@@ -16,7 +16,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
                     RowsBackward backward) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis(op, axis, rank);
-  if (along + 1 != rank)  // the kernels want the axis last
+  if (along + 1 != rank)  // the kernels work along the last axis
     return transpose(along_rows(op, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);

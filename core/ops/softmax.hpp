@@ -4,7 +4,7 @@
 
 namespace rowgrad {
 
-/// exp(x) / Σ exp(x), and its logarithm, along one axis; large numbers do not overflow. Throws
+/// exp(x) / Σ exp(x), and its logarithm, along one axis; large values do not overflow. Throws
 /// std::invalid_argument for an axis that x does not have.
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);

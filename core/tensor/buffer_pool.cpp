@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kSteps = 4;  // block sizes between two powers of two: at most 25 % is wasted
+constexpr std::size_t kSteps = 4;  // block sizes per octave, so that at most 25 % is wasted
 constexpr std::size_t kClasses = 64 * kSteps;
 
 struct SizeClass {
@@ -24,7 +24,7 @@ struct SizeClass {
   std::size_t bytes;
 };
 
-// Rounds up to one of kSteps sizes an octave; every size is a multiple of the alignment.
+// Rounds up to one of kSteps sizes per octave; every size is a multiple of the alignment.
 SizeClass size_class(std::size_t bytes) {
   const std::size_t lines = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment);
   if (lines < kSteps) return {lines, lines * kAlignment};
@@ -34,13 +34,13 @@ SizeClass size_class(std::size_t bytes) {
   return {octave * kSteps + (steps - kSteps), steps * step * kAlignment};
 }
 
-// Null if there is no memory.
+// Returns null if there is no memory.
 void* system_allocate(std::size_t bytes) {
   const bool large = bytes >= kHugePage;
   const std::size_t alignment = large ? kHugePage : kAlignment;
   void* block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (large && block != nullptr)
-    madvise(block, bytes, MADV_HUGEPAGE);  // advice only: a refusal costs speed alone
+    madvise(block, bytes, MADV_HUGEPAGE);  // only advice: a refusal costs nothing but speed
   return block;
 }
 
@@ -56,7 +56,7 @@ Pool& pool() {
   return instance;
 }
 
-// Under AddressSanitizer nothing is kept, so that a use after free is seen.
+// Under AddressSanitizer no block is kept, so that a use after free is detected.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsIdleBlocks = false;
 #else
@@ -104,7 +104,7 @@ void BufferPool::deallocate(void* block, std::size_t bytes) noexcept {
       shared.statistics.bytes_idle += size.bytes;
       return;
     } catch (const std::bad_alloc&) {
-      // No room to remember the block: give it back instead.
+      // There is no memory to record the block: free it instead.
     }
   }
   std::free(block);

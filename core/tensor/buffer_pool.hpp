@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory of tensors. A block freed by one training step serves the next, so that a steady step
-// asks the operating system for nothing: a fresh large buffer costs more in page faults than the
-// arithmetic done in it.
+// Memory for tensors. Blocks freed in one training step are reused in the next, so that a steady
+// state requests nothing from the operating system: a fresh large buffer costs more in page faults
+// than the arithmetic done in it.
 
 #include <cstddef>
 #include <limits>
@@ -12,29 +12,29 @@
 namespace rowgrad {
 
 struct BufferPoolStatistics {
-  std::size_t bytes_in_use = 0;     // blocks handed out
-  std::size_t bytes_idle = 0;       // blocks kept for the next request
-  std::size_t system_requests = 0;  // blocks ever asked of the operating system
+  std::size_t bytes_in_use = 0;     // in blocks handed out
+  std::size_t bytes_idle = 0;       // in blocks kept for reuse
+  std::size_t system_requests = 0;  // blocks requested from the operating system so far
 };
 
-/// One pool for the process, safe to use from any thread. Blocks are aligned to 64 bytes; those of
-/// 2 MiB and more are aligned to 2 MiB and advised to use pages of that size.
+/// One pool per process, thread-safe. Blocks are aligned to 64 bytes; those of 2 MiB and more are
+/// aligned to 2 MiB, and the operating system is advised to use huge pages for them.
 class BufferPool {
  public:
-  /// An uninitialised block of at least `bytes` bytes. Where the operating system has none left, it
-  /// gets the idle blocks back and is asked again; if that does not help, throws std::bad_alloc.
+  /// Returns an uninitialised block of at least `bytes` bytes. If the system has no memory left,
+  /// frees all idle blocks and tries once more; throws std::bad_alloc if that fails too.
   static void* allocate(std::size_t bytes);
 
-  /// Takes back a block that allocate(bytes) gave.
+  /// Takes back a block that allocate(bytes) returned.
   static void deallocate(void* block, std::size_t bytes) noexcept;
 
   static BufferPoolStatistics statistics();
 
-  /// Returns every idle block to the operating system.
+  /// Frees every idle block.
   static void release_idle();
 };
 
-/// The standard allocator interface of the pool, for containers of numbers.
+/// The standard allocator interface to the pool.
 template <class T>
 class PoolAllocator {
  public:

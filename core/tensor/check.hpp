@@ -1,7 +1,7 @@
 #pragma once
 
-// Checks that stay on in release builds. A message names the op, the argument, what it got and
-// what it expected; its parts are only put together when the check fails.
+// Checks that stay on in release builds. A message names the op, the argument, what was passed and
+// what was expected; it is formatted only if the check fails.
 
 #include <sstream>
 #include <stdexcept>
@@ -9,13 +9,13 @@
 
 namespace rowgrad {
 
-/// A stream to write text to. The standard's own keeps an exception to itself, std::bad_alloc say,
-/// and the text ends where it was.
+/// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
+/// them and leaves the text truncated.
 struct TextStream : std::ostringstream {
   TextStream() { exceptions(std::ios::badbit); }
 };
 
-/// The parts one after another, each as `operator<<` prints it.
+/// Concatenates the parts, each as `operator<<` prints it.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   TextStream text;
@@ -23,8 +23,8 @@ std::string concat(const Parts&... parts) {
   return std::move(text).str();
 }
 
-/// Prints a range of numbers as `[2, 3]`: shapes, indices, axes; a long one cut short. Refers to
-/// the range: to be used within the statement that makes it.
+/// Prints a range such as a shape, an index or a list of axes as `[2, 3]`, truncated if it is long.
+/// Refers to the range, so use it within the statement that creates it.
 template <class Range>
 struct bracketed {
   explicit bracketed(const Range& range) : numbers(range) {}
@@ -48,21 +48,21 @@ struct bracketed {
   const Range& numbers;
 };
 
-/// Throws std::invalid_argument: the caller passed something wrong.
+/// Throws std::invalid_argument unless the condition holds: the caller passed something wrong.
 template <class... Parts>
 void check_argument(bool condition, const Parts&... parts) {
   if (!condition) [[unlikely]]
     throw std::invalid_argument(concat(parts...));
 }
 
-/// Throws std::logic_error: the calls came in the wrong order.
+/// Throws std::logic_error unless the condition holds: calls came in the wrong order.
 template <class... Parts>
 void check_state(bool condition, const Parts&... parts) {
   if (!condition) [[unlikely]]
     throw std::logic_error(concat(parts...));
 }
 
-/// Throws std::runtime_error: a file or the world is not as needed.
+/// Throws std::runtime_error unless the condition holds: a file or the system is not as needed.
 template <class... Parts>
 void check_runtime(bool condition, const Parts&... parts) {
   if (!condition) [[unlikely]]

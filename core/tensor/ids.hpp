@@ -1,6 +1,6 @@
 #pragma once
 
-// Arrays of ids. They are the same in both libraries, whatever the number type of tensors.
+// Arrays of ids. They have the same type in both libraries, rowgrad and rowgrad_double.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rowgrad {
 
-/// An array of ids: token ids, positions, row numbers. Rank 1 for a text, rank 2 for a batch.
+/// An array of ids: token ids, positions or row indices. Rank 1 for a text, rank 2 for a batch.
 using Ids = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
 
-/// The rank-1 array of the ids in a range.
+/// Copies a range of ids into an array of rank 1.
 template <class Range>
 Ids to_ids(const Range& range) {
   Ids ids(Ids::shape_type{static_cast<std::size_t>(std::size(range))});

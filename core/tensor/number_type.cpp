@@ -8,7 +8,7 @@ extern const char numbers_are_double = 0;
 extern const char numbers_are_float = 0;
 #endif
 
-// Defined by both libraries, so that a program cannot hold both.
+// Defined in both libraries, so that linking both into one program fails.
 extern const char a_program_has_one_number_type = 0;
 
 }  // namespace rowgrad::link_check

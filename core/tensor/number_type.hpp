@@ -1,6 +1,6 @@
 #pragma once
 
-// The number type of tensors, one in a program.
+// The type of the values in tensors. A program has only one.
 
 namespace rowgrad {
 
@@ -11,8 +11,8 @@ using real = double;
 using real = float;
 #endif
 
-// The same names mean other types in the two libraries, so what was compiled for one must not be
-// linked with the other. Everything that sees `real` asks the linker for the library's own mark.
+// The two libraries give the same names to different types, so their object files must not be
+// mixed. Code that sees `real` refers to a symbol that only its own library defines.
 namespace link_check {
 #if defined(ROWGRAD_DOUBLE)
 extern const char numbers_are_double;

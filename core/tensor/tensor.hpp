@@ -1,8 +1,8 @@
 #pragma once
 
-// The arrays of rowgrad: xtensor arrays, row-major, of any rank, with pooled memory. Everything
-// xtensor offers works on them; an xtensor expression must be stored in a Tensor within the
-// statement that makes it, never in an `auto` (it refers to its operands).
+// Tensors: row-major xtensor arrays of any rank in pooled memory. All xtensor functions accept
+// them. Store an xtensor expression in a Tensor within the statement that creates it, never in an
+// `auto`: the expression refers to its operands.
 
 #include <cstddef>
 #include <limits>
@@ -17,13 +17,13 @@
 
 namespace rowgrad {
 
-/// An array of numbers that owns its data.
+/// An array of values that owns its memory.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
 
 using Shape = Tensor::shape_type;
 
-/// The number of entries of an array of that shape; nothing if memory could never hold so many.
-/// Extents of 0 are left out of that limit, so that no product of some extents wraps either.
+/// The number of elements of an array of this shape, or nullopt if memory could never hold that
+/// many. The test leaves out extents of 0, so that partial products cannot overflow either.
 inline std::optional<std::size_t> checked_element_count(const Shape& shape) {
   constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double);
   std::size_t count = 1;
@@ -36,8 +36,8 @@ inline std::optional<std::size_t> checked_element_count(const Shape& shape) {
   return none ? 0 : count;
 }
 
-/// The same; throws std::invalid_argument naming `caller` and the shape where there is no such
-/// number. Every size that is multiplied goes through here before memory is asked for.
+/// The same, but throws std::invalid_argument naming `caller` and the shape instead of returning
+/// nullopt. Every size is checked here before memory is requested for it.
 inline std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor") {
   const auto count = checked_element_count(shape);
   check_argument(count.has_value(), caller, ": shape ", bracketed(shape),
@@ -45,7 +45,7 @@ inline std::size_t element_count(const Shape& shape, std::string_view caller = "
   return *count;
 }
 
-/// A tensor with uninitialised entries.
+/// A tensor with uninitialised elements.
 inline Tensor empty(const Shape& shape) {
   element_count(shape);
   return Tensor::from_shape(shape);
@@ -61,7 +61,7 @@ inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
-/// The index of the entry at an offset in row-major order.
+/// The index of the element at `offset` in row-major order.
 inline Shape index_at(const Shape& shape, std::size_t offset) {
   Shape index(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {

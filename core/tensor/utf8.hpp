@@ -1,6 +1,6 @@
 #pragma once
 
-// UTF-8, and texts of unknown length and contents as messages quote them.
+// UTF-8, and quoting arbitrary text in messages.
 
 #include <cstddef>
 #include <iosfwd>
@@ -9,7 +9,7 @@
 
 namespace rowgrad {
 
-/// What stands for a byte that is not part of well-formed UTF-8.
+/// Represents a byte that is not part of well-formed UTF-8.
 inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFF;
 
 struct Utf8Character {
@@ -17,24 +17,24 @@ struct Utf8Character {
   std::size_t bytes;  // 1 for an invalid byte
 };
 
-/// The character that begins at `offset`, which is inside the text. Overlong forms, surrogates and
-/// numbers above U+10FFFF are not well-formed (Unicode 15, table 3-7).
+/// Decodes the character that starts at `offset`, which must be inside the text. Overlong forms,
+/// surrogates and values above U+10FFFF are not well-formed (Unicode 15, table 3-7).
 Utf8Character decode_utf8(std::string_view text, std::size_t offset);
 
-/// Throws std::invalid_argument, which begins with `caller` and names the first byte that is not
-/// part of well-formed UTF-8 and its offset.
+/// Throws std::invalid_argument if the text is not well-formed UTF-8. The message starts with
+/// `caller` and gives the first invalid byte and its offset.
 void check_utf8(std::string_view caller, std::string_view text);
 
-/// Appends the UTF-8 form of a code point, at most U+10FFFF.
+/// Appends the UTF-8 encoding of a code point, at most U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Whether it is one of the halves that UTF-16 makes characters above U+FFFF of.
+/// Whether the code point is one of the halves that encode characters above U+FFFF in UTF-16.
 constexpr bool is_surrogate(char32_t code_point) {
   return code_point >= 0xD800 && code_point < 0xE000;
 }
 
-/// A text in quotation marks for a message: control characters and invalid bytes as \x0a, a long
-/// text cut short. It is put together only when it is printed.
+/// Prints a text in quotation marks, for messages: control characters and invalid bytes as \x0a,
+/// long text truncated. Nothing is formatted until it is printed.
 struct InQuotes {
   explicit InQuotes(std::string_view quoted) : text(quoted) {}
   std::string_view text;

@@ -1,7 +1,7 @@
 #pragma once
 
-// xtensor and xsimd, whichever generation is installed: what differs between them stands here and
-// nowhere else. Compiled with xtensor 0.24, 0.25 and 0.27, xsimd 8, 13 and 14.
+// Includes xtensor and xsimd; all differences between their versions are handled in this file.
+// Compiled with xtensor 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
 
 #if __has_include(<xtensor/containers/xarray.hpp>)  // xtensor 0.26 moved its headers into folders
 #include <xtensor/containers/xadapt.hpp>
@@ -15,7 +15,7 @@
 
 namespace rowgrad {
 
-/// The sum of a vector's numbers.
+/// The sum of a vector's lanes.
 template <class Number>
 Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
 #if XSIMD_VERSION_MAJOR < 10
@@ -28,9 +28,8 @@ Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
 }  // namespace rowgrad
 
 #if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
-// On ARM, xsimd 8 divides floats and takes their square roots by approximate reciprocals: off in
-// the last digits, and 0 times infinity for large numbers. The processor's own instructions are
-// exact.
+// On ARM, xsimd 8 computes float division and square roots from approximate reciprocals: the last
+// digits are wrong, and large values give 0 · ∞. The processor's own instructions are exact.
 template <>
 inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
     const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,
@@ -46,7 +45,7 @@ inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::sqrt<xsimd::neon64>(
 #endif
 
 #if defined(__AVX512BW__) && XSIMD_VERSION_MAJOR == 8
-// For AVX-512, xsimd 8 chooses between integers with casts that compile only when optimised.
+// For AVX-512, xsimd 8 selects between integers with casts that compile only with optimisation.
 template <>
 inline xsimd::batch<std::int32_t, xsimd::avx512bw>
 xsimd::kernel::select<xsimd::avx512bw, std::int32_t, void>(
