@@ -3,8 +3,8 @@
 
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/embedding_renorm.hpp>
 #include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/row_norms.hpp>
 
 namespace rowgrad {
 
@@ -35,7 +35,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
   if (options_.max_norm) {
     kernels::check_ids("Embedding", ids, weight.shape()[0]);
-    limit_row_norms("Embedding", tape, weight, ids, *options_.max_norm, options_.norm_type);
+    embedding_renorm("Embedding", tape, weight, ids, *options_.max_norm, options_.norm_type);
   }
   return tape.parameter(weight);
 }

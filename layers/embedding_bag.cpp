@@ -1,8 +1,8 @@
 #include <utility>
 
+#include <rowgrad/core/ops/embedding_renorm.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/layers/row_norms.hpp>
 
 namespace rowgrad {
 
@@ -32,7 +32,7 @@ EmbeddingBag::EmbeddingBag(Tensor table, const EmbeddingBagOptions& options)
 Variable EmbeddingBag::forward(Tape& tape, Bags bags) {
   if (max_norm_) {
     check_bags(tape.parameter(weight), bags, lookup_);
-    limit_row_norms("EmbeddingBag", tape, weight, bags.ids, *max_norm_, norm_type_);
+    embedding_renorm("EmbeddingBag", tape, weight, bags.ids, *max_norm_, norm_type_);
   }
   return embedding_bag(tape.parameter(weight), std::move(bags), lookup_);
 }

@@ -163,7 +163,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
                  "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
   // The numbers go where the old ones are: from here on nothing can fail.
-  for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->numbers());
+  for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->mutable_values());
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
 }

@@ -17,7 +17,7 @@ void AdagradRule::check(const AdagradOptions& options) {
   check_option(kName, "epsilon", options.epsilon);
 }
 
-template class LateTable<AdagradRule>;
+template class LazyTable<AdagradRule>;
 template class ParameterUpdates<AdagradRule>;
 template class RuleOptimizer<AdagradRule>;
 

@@ -53,7 +53,7 @@ struct AdagradRule : RuleDefaults {
 /// step that a row was away is replayed when it is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
-extern template class LateTable<AdagradRule>;
+extern template class LazyTable<AdagradRule>;
 extern template class ParameterUpdates<AdagradRule>;
 extern template class RuleOptimizer<AdagradRule>;
 

@@ -60,10 +60,10 @@ AdamWRule::AdamWRule(const AdamWOptions& options, const StepNumber& number)
 
 void AdamWRule::check(const AdamWOptions& options) { check_options(kName, as_adam(options)); }
 
-template class LateTable<AdamRule>;
+template class LazyTable<AdamRule>;
 template class ParameterUpdates<AdamRule>;
 template class RuleOptimizer<AdamRule>;
-template class LateTable<AdamWRule>;
+template class LazyTable<AdamWRule>;
 template class ParameterUpdates<AdamWRule>;
 template class RuleOptimizer<AdamWRule>;
 

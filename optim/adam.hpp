@@ -131,10 +131,10 @@ using Adam = RuleOptimizer<AdamRule>;
 /// torch.optim.AdamW: w = w · (1 − learning_rate · weight_decay), then Adam's step without decay.
 using AdamW = RuleOptimizer<AdamWRule>;
 
-extern template class LateTable<AdamRule>;
+extern template class LazyTable<AdamRule>;
 extern template class ParameterUpdates<AdamRule>;
 extern template class RuleOptimizer<AdamRule>;
-extern template class LateTable<AdamWRule>;
+extern template class LazyTable<AdamWRule>;
 extern template class ParameterUpdates<AdamWRule>;
 extern template class RuleOptimizer<AdamWRule>;
 

@@ -35,9 +35,9 @@ double sum_of_powers(std::span<const Parameter* const> parameters, double p, dou
   for (const Parameter* parameter : parameters) {
     const Gradient& gradient = parameter->gradient();
     total += gradient.is_rows()
-                 ? kernels::sum_of_powers(gradient.rows().numbers(), gradient.rows().width(),
-                                          gradient.numbers(), p, unit)
-                 : kernels::sum_of_powers(gradient.numbers(), p, unit);
+                 ? kernels::sum_of_powers(gradient.rows().indices(), gradient.rows().width(),
+                                          gradient.values(), p, unit)
+                 : kernels::sum_of_powers(gradient.values(), p, unit);
   }
   return total;
 }
@@ -45,7 +45,7 @@ double sum_of_powers(std::span<const Parameter* const> parameters, double p, dou
 double largest_magnitude(std::span<const Parameter* const> parameters) {
   double largest = 0;
   for (const Parameter* parameter : parameters) {
-    const double magnitude = kernels::largest_magnitude(parameter->gradient().numbers());
+    const double magnitude = kernels::largest_magnitude(parameter->gradient().values());
     if (std::isnan(magnitude)) return magnitude;
     largest = std::max(largest, magnitude);
   }
@@ -62,7 +62,7 @@ double joint_norm(std::span<const Parameter* const> parameters, double p) {
 template <class F>
 void change_gradients(std::span<Parameter* const> parameters, const F& f) {
   for (Parameter* parameter : parameters) {
-    const std::span<real> numbers = parameter->gradient_numbers();
+    const std::span<real> numbers = parameter->mutable_gradient_values();
     kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());
   }
 }

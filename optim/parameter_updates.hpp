@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/optim/late_table.hpp>
+#include <rowgrad/optim/lazy_table.hpp>
 
 namespace rowgrad {
 
@@ -22,8 +22,8 @@ class ParameterUpdates {
   using Options = typename Rule::Options;
 
   explicit ParameterUpdates(Parameter& parameter)
-      : parameter_(&parameter), late_(parameter, arrays_) {}
-  ParameterUpdates(const ParameterUpdates&) = delete;  // late_ knows the address of arrays_
+      : parameter_(&parameter), lazy_(parameter, arrays_) {}
+  ParameterUpdates(const ParameterUpdates&) = delete;  // lazy_ knows the address of arrays_
   ParameterUpdates& operator=(const ParameterUpdates&) = delete;
 
   Parameter& parameter() const { return *parameter_; }
@@ -35,12 +35,12 @@ class ParameterUpdates {
     Rule rule;
     bool owes;  // the rule, to rows without gradient
     typename RuleArrays<Rule>::States beginning;
-    std::optional<Tensor> copy = std::nullopt;  // of the table, for late_
+    std::optional<Tensor> copy = std::nullopt;  // of the table, for lazy_
   };
   Step prepare_step(const Options& options);
   void step(Step step);
 
-  std::uint64_t rows_visited() const { return rows_visited_ + late_.rows_visited(); }
+  std::uint64_t rows_visited() const { return rows_visited_ + lazy_.rows_visited(); }
 
   /// Everything above, or nothing before the first step. Rows that are owed updates are saved as
   /// they stand, with what they are owed, so that a run goes on with the same bits.
@@ -50,13 +50,13 @@ class ParameterUpdates {
   static std::vector<std::string> names();
 
   /// New updates for the same parameter that go on from such a state. The parameter keeps its
-  /// present numbers (see LateTable::load). Throws std::invalid_argument for a shape or a number
+  /// present numbers (see LazyTable::load). Throws std::invalid_argument for a shape or a number
   /// that does not fit, and for what is missing.
   std::unique_ptr<ParameterUpdates> load(const Checkpoint& state) const;
 
   /// For new updates, once the old ones are gone: from now on they keep the parameter's rows that
   /// are owed something.
-  void take_over() { late_.take_over(); }
+  void take_over() { lazy_.take_over(); }
 
  private:
   using Arrays = RuleArrays<Rule>;
@@ -73,7 +73,7 @@ class ParameterUpdates {
   std::uint64_t steps_ = 0;
   std::uint64_t rows_visited_ = 0;
   Arrays arrays_;
-  LateTable<Rule> late_;
+  LazyTable<Rule> lazy_;
 };
 
 template <class Rule>
@@ -84,7 +84,7 @@ auto ParameterUpdates<Rule>::prepare_step(const Options& options) -> Step {
   const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});
   const bool owes = options.rows == RowUpdates::kExact && rule.idle() != Idle::kNothing;
   Step step{rule, owes, std::move(beginning)};
-  if (parameter_->gradient().is_rows() && (owes || late_.lent())) step.copy = late_.prepare_step();
+  if (parameter_->gradient().is_rows() && (owes || lazy_.lent())) step.copy = lazy_.prepare_step();
   return step;
 }
 
@@ -94,8 +94,8 @@ void ParameterUpdates<Rule>::step(Step step) {
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
     step_dense(step.rule, gradient.dense());
-  } else if (step.owes || late_.lent()) {
-    late_.step(step.rule, gradient.rows(), step.owes, std::move(step.copy));
+  } else if (step.owes || lazy_.lent()) {
+    lazy_.step(step.rule, gradient.rows(), step.owes, std::move(step.copy));
   } else {
     step_rows(step.rule, gradient.rows());
   }
@@ -104,7 +104,7 @@ void ParameterUpdates<Rule>::step(Step step) {
 
 template <class Rule>
 void ParameterUpdates<Rule>::step_dense(const Rule& rule, const Tensor& gradient) {
-  real* numbers = parameter_->numbers().data();
+  real* numbers = parameter_->mutable_values().data();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers, [&](std::size_t begin, std::size_t end) {
         Arrays::change_span(end - begin, arrays_.at(numbers, begin), gradient.data() + begin,
@@ -114,10 +114,10 @@ void ParameterUpdates<Rule>::step_dense(const Rule& rule, const Tensor& gradient
 
 template <class Rule>
 void ParameterUpdates<Rule>::step_rows(const Rule& rule, const RowGradient& gradient) {
-  real* numbers = parameter_->numbers().data();
+  real* numbers = parameter_->mutable_values().data();
   const std::size_t width = gradient.width();
   const auto row_at = [&](std::size_t i) {
-    return static_cast<std::size_t>(gradient.numbers()[i]);
+    return static_cast<std::size_t>(gradient.indices()[i]);
   };
   kernels::parallel_for(
       gradient.size(), kernels::row_grain(width), [&](std::size_t begin, std::size_t end) {
@@ -141,7 +141,7 @@ Checkpoint ParameterUpdates<Rule>::state_dict() const {
   state.put(kSteps, steps_);
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
     if (arrays_.states[i]) state.put(std::string(Rule::kStates[i]), *arrays_.states[i]);
-  if (late_.lent()) state.put(kLazy, late_.state_dict());
+  if (lazy_.lent()) state.put(kLazy, lazy_.state_dict());
   return state;
 }
 
@@ -149,7 +149,7 @@ template <class Rule>
 std::vector<std::string> ParameterUpdates<Rule>::names() {
   std::vector<std::string> all{kSteps};
   for (const std::string_view state : Rule::kStates) all.emplace_back(state);
-  for (const char* part : LateTable<Rule>::kParts) all.push_back(concat(kLazy, '.', part));
+  for (const char* part : LazyTable<Rule>::kParts) all.push_back(concat(kLazy, '.', part));
   return all;
 }
 
@@ -166,9 +166,9 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
     if (const std::string name(Rule::kStates[i]); always[i] || has(name))
       loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
   const Checkpoint lazy = state.part(kLazy);
-  if (std::ranges::any_of(LateTable<Rule>::kParts,
+  if (std::ranges::any_of(LazyTable<Rule>::kParts,
                           [&](const char* part) { return lazy.contains(part); }))
-    loaded->late_.load(lazy, loaded->steps_);
+    loaded->lazy_.load(lazy, loaded->steps_);
   return loaded;
 }
 

@@ -20,7 +20,7 @@ void RmsPropRule::check(const RmsPropOptions& options) {
   check_option(kName, "momentum", options.momentum);
 }
 
-template class LateTable<RmsPropRule>;
+template class LazyTable<RmsPropRule>;
 template class ParameterUpdates<RmsPropRule>;
 template class RuleOptimizer<RmsPropRule>;
 

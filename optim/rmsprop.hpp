@@ -71,7 +71,7 @@ struct RmsPropRule : RuleDefaults {
 /// every step that a row was away is replayed when it is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
-extern template class LateTable<RmsPropRule>;
+extern template class LazyTable<RmsPropRule>;
 extern template class ParameterUpdates<RmsPropRule>;
 extern template class RuleOptimizer<RmsPropRule>;
 

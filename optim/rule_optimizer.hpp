@@ -16,7 +16,7 @@ namespace rowgrad {
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
 /// rows. With row gradients and RowUpdates::kExact, the default, a step gives what the dense
 /// gradient would have given, up to rounding, for the cost of the rows that were looked up: the
-/// other rows are brought up to date when they are read (late_table.hpp). Where hardly two steps
+/// other rows are brought up to date when they are read (lazy_table.hpp). Where hardly two steps
 /// are alike (under a schedule; Adam's bias corrections), what they owe is not remembered for ever:
 /// after thousands of steps, each step also settles a few rows that have been away since the oldest
 /// of them, of all the table in turn.

@@ -20,7 +20,7 @@ void SgdRule::check(const SgdOptions& options) {
                  options.momentum, " and dampening ", options.dampening);
 }
 
-template class LateTable<SgdRule>;
+template class LazyTable<SgdRule>;
 template class ParameterUpdates<SgdRule>;
 template class RuleOptimizer<SgdRule>;
 

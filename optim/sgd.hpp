@@ -55,7 +55,7 @@ struct SgdRule : RuleDefaults {
 /// momentum or decay, what a row is owed is a 2 × 2 matrix, however many steps it was away.
 using SGD = RuleOptimizer<SgdRule>;
 
-extern template class LateTable<SgdRule>;
+extern template class LazyTable<SgdRule>;
 extern template class ParameterUpdates<SgdRule>;
 extern template class RuleOptimizer<SgdRule>;
 

@@ -21,17 +21,17 @@ void add_rows_to(Tensor& dense, const RowGradient& rows) {
 }
 
 RowGradient sum(const RowGradient& a, const RowGradient& b) {
-  std::vector<std::int32_t> numbers;
-  numbers.reserve(a.size() + b.size());
-  std::set_union(a.numbers().begin(), a.numbers().end(), b.numbers().begin(), b.numbers().end(),
-                 std::back_inserter(numbers));
+  std::vector<std::int32_t> indices;
+  indices.reserve(a.size() + b.size());
+  std::set_union(a.indices().begin(), a.indices().end(), b.indices().begin(), b.indices().end(),
+                 std::back_inserter(indices));
   const std::size_t width = a.width();
-  Tensor values = empty({numbers.size(), width});
+  Tensor values = empty({indices.size(), width});
   std::size_t in_a = 0;
   std::size_t in_b = 0;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const bool from_a = in_a < a.size() && a.numbers()[in_a] == numbers[i];
-    const bool from_b = in_b < b.size() && b.numbers()[in_b] == numbers[i];
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const bool from_a = in_a < a.size() && a.indices()[in_a] == indices[i];
+    const bool from_b = in_b < b.size() && b.indices()[in_b] == indices[i];
     real* to = values.data() + i * width;
     if (from_a && from_b) {
       kernels::map_span(width, to, kAdd, a.row(in_a).data(), b.row(in_b).data());
@@ -41,28 +41,28 @@ RowGradient sum(const RowGradient& a, const RowGradient& b) {
     in_a += from_a;
     in_b += from_b;
   }
-  return {a.table_shape(), std::move(numbers), std::move(values)};
+  return {a.table_shape(), std::move(indices), std::move(values)};
 }
 
 }  // namespace
 
-RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> numbers, Tensor values)
+RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values)
     : table_shape_(std::move(table_shape)),
-      numbers_(std::move(numbers)),
+      indices_(std::move(indices)),
       values_(std::move(values)) {
   check_argument(table_shape_.size() == 2, "RowGradient: the table has shape ",
                  bracketed(table_shape_), ", expected [rows, width]");
-  check_argument(values_.dimension() == 2 && values_.shape()[0] == numbers_.size() &&
+  check_argument(values_.dimension() == 2 && values_.shape()[0] == indices_.size() &&
                      values_.shape()[1] == table_shape_[1],
                  "RowGradient: values have shape ", bracketed(values_.shape()), ", expected [",
-                 numbers_.size(), ", ", table_shape_[1], "]");
-  check_argument(std::adjacent_find(numbers_.begin(), numbers_.end(), std::greater_equal<>()) ==
-                     numbers_.end(),
-                 "RowGradient: the row numbers are not strictly rising");
-  check_argument(numbers_.empty() || (numbers_.front() >= 0 &&
-                                      static_cast<std::size_t>(numbers_.back()) < table_shape_[0]),
-                 "RowGradient: row numbers ", numbers_.empty() ? 0 : numbers_.front(), " to ",
-                 numbers_.empty() ? 0 : numbers_.back(), " are outside the table's ",
+                 indices_.size(), ", ", table_shape_[1], "]");
+  check_argument(std::adjacent_find(indices_.begin(), indices_.end(), std::greater_equal<>()) ==
+                     indices_.end(),
+                 "RowGradient: the row indices are not strictly rising");
+  check_argument(indices_.empty() || (indices_.front() >= 0 &&
+                                      static_cast<std::size_t>(indices_.back()) < table_shape_[0]),
+                 "RowGradient: row indices ", indices_.empty() ? 0 : indices_.front(), " to ",
+                 indices_.empty() ? 0 : indices_.back(), " are outside the table's ",
                  table_shape_[0], " rows");
 }
 
@@ -100,17 +100,17 @@ Tensor Gradient::take_dense() && {
   return std::move(std::get<Tensor>(kind_));
 }
 
-std::span<real> Gradient::numbers() {
+std::span<real> Gradient::values() {
   if (is_none()) return {};
   Tensor& values = is_dense() ? std::get<Tensor>(kind_) : std::get<RowGradient>(kind_).values_;
   return {values.data(), values.size()};
 }
 
-std::span<const real> Gradient::numbers() const { return const_cast<Gradient*>(this)->numbers(); }
+std::span<const real> Gradient::values() const { return const_cast<Gradient*>(this)->values(); }
 
 void Gradient::scale(real factor) {
   if (factor == 1) return;
-  const std::span<real> all = numbers();
+  const std::span<real> all = values();
   kernels::map_into(
       all.size(), all.data(), [factor](const Simd& x) { return x * Simd(factor); }, all.data());
 }

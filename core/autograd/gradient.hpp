@@ -18,16 +18,16 @@ namespace rowgrad {
 /// indices are distinct and increasing, and the gradients of repeated ids are summed.
 class RowGradient {
  public:
-  /// `values` is [numbers, width]. Throws std::invalid_argument if the shapes do not match or the
+  /// `values` is [indices, width]. Throws std::invalid_argument if the shapes do not match or the
   /// row indices are not strictly increasing or outside the table.
-  RowGradient(Shape table_shape, std::vector<std::int32_t> numbers, Tensor values);
+  RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
 
   const Shape& table_shape() const { return table_shape_; }
   std::size_t width() const { return table_shape_[1]; }
-  std::size_t size() const { return numbers_.size(); }
-  bool empty() const { return numbers_.empty(); }
+  std::size_t size() const { return indices_.size(); }
+  bool empty() const { return indices_.empty(); }
 
-  const std::vector<std::int32_t>& numbers() const { return numbers_; }
+  const std::vector<std::int32_t>& indices() const { return indices_; }
   const Tensor& values() const { return values_; }
   std::span<const real> row(std::size_t index) const {
     return {values_.data() + index * width(), width()};
@@ -36,14 +36,14 @@ class RowGradient {
   /// The gradient of the whole table, including zeros.
   Tensor to_dense() const;
 
-  /// For `for (auto [number, values] : rows)`: a row's index in the table and its gradient.
+  /// For `for (auto [index, values] : rows)`: a row's index in the table and its gradient.
   struct Row {
-    std::int32_t number;
+    std::int32_t index;
     std::span<const real> values;
   };
   class Iterator {
    public:
-    Row operator*() const { return {rows_->numbers_[index_], rows_->row(index_)}; }
+    Row operator*() const { return {rows_->indices_[index_], rows_->row(index_)}; }
     Iterator& operator++() {
       ++index_;
       return *this;
@@ -63,7 +63,7 @@ class RowGradient {
   friend class Gradient;
 
   Shape table_shape_;
-  std::vector<std::int32_t> numbers_;
+  std::vector<std::int32_t> indices_;
   Tensor values_;
 };
 
@@ -92,8 +92,8 @@ class Gradient {
   Tensor take_dense() &&;
 
   /// The values of the tensor or of the rows, for changing in place; empty if there are none.
-  std::span<real> numbers();
-  std::span<const real> numbers() const;
+  std::span<real> values();
+  std::span<const real> values() const;
 
   void scale(real factor);
 

@@ -148,7 +148,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   GradientCheckResult result;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i]->trainable()) continue;
-    compare(parameters[i]->name(), parameters[i]->shape(), parameters[i]->numbers(),
+    compare(parameters[i]->name(), parameters[i]->shape(), parameters[i]->mutable_values(),
             dense_or_zeros(gradients[i], parameters[i]->shape()), evaluate, options, result);
   }
   return result;

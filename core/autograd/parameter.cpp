@@ -63,7 +63,7 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) c
   return result;
 }
 
-std::span<real> Parameter::numbers() {
+std::span<real> Parameter::mutable_values() {
   reclaim();
   ++version_;
   return {value_.data(), value_.size()};

@@ -85,7 +85,7 @@ class Parameter {
   /// The values, for changing in place. Counts as a change: a tape that has read the parameter
   /// before refuses to go backward, since its gradients would belong to other values. Do not keep
   /// the span: an optimizer's next step may move the values.
-  std::span<real> numbers();
+  std::span<real> mutable_values();
 
   /// Replaces the value. Throws std::invalid_argument if the shape differs.
   void assign(Tensor value);
@@ -111,7 +111,7 @@ class Parameter {
   }
 
   /// The values of the gradient, of the tensor or of the rows, for changing in place.
-  std::span<real> gradient_numbers() { return gradient_.numbers(); }
+  std::span<real> mutable_gradient_values() { return gradient_.values(); }
 
   /// Whether backward computes a gradient for it and optimizers change it.
   bool trainable() const { return trainable_; }

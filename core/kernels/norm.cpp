@@ -75,13 +75,13 @@ struct Touched {
 };
 
 template <class AddPower>
-double sum_rows(std::span<const std::int32_t> numbers, std::size_t width, const real* values,
+double sum_rows(std::span<const std::int32_t> indices, std::size_t width, const real* values,
                 const AddPower& add_power) {
   const auto first_place = [&](std::size_t row) {
-    return static_cast<std::size_t>(numbers[row]) * width;
+    return static_cast<std::size_t>(indices[row]) * width;
   };
   std::vector<Touched> touched;
-  for (std::size_t row = 0; width > 0 && row < numbers.size(); ++row) {
+  for (std::size_t row = 0; width > 0 && row < indices.size(); ++row) {
     const std::size_t begin = first_place(row);
     std::size_t block = begin / kPlacesPerSum;
     if (!touched.empty() && touched.back().block == block) ++block;
@@ -89,13 +89,13 @@ double sum_rows(std::span<const std::int32_t> numbers, std::size_t width, const 
   }
 
   std::vector<double> sums(touched.size());
-  const std::size_t average = numbers.size() * width / std::max<std::size_t>(touched.size(), 1);
+  const std::size_t average = indices.size() * width / std::max<std::size_t>(touched.size(), 1);
   parallel_for(touched.size(), row_grain(average), [&](std::size_t low, std::size_t high) {
     for (std::size_t i = low; i < high; ++i) {
       const std::size_t block_begin = touched[i].block * kPlacesPerSum;
       const std::size_t block_end = block_begin + kPlacesPerSum;
       BlockSum sum(add_power);
-      for (std::size_t row = touched[i].row; row < numbers.size(); ++row) {
+      for (std::size_t row = touched[i].row; row < indices.size(); ++row) {
         const std::size_t row_begin = first_place(row);
         if (row_begin >= block_end) break;
         const std::size_t begin = std::max(block_begin, row_begin);
@@ -112,10 +112,10 @@ double sum_rows(std::span<const std::int32_t> numbers, std::size_t width, const 
 
 }  // namespace
 
-double sum_of_powers(std::span<const std::int32_t> numbers, std::size_t width,
+double sum_of_powers(std::span<const std::int32_t> indices, std::size_t width,
                      std::span<const real> values, double p, double unit) {
   const auto with = [&](const auto& add_power) {
-    return sum_rows(numbers, width, values.data(), add_power);
+    return sum_rows(indices, width, values.data(), add_power);
   };
   if (p == 1 && unit == 1) return with([](double sum, double x) { return sum + std::abs(x); });
   if (p == 2 && unit == 1) return with([](double sum, double x) { return add_square(sum, x); });

@@ -16,9 +16,9 @@ namespace rowgrad::kernels {
 /// Σ (|x| / unit)^p in double, for finite p > 0.
 double sum_of_powers(std::span<const real> values, double p, double unit = 1);
 
-/// The same for a table of rows of `width` values that is zero outside the rows `numbers`, which
-/// are strictly increasing; `values` are [numbers, width]. The cost depends only on these rows.
-double sum_of_powers(std::span<const std::int32_t> numbers, std::size_t width,
+/// The same for a table of rows of `width` values that is zero outside the rows `indices`, which
+/// are strictly increasing; `values` are [indices, width]. The cost depends only on these rows.
+double sum_of_powers(std::span<const std::int32_t> indices, std::size_t width,
                      std::span<const real> values, double p, double unit = 1);
 
 /// max |x|; 0 if there are no values, NaN if one of them is NaN.

@@ -114,11 +114,11 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                   [&](Entry entry) { return id_of(entry) == *left_out; }),
                    entries_.end());
-  numbers.reserve(entries_.size());
+  indices.reserve(entries_.size());
   starts.reserve(entries_.size() + 1);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (i > 0 && id_of(entries_[i]) == id_of(entries_[i - 1])) continue;
-    numbers.push_back(id_of(entries_[i]));
+    indices.push_back(id_of(entries_[i]));
     starts.push_back(i);
   }
   starts.push_back(entries_.size());

@@ -49,11 +49,11 @@ void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows&
 
 /// Distinct row indices in increasing order, and the sum of the values for each: [rows, width].
 struct MergedRows {
-  std::vector<std::int32_t> numbers;
+  std::vector<std::int32_t> indices;
   Tensor values;
 };
 
-/// The places at which each id occurs. Those of numbers[g] are place(i) for starts[g] ≤ i <
+/// The places at which each id occurs. Those of indices[g] are place(i) for starts[g] ≤ i <
 /// starts[g + 1], in increasing order.
 class RowGroups {
  public:
@@ -62,7 +62,7 @@ class RowGroups {
 
   std::size_t place(std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
 
-  std::vector<std::int32_t> numbers;
+  std::vector<std::int32_t> indices;
   std::vector<std::size_t> starts;
 
  private:
@@ -76,9 +76,9 @@ class RowGroups {
 template <class Set, class Add>
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set& set,
                       const Add& add) {
-  MergedRows merged{std::move(groups.numbers), {}};
-  merged.values = empty({merged.numbers.size(), width});
-  parallel_for(merged.numbers.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
+  MergedRows merged{std::move(groups.indices), {}};
+  merged.values = empty({merged.indices.size(), width});
+  parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       real* to = merged.values.data() + row * width;
       const std::size_t first = groups.starts[row];

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/head_loss.hpp>
+#include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
@@ -86,7 +86,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
     gradients.push_back(written ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
     wanted[i] = gradients.back().data();
   }
-  const double total = kernels::head_loss(
+  const double total = kernels::linear_cross_entropy(
       {.x = x.value().data(),
        .weight = weight.value().data(),
        .bias = bias ? bias->value().data() : nullptr,

@@ -22,7 +22,7 @@ Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32
   } else {
     merged = kernels::merge_rows(all, node.gradient(), padding, options.scale_grad_by_freq);
   }
-  RowGradient rows(table, std::move(merged.numbers), std::move(merged.values));
+  RowGradient rows(table, std::move(merged.indices), std::move(merged.values));
   if (options.dense_gradient) return rows.to_dense();
   return rows;
 }

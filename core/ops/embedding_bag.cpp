@@ -79,7 +79,7 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
 }
 
 void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
-  RowGradient rows(node.input_shape(0), std::move(merged.numbers), std::move(merged.values));
+  RowGradient rows(node.input_shape(0), std::move(merged.indices), std::move(merged.values));
   if (dense) {
     node.give(0, rows.to_dense());
   } else {

@@ -9,7 +9,7 @@
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/head_loss.hpp>
+#include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
@@ -64,7 +64,7 @@ void rows_gathered_and_added(benchmark::State& state) {
 
 void ids_grouped(benchmark::State& state) {
   const auto ids = random_ids(argument(state, 1), argument(state, 0));
-  for (auto _ : state) benchmark::DoNotOptimize(RowGroups(ids, std::nullopt).numbers.data());
+  for (auto _ : state) benchmark::DoNotOptimize(RowGroups(ids, std::nullopt).indices.data());
   state.SetItemsProcessed(state.iterations() * state.range(1));
 }
 
@@ -85,7 +85,7 @@ void rows_merged(benchmark::State& state) {
         });
     benchmark::DoNotOptimize(merged.values.data());
   }
-  count_numbers(state, (ids.size() + groups.numbers.size()) * width);
+  count_numbers(state, (ids.size() + groups.indices.size()) * width);
 }
 
 void embedding_sizes(benchmark::internal::Benchmark* run) {
@@ -227,16 +227,16 @@ void head(benchmark::State& state) {
   const auto targets = random_ids(rows, classes);
   Tensor x_gradient = empty(x.shape());
   Tensor weight_gradient = empty(weight.shape());
-  const HeadLoss loss{.x = x.data(),
-                      .weight = weight.data(),
-                      .bias = nullptr,
-                      .rows = rows,
-                      .width = inputs,
-                      .classes = classes,
-                      .targets = targets.data()};
+  const LinearCrossEntropy loss{.x = x.data(),
+                                .weight = weight.data(),
+                                .bias = nullptr,
+                                .rows = rows,
+                                .width = inputs,
+                                .classes = classes,
+                                .targets = targets.data()};
   for (auto _ : state)
     benchmark::DoNotOptimize(
-        head_loss(loss, {.x = x_gradient.data(), .weight = weight_gradient.data()}));
+        linear_cross_entropy(loss, {.x = x_gradient.data(), .weight = weight_gradient.data()}));
   state.counters["flop/s"] = benchmark::Counter(6.0 * static_cast<double>(rows * inputs * classes),
                                                 benchmark::Counter::kIsIterationInvariantRate);
 }

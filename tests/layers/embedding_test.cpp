@@ -72,7 +72,7 @@ TEST(Embedding, ChangesTheRowsThatWereLookedUpAndNoOthers) {
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({2}, {1, 3}))));
   const RowGradient& rows = embedding.weight.gradient().rows();
-  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(rows.values(), full({2, 3}, 1));
   sgd.step();
   const Tensor& after = embedding.weight.value();
@@ -106,7 +106,7 @@ TEST(Embedding, NeverTrainsThePaddingRow) {
   SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({4}, {2, 0, 2, 4}))));
-  EXPECT_EQ(embedding.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 4}));
+  EXPECT_EQ(embedding.weight.gradient().rows().indices(), (std::vector<std::int32_t>{0, 4}));
   sgd.step();
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(embedding.weight.value()(2, i), 0);
@@ -121,7 +121,7 @@ TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
   EXPECT_EQ(embedding.weight.value(), Embedding(5, 3, same, {.padding_idx = 4}).weight.value());
   Tape tape;
   tape.backward(sum(embedding.forward(tape, ids({3}, {4, 0, 4}))));
-  EXPECT_EQ(embedding.weight.gradient().rows().numbers(), (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(embedding.weight.gradient().rows().indices(), (std::vector<std::int32_t>{0}));
 }
 
 TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
@@ -221,7 +221,7 @@ TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
         EXPECT_EQ(y.value()(window, t, i), x.value()(window, t, i) + position.weight.value()(t, i));
   tape.backward(sum(y));
   const RowGradient& rows = position.weight.gradient().rows();
-  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
 }
 

@@ -46,62 +46,62 @@ class Twins {
  public:
   Twins(const Case& item, std::size_t rows, std::size_t width)
       : item_(item),
-        late_(std::make_unique<Parameter>("table", irregular({rows, width}))),
+        lazy_(std::make_unique<Parameter>("table", irregular({rows, width}))),
         dense_("table", irregular({rows, width})),
-        late_optimizer_(item.make(*late_)),
+        lazy_optimizer_(item.make(*lazy_)),
         dense_optimizer_(item.make(dense_)) {}
 
-  void step(const RowGradient& gradient, bool late_is_dense) {
-    late_->zero_gradient();
+  void step(const RowGradient& gradient, bool lazy_is_dense) {
+    lazy_->zero_gradient();
     dense_.zero_gradient();
     dense_.add_gradient(gradient.to_dense());
-    if (late_is_dense) {
-      late_->add_gradient(gradient.to_dense());
+    if (lazy_is_dense) {
+      lazy_->add_gradient(gradient.to_dense());
     } else {
-      late_->add_gradient(gradient);
+      lazy_->add_gradient(gradient);
     }
-    late_optimizer_->step();
+    lazy_optimizer_->step();
     dense_optimizer_->step();
   }
 
   void set_learning_rate(double rate) {
-    late_optimizer_->set_learning_rate(rate);
+    lazy_optimizer_->set_learning_rate(rate);
     dense_optimizer_->set_learning_rate(rate);
   }
 
   void vary_options(std::mt19937& random) {
     std::mt19937 same = random;
-    item_.vary(*late_optimizer_, random);
+    item_.vary(*lazy_optimizer_, random);
     item_.vary(*dense_optimizer_, same);
   }
 
   // Other optimizers with other options go on from the state of these.
   void change_optimizers(std::mt19937& random) {
-    auto late = item_.make(*late_);
+    auto late = item_.make(*lazy_);
     auto dense = item_.make(dense_);
-    late->load_state_dict(late_optimizer_->state_dict());
+    late->load_state_dict(lazy_optimizer_->state_dict());
     dense->load_state_dict(dense_optimizer_->state_dict());
-    late_optimizer_ = std::move(late);
+    lazy_optimizer_ = std::move(late);
     dense_optimizer_ = std::move(dense);
     vary_options(random);
   }
 
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
-    late_->assign_rows(ids, values);
+    lazy_->assign_rows(ids, values);
     dense_.assign_rows(ids, values);
   }
 
   // Through a checkpoint, into another parameter and another optimizer.
   void save_and_load() {
-    const Tensor value = late_->value();
-    const Checkpoint state = late_optimizer_->state_dict();
-    const double rate = late_optimizer_->learning_rate();
-    late_optimizer_.reset();
-    late_ = std::make_unique<Parameter>("table", zeros(value.shape()));
-    late_->assign(value);
-    late_optimizer_ = item_.make(*late_);
-    late_optimizer_->set_learning_rate(rate);
-    late_optimizer_->load_state_dict(state);
+    const Tensor value = lazy_->value();
+    const Checkpoint state = lazy_optimizer_->state_dict();
+    const double rate = lazy_optimizer_->learning_rate();
+    lazy_optimizer_.reset();
+    lazy_ = std::make_unique<Parameter>("table", zeros(value.shape()));
+    lazy_->assign(value);
+    lazy_optimizer_ = item_.make(*lazy_);
+    lazy_optimizer_->set_learning_rate(rate);
+    lazy_optimizer_->load_state_dict(state);
   }
 
   void expect_equal(const Tensor& late, const Tensor& dense, double tolerance) {
@@ -115,17 +115,17 @@ class Twins {
   // By a lookup on a tape.
   void look_up(std::span<const std::int32_t> ids, double tolerance) {
     Tape tape(Tape::inference);
-    expect_equal(embedding(tape.parameter(*late_), to_ids(ids)).value(), dense_.rows(ids),
+    expect_equal(embedding(tape.parameter(*lazy_), to_ids(ids)).value(), dense_.rows(ids),
                  tolerance);
   }
 
-  void read_all(double tolerance) { expect_equal(late_->value(), dense_.value(), tolerance); }
+  void read_all(double tolerance) { expect_equal(lazy_->value(), dense_.value(), tolerance); }
 
  private:
   const Case& item_;
-  std::unique_ptr<Parameter> late_;
+  std::unique_ptr<Parameter> lazy_;
   Parameter dense_;
-  std::unique_ptr<Optimizer> late_optimizer_;
+  std::unique_ptr<Optimizer> lazy_optimizer_;
   std::unique_ptr<Optimizer> dense_optimizer_;
 };
 

@@ -173,7 +173,7 @@ TEST(ClipGradientNorm, MakesOfANormThatIsNotFiniteWhatPyTorchMakesOfIt) {
     EXPECT_TRUE(std::isnan(clip_grad_norm(all, 1, {.p = p}))) << p;
     for (const real number : undefined->gradient().dense()) EXPECT_TRUE(std::isnan(number)) << p;
     EXPECT_TRUE(std::isnan(finite->gradient().rows().values()(0, 0))) << p;
-    EXPECT_EQ(finite->gradient().rows().numbers(), std::vector<std::int32_t>{3});
+    EXPECT_EQ(finite->gradient().rows().indices(), std::vector<std::int32_t>{3});
   }
 }
 

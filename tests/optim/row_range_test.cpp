@@ -80,7 +80,7 @@ void expect_dense_numbers(const std::vector<real>& numbers, real gradient,
     const std::vector<std::int32_t> zero{0};
     ASSERT_TRUE(same(table.rows(zero), dense.rows(zero), 20 * steps)) << "after " << steps;
   }
-  table.numbers();  // settles all
+  table.mutable_values();  // settles all
   ASSERT_TRUE(same(table.value(), dense.value(), 20 * steps));
   const Checkpoint states = optimizer.state_dict(), dense_states = dense_optimizer.state_dict();
   ASSERT_EQ(states.names(), dense_states.names());
@@ -186,7 +186,7 @@ TEST(RowRange, ReadingChangesNoBitOfRowsThatAreReplayed) {
       if (looking && i % 7 == 0) table.rows(std::vector<std::int32_t>{0, 2});
       if (looking && i % 31 == 0) table.value();
     }
-    table.numbers();
+    table.mutable_values();
     Checkpoint all = optimizer.state_dict();
     all.put("table", table.value());
     return testing::bits_of(all);

@@ -21,7 +21,7 @@ TEST(RowGradient, KeepsItsRowsInRisingOrderAndShowsThemOneByOne) {
   EXPECT_EQ(rows.width(), 2U);
   EXPECT_EQ(rows.size(), 3U);
   EXPECT_FALSE(rows.empty());
-  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 3, 4}));
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 3, 4}));
   EXPECT_EQ(rows.row(1)[0], 3);
   EXPECT_EQ(rows.row(1)[1], 4);
 
@@ -31,7 +31,7 @@ TEST(RowGradient, KeepsItsRowsInRisingOrderAndShowsThemOneByOne) {
     numbers.push_back(number);
     values.insert(values.end(), row.begin(), row.end());
   }
-  EXPECT_EQ(numbers, rows.numbers());
+  EXPECT_EQ(numbers, rows.indices());
   EXPECT_EQ(values, (std::vector<real>{1, 2, 3, 4, 5, 6}));
 }
 
@@ -64,16 +64,16 @@ TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
            {{5, 2}, {1}, {1, 3}, "RowGradient: values have shape [1, 3], expected [1, 2]"},
            {{5, 2}, {1}, {2, 2}, "RowGradient: values have shape [2, 2], expected [1, 2]"},
            {{5, 2}, {}, {0, 3}, "RowGradient: values have shape [0, 3], expected [0, 2]"},
-           {{5, 2}, {3, 1}, {2, 2}, "RowGradient: the row numbers are not strictly rising"},
-           {{5, 2}, {3, 3}, {2, 2}, "RowGradient: the row numbers are not strictly rising"},
+           {{5, 2}, {3, 1}, {2, 2}, "RowGradient: the row indices are not strictly rising"},
+           {{5, 2}, {3, 3}, {2, 2}, "RowGradient: the row indices are not strictly rising"},
            {{5, 2},
             {-1, 3},
             {2, 2},
-            "RowGradient: row numbers -1 to 3 are outside the table's 5 rows"},
+            "RowGradient: row indices -1 to 3 are outside the table's 5 rows"},
            {{5, 2},
             {3, 5},
             {2, 2},
-            "RowGradient: row numbers 3 to 5 are outside the table's 5 rows"},
+            "RowGradient: row indices 3 to 5 are outside the table's 5 rows"},
        })
     EXPECT_EQ(error_of<std::invalid_argument>(
                   [&] { RowGradient(item.table, item.numbers, zeros(item.values)); }),
@@ -165,14 +165,14 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
 TEST(Gradient, MergesTheRowsOfASum) {
   Gradient sum = rows_of({1, 3}, {10, 20, 30, 40});
   sum.add(rows_of({0, 3, 4}, {100, 200, 300, 400, 500, 600}));
-  EXPECT_EQ(sum.rows().numbers(), (std::vector<std::int32_t>{0, 1, 3, 4}));
+  EXPECT_EQ(sum.rows().indices(), (std::vector<std::int32_t>{0, 1, 3, 4}));
   EXPECT_EQ(sum.rows().values(), tensor({4, 2}, {100, 200, 10, 20, 330, 440, 500, 600}));
 }
 
 TEST(Gradient, AddsRowsOfNoWidth) {
   Gradient sum = RowGradient({5, 0}, {1, 3}, zeros({2, 0}));
   sum.add(RowGradient({5, 0}, {0, 3}, zeros({2, 0})));
-  EXPECT_EQ(sum.rows().numbers(), (std::vector<std::int32_t>{0, 1, 3}));
+  EXPECT_EQ(sum.rows().indices(), (std::vector<std::int32_t>{0, 1, 3}));
 }
 
 TEST(Gradient, IsUnchangedByASumThatIsRefused) {

@@ -27,7 +27,7 @@ TEST(Parameter, CountsChangesOfItsValueButNotReadingOrGradients) {
   weight.add_gradient(full({2}, 1));
   weight.zero_gradient();
   EXPECT_EQ(weight.version(), start);
-  weight.numbers()[1] = 5;
+  weight.mutable_values()[1] = 5;
   EXPECT_EQ(weight.version(), start + 1);
   EXPECT_EQ(weight.value(), tensor({2}, {0, 5}));
   weight.assign(tensor({2}, {6, 7}));
@@ -82,7 +82,7 @@ TEST(Parameter, KeepsTheShapeAndNumbersOfAValueThatWasGivenOut) {
     EXPECT_NE(again, copy);
     EXPECT_EQ(again, table.rows(std::vector<std::int32_t>{0, 1, 2, 3}));
     EXPECT_EQ(&kept, &again);
-    table.numbers()[0] = 7;
+    table.mutable_values()[0] = 7;
     EXPECT_EQ(table.value()(0, 0), 7);
     const Tensor changed = table.value();
     step(1);

@@ -56,7 +56,7 @@ TEST(Backward, RefusesALossThatDependsOnNothing) {
 
 TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
   Parameter weight("head.weight", scalar(3));
-  const auto changes = {+[](Parameter& p) { p.numbers()[0] = 4; },
+  const auto changes = {+[](Parameter& p) { p.mutable_values()[0] = 4; },
                         +[](Parameter& p) { p.assign(scalar(4)); }};
   for (const auto change : changes) {
     Tape tape;

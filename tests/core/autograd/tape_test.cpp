@@ -181,7 +181,7 @@ TEST(Backward, IgnoresWhatWasRecordedAfterTheLoss) {
   Tape tape;
   const Variable loss = tape.parameter(used) * real{3};
   const Variable after = loss * tape.parameter(later);
-  later.numbers()[0] = 9;  // of no concern to the loss
+  later.mutable_values()[0] = 9;  // of no concern to the loss
   tape.backward(loss);
   EXPECT_EQ(used.gradient().dense(), scalar(3));
   EXPECT_TRUE(later.gradient().is_none());
@@ -288,7 +288,7 @@ TEST(Backward, KeepsRowsWhereATableIsLookedUpTwice) {
   const Variable weights = tape.parameter(table);
   tape.backward(sum(embedding(weights, ids({2}, {5, 0}))) +
                 sum(embedding(tape.parameter(table), ids({2}, {3, 5}))));
-  EXPECT_EQ(table.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 3, 5}));
+  EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 3, 5}));
   EXPECT_EQ(table.gradient().rows().values(), tensor({3, 1}, {1, 1, 2}));
 }
 

@@ -90,7 +90,7 @@ TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
 TEST(RowGroups, ListThePlacesOfEachIdInOrder) {
   const Numbers ids{7, 1, -1, 7, 0, 7};
   const RowGroups groups(ids, -1);  // what is left out need not be a row
-  EXPECT_EQ(groups.numbers, (Numbers{0, 1, 7}));
+  EXPECT_EQ(groups.indices, (Numbers{0, 1, 7}));
   EXPECT_EQ(groups.starts, (std::vector<std::size_t>{0, 1, 2, 5}));
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < groups.starts.back(); ++i) places.push_back(groups.place(i));
@@ -111,38 +111,38 @@ TEST(MergeRows, AddsTheRowsOfAnIdTogether) {
            {{7, 1, 7, 0}, {0, 1, 7}, {7, 8, 3, 4, 6, 8}},
        }) {
     const MergedRows merged = merge_rows(item.ids, counting({item.ids.size(), 2}));
-    EXPECT_EQ(merged.numbers, item.numbers);
+    EXPECT_EQ(merged.indices, item.numbers);
     EXPECT_EQ(merged.values, tensor({item.numbers.size(), 2}, item.values));
   }
 }
 
 TEST(MergeRows, TakesTheShapeThatALookupHas) {
   const MergedRows merged = merge_rows(Numbers{1, 0, 1, 2}, counting({2, 2, 2}));
-  EXPECT_EQ(merged.numbers, (Numbers{0, 1, 2}));
+  EXPECT_EQ(merged.indices, (Numbers{0, 1, 2}));
   EXPECT_EQ(merged.values, tensor({3, 2}, {3, 4, 6, 8, 7, 8}));
 }
 
 TEST(MergeRows, KeepsTheWidthWhereThereAreNoRows) {
   for (const Shape& shape : {Shape{0, 3}, Shape{2, 0, 3}}) {
     const MergedRows merged = merge_rows({}, zeros(shape));
-    EXPECT_TRUE(merged.numbers.empty());
+    EXPECT_TRUE(merged.indices.empty());
     EXPECT_EQ(merged.values.shape(), Shape({0, 3}));
   }
   const MergedRows all_left_out = merge_rows(Numbers{4, 4}, counting({2, 3}), 4);
-  EXPECT_TRUE(all_left_out.numbers.empty());
+  EXPECT_TRUE(all_left_out.indices.empty());
   EXPECT_EQ(all_left_out.values.shape(), Shape({0, 3}));
 }
 
 TEST(MergeRows, LeavesOneIdOut) {
   const MergedRows merged = merge_rows(Numbers{7, 1, 7, 0}, counting({4, 2}), 7);
-  EXPECT_EQ(merged.numbers, (Numbers{0, 1}));
+  EXPECT_EQ(merged.indices, (Numbers{0, 1}));
   EXPECT_EQ(merged.values, tensor({2, 2}, {7, 8, 3, 4}));
-  EXPECT_EQ(merge_rows(Numbers{1, 7}, counting({2, 2}), 3).numbers, (Numbers{1, 7}));
+  EXPECT_EQ(merge_rows(Numbers{1, 7}, counting({2, 2}), 3).indices, (Numbers{1, 7}));
 }
 
 TEST(MergeRows, DividesByHowOftenAnIdOccurs) {
   const MergedRows merged = merge_rows(Numbers{7, 1, 7, 0}, counting({4, 2}), std::nullopt, true);
-  EXPECT_EQ(merged.numbers, (Numbers{0, 1, 7}));
+  EXPECT_EQ(merged.indices, (Numbers{0, 1, 7}));
   EXPECT_EQ(merged.values, tensor({3, 2}, {7, 8, 3, 4, 3, 4}));
   EXPECT_EQ(merge_rows(Numbers{0, 1}, counting({2, 2}), std::nullopt, true).values,
             counting({2, 2}));
@@ -161,7 +161,7 @@ TEST(MergeRows, GivesTheReferencesBitsForEverySizeAndWidth) {
           for (const bool mean : {false, true}) {
             const MergedRows merged = merge_rows(ids, given, left_out, mean);
             const Reference expected(ids, given, width, left_out, mean);
-            ASSERT_EQ(merged.numbers, expected.numbers) << count << " ids of " << rows;
+            ASSERT_EQ(merged.indices, expected.numbers) << count << " ids of " << rows;
             ASSERT_EQ(merged.values, tensor({expected.numbers.size(), width}, expected.values))
                 << count << " ids of " << rows << ", width " << width;
           }
@@ -185,8 +185,8 @@ TEST(Rows, HaveTheSameBitsOnOneAndTwoThreads) {
   const auto [gathered_by_two, merged_by_two] = run(2);
   EXPECT_EQ(std::memcmp(gathered.data(), gathered_by_two.data(), gathered.size() * sizeof(real)),
             0);
-  ASSERT_EQ(merged.numbers, merged_by_two.numbers);
-  EXPECT_LT(merged.numbers.size(), kIds * 3 / 4);  // there were repeats to merge
+  ASSERT_EQ(merged.indices, merged_by_two.indices);
+  EXPECT_LT(merged.indices.size(), kIds * 3 / 4);  // there were repeats to merge
   EXPECT_EQ(std::memcmp(merged.values.data(), merged_by_two.values.data(),
                         merged.values.size() * sizeof(real)),
             0);

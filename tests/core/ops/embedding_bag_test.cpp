@@ -97,7 +97,7 @@ TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
     tape.backward(sum(embedding_bag(tape.parameter(table), bags, item.options) *
                       tape.constant(counting({2, 2}))));
     const RowGradient& rows = table.gradient().rows();
-    EXPECT_EQ(rows.numbers(), item.numbers);
+    EXPECT_EQ(rows.indices(), item.numbers);
     testing::expect_near(rows.values(), tensor({item.numbers.size(), 2}, item.values),
                          4 * testing::kEpsilon);
   }
@@ -113,7 +113,7 @@ TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
   EXPECT_EQ(bags.value(), tensor({2, 3}, {5, 2, 7, 5, 2, 7}));
   tape.backward(sum(bags * tape.constant(counting({2, 3}))));
   const RowGradient& rows = table.gradient().rows();
-  EXPECT_EQ(rows.numbers(), (Numbers{1, 2}));
+  EXPECT_EQ(rows.indices(), (Numbers{1, 2}));
   EXPECT_EQ(rows.values(), tensor({2, 3}, {4, 0, 3 + 6, 1, 2 + 5, 0}));
 }
 
@@ -217,7 +217,7 @@ TEST(EmbeddingBag, WeighsByTheRowsThatItReadWhateverBecomesOfThem) {
   const Variable bags = embedding_bag(tape.parameter(table),
                                       {.ids = ids({1, 2}, {0, 2}), .per_sample_weights = weights},
                                       {.mode = BagMode::kSum});
-  for (real& number : table.numbers()) number = 0;
+  for (real& number : table.mutable_values()) number = 0;
   tape.backward(sum(bags));
   EXPECT_EQ(tape.gradient(weights).dense(), tensor({1, 2}, {1 + 2, 5 + 6}));
 }
@@ -234,7 +234,7 @@ TEST(EmbeddingBag, CostsWhatTheIdsCostNotWhatTheTableDoes) {
     Bags bags{ids({2, 2}, {3'999'999, 0, 0, 3'999'999})};
     if (mode == BagMode::kSum) bags.per_sample_weights = tape.input(full({2, 2}, 1));
     tape.backward(sum(embedding_bag(tape.parameter(table), bags, {.mode = mode})));
-    EXPECT_EQ(table.gradient().rows().numbers(), (Numbers{0, 3'999'999}));
+    EXPECT_EQ(table.gradient().rows().indices(), (Numbers{0, 3'999'999}));
     EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
     EXPECT_FALSE(tape.has_read(table));
   }

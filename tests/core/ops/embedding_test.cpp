@@ -57,7 +57,7 @@ TEST(Embedding, GivesTheRowsThatWereLookedUpAGradientAndNoOthers) {
   tape.backward(sum(embedding(tape.parameter(table), ids({2}, {1, 3}))));
   const RowGradient& rows = table.gradient().rows();
   EXPECT_EQ(rows.table_shape(), Shape({5, 3}));
-  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(rows.values(), full({2, 3}, 1));
 }
 
@@ -67,7 +67,7 @@ TEST(Embedding, AddsUpOverAnIdThatOccursAgainAndReachesTheFirstAndLastRow) {
   tape.backward(testing::weighted_sum(embedding(tape.parameter(table), ids({2, 2}, {4, 0, 4, 4}))));
   const Tensor w = irregular({2, 2, 2}, 5, 0.5, 1.5);  // the weights of weighted_sum
   const RowGradient& rows = table.gradient().rows();
-  EXPECT_EQ(rows.numbers(), (std::vector<std::int32_t>{0, 4}));
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 4}));
   const real* v = w.data();
   EXPECT_EQ(rows.values(), tensor({2, 2}, {v[2], v[3], v[0] + v[4] + v[6], v[1] + v[5] + v[7]}));
 }
@@ -86,7 +86,7 @@ TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoes) {
   const std::size_t before = BufferPool::statistics().bytes_in_use;
   Tape tape;
   tape.backward(sum(embedding(tape.parameter(table), ids({3}, {0, 3'999'999, 0}))) * real{0});
-  EXPECT_EQ(table.gradient().rows().numbers(), (std::vector<std::int32_t>{0, 3'999'999}));
+  EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 3'999'999}));
   EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
 }
 
@@ -114,7 +114,7 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
       testing::expect_near(Gradient(table.gradient()).take_dense(), expected, tolerance,
                            options.dump());
       if (!dense && how.padding_idx) {
-        const auto& numbers = table.gradient().rows().numbers();
+        const auto& numbers = table.gradient().rows().indices();
         EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding_idx), 0);
       }
     }
@@ -129,7 +129,7 @@ TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
     Tape tape;
     tape.backward(
         sum(embedding(tape.parameter(table), ids({4}, {4, 0, 2, 4}), {.padding_idx = padding})));
-    EXPECT_EQ(table.gradient().rows().numbers(), rows) << padding;
+    EXPECT_EQ(table.gradient().rows().indices(), rows) << padding;
   }
 }
 
@@ -202,7 +202,7 @@ TEST(Embedding, HasTheSameBitsOnOneAndTwoThreads) {
   const auto [value, gradient] = run(1);
   const auto [value_by_two, gradient_by_two] = run(2);
   EXPECT_EQ(std::memcmp(value.data(), value_by_two.data(), value.size() * sizeof(real)), 0);
-  ASSERT_EQ(gradient.numbers(), gradient_by_two.numbers());
+  ASSERT_EQ(gradient.indices(), gradient_by_two.indices());
   EXPECT_EQ(std::memcmp(gradient.values().data(), gradient_by_two.values().data(),
                         gradient.values().size() * sizeof(real)),
             0);

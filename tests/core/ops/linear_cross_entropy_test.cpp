@@ -8,7 +8,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/head_loss.hpp>
+#include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/matmul.hpp>

@@ -1,6 +1,6 @@
 // How rows are brought up to date: when, and what readers can rely on.
 
-#include "tests/optim/late_rows.hpp"
+#include "tests/optim/lazy_rows.hpp"
 
 #include <cmath>
 #include <memory>
@@ -49,7 +49,7 @@ std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
 }
 
 template <class Made>
-class LateRows : public ::testing::Test {
+class LazyRowsTest : public ::testing::Test {
  public:
   // Adam with decay in the gradient has no closed form, AdamW with decay beside it has.
   static typename Made::Options options() {
@@ -58,9 +58,9 @@ class LateRows : public ::testing::Test {
 };
 
 using Optimizers = ::testing::Types<SGD, Adam, AdamW, RMSprop, Adagrad>;
-TYPED_TEST_SUITE(LateRows, Optimizers);
+TYPED_TEST_SUITE(LazyRowsTest, Optimizers);
 
-TYPED_TEST(LateRows, TheBitsOfARunDoNotDependOnWhoLooked) {
+TYPED_TEST(LazyRowsTest, TheBitsOfARunDoNotDependOnWhoLooked) {
   const auto run = [](bool looking) {
     Parameter table("table", irregular({13, 9}));
     TypeParam optimizer({&table}, TestFixture::options());
@@ -70,7 +70,7 @@ TYPED_TEST(LateRows, TheBitsOfARunDoNotDependOnWhoLooked) {
       if (i % 97 == 0) table.value();
       if (i % 131 == 0) optimizer.state_dict();
     });
-    table.numbers();  // settles the states too
+    table.mutable_values();  // settles the states too
     Checkpoint all = optimizer.state_dict();
     all.put("table", table.value());
     return bits_of(all);
@@ -78,7 +78,7 @@ TYPED_TEST(LateRows, TheBitsOfARunDoNotDependOnWhoLooked) {
   EXPECT_TRUE(run(false) == run(true));
 }
 
-TYPED_TEST(LateRows, ARunGoesOnFromACheckpointWithTheSameBits) {
+TYPED_TEST(LazyRowsTest, ARunGoesOnFromACheckpointWithTheSameBits) {
   Parameter whole("table", irregular({13, 9}));
   const auto options = TestFixture::options();
   TypeParam whole_optimizer({&whole}, options);
@@ -101,7 +101,7 @@ TYPED_TEST(LateRows, ARunGoesOnFromACheckpointWithTheSameBits) {
   EXPECT_TRUE(bits_of(whole_optimizer.state_dict()) == bits_of(optimizer->state_dict()));
 }
 
-TYPED_TEST(LateRows, AreTheSameForAnyNumberOfThreads) {
+TYPED_TEST(LazyRowsTest, AreTheSameForAnyNumberOfThreads) {
   const auto run = [](int threads) {
     const testing::Threads limited(threads);
     Parameter table("table", irregular({700, 96}));
@@ -118,7 +118,7 @@ TYPED_TEST(LateRows, AreTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(run(1), run(3));
 }
 
-TYPED_TEST(LateRows, KeepTheirValueWhenTheOptimizerGoes) {
+TYPED_TEST(LazyRowsTest, KeepTheirValueWhenTheOptimizerGoes) {
   Parameter table("table", irregular({13, 9}));
   Parameter reference("reference", irregular({13, 9}));
   TypeParam reference_optimizer({&reference}, TestFixture::options());
@@ -136,7 +136,7 @@ TYPED_TEST(LateRows, KeepTheirValueWhenTheOptimizerGoes) {
   }
 }
 
-TYPED_TEST(LateRows, GoBackToAnEarlierStateWhileTheTableIsLent) {
+TYPED_TEST(LazyRowsTest, GoBackToAnEarlierStateWhileTheTableIsLent) {
   Parameter table("table", irregular({13, 9}));
   TypeParam optimizer({&table}, TestFixture::options());
   const auto nothing = [](int) {};
@@ -155,7 +155,7 @@ TYPED_TEST(LateRows, GoBackToAnEarlierStateWhileTheTableIsLent) {
   EXPECT_EQ(table.value(), expected);
 }
 
-TYPED_TEST(LateRows, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
+TYPED_TEST(LazyRowsTest, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
   Parameter table("table", irregular({13, 9}));
   TypeParam first({&table}, TestFixture::options());
   train(first, table, 0, 30, [](int) {});
@@ -167,7 +167,7 @@ TYPED_TEST(LateRows, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
   EXPECT_EQ(other.value(), before);
 }
 
-TYPED_TEST(LateRows, ComeBackRowByRow) {
+TYPED_TEST(LazyRowsTest, ComeBackRowByRow) {
   // One row is no number, another was changed since: neither is the business of the others.
   Parameter whole("table", irregular({13, 9}));
   TypeParam whole_optimizer({&whole}, TestFixture::options());
@@ -233,7 +233,7 @@ void expect_to_resume_with_a_row_that_is_no_number(const typename Made::Options&
   }
 }
 
-TEST(LateRowsOf, ATableWithNaNComeBackBitForBit) {
+TEST(LazyRowsOf, ATableWithNaNComeBackBitForBit) {
   expect_to_resume_with_a_row_that_is_no_number<SGD>(kMomentum);
   expect_to_resume_with_a_row_that_is_no_number<Adam>(kAdam);
   expect_to_resume_with_a_row_that_is_no_number<AdamW>({});
@@ -254,7 +254,7 @@ Tensor dense_steps(const Tensor& start, const typename Made::Options& options, i
   return dense.value();
 }
 
-TEST(LateRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
+TEST(LazyRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
   const Tensor start = irregular({6, 4});
   const Tensor expected = dense_steps<SGD>(start, kMomentum, 20, {2, 3});
   Parameter table("table", start);
@@ -274,7 +274,7 @@ TEST(LateRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
   expect_near(variable.value(), expected);
 }
 
-TEST(LateRowsOf, ATableInTwoLayersAreOwedOnce) {
+TEST(LazyRowsOf, ATableInTwoLayersAreOwedOnce) {
   const Tensor start = irregular({8, 3});
   Parameter table("table", start);
   Parameter dense("dense", start);
@@ -296,7 +296,7 @@ TEST(LateRowsOf, ATableInTwoLayersAreOwedOnce) {
   expect_near(table.value(), dense.value());
 }
 
-TEST(LateRowsOf, AFrozenTableAreOwedNothingNew) {
+TEST(LazyRowsOf, AFrozenTableAreOwedNothingNew) {
   const Tensor start = irregular({6, 4});
   const Tensor expected = dense_steps<SGD>(start, kMomentum, 5, {1});
   Parameter table("table", start);
@@ -307,7 +307,7 @@ TEST(LateRowsOf, AFrozenTableAreOwedNothingNew) {
   expect_near(table.value(), expected);
 }
 
-TEST(LateRowsOf, AnEmptyRowGradientAreOwedAStepAllTheSame) {
+TEST(LazyRowsOf, AnEmptyRowGradientAreOwedAStepAllTheSame) {
   const Tensor start = irregular({4, 3});
   Parameter table("table", start);
   SGD optimizer({&table}, {.learning_rate = 0.5, .weight_decay = 0.5});
@@ -316,7 +316,7 @@ TEST(LateRowsOf, AnEmptyRowGradientAreOwedAStepAllTheSame) {
     EXPECT_EQ(table.value().data()[i], start.data()[i] * static_cast<real>(0.75));
 }
 
-TEST(LateRowsOf, TwoOptimizersInTurnAreThoseOfBoth) {
+TEST(LazyRowsOf, TwoOptimizersInTurnAreThoseOfBoth) {
   const Tensor start = irregular({6, 4});
   Parameter table("table", start);
   Parameter dense("dense", start);
@@ -355,7 +355,7 @@ TEST(TouchedOnly, LeavesTheOtherRowsAndTheirStatesAlone) {
   EXPECT_EQ(exact.value()(0, 0), start(0, 0));
 }
 
-TEST(LateRowsOf, ATableSettledWholeCanBeReadByThreads) {
+TEST(LazyRowsOf, ATableSettledWholeCanBeReadByThreads) {
   Parameter table("table", irregular({50, 8}));
   Adam optimizer({&table}, kAdam);
   train(optimizer, table, 0, 40, [](int) {});
@@ -373,7 +373,7 @@ TEST(LateRowsOf, ATableSettledWholeCanBeReadByThreads) {
   for (const Tensor& result : read) EXPECT_EQ(result, expected);
 }
 
-TEST(LateRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
+TEST(LazyRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
   Parameter table("table", irregular({4, 2}));
   SGD optimizer({&table}, kMomentum);
   for (int i = 0; i < 3; ++i) step(optimizer, table, {i}, i);

@@ -15,7 +15,7 @@ namespace rowgrad::kernels {
 /// The most memory for logits at any time, unless a single panel of rows needs more.
 constexpr std::size_t kLogitBytes = std::size_t{64} << 20;
 
-struct HeadLoss {
+struct LinearCrossEntropy {
   const real* x;       // [rows, width]
   const real* weight;  // [classes, width]
   const real* bias;    // [classes], or null
@@ -36,6 +36,6 @@ struct HeadGradients {
 
 /// Returns the sum of log Σ exp(logits) − logit of the target over the rows that are not ignored.
 /// Writes the gradients, unless there are no rows or no classes.
-double head_loss(const HeadLoss& head, const HeadGradients& gradients);
+double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

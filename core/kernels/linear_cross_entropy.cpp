@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include <rowgrad/core/kernels/head_loss.hpp>
+#include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/panels.hpp>
 
 namespace rowgrad::kernels {
@@ -23,7 +23,7 @@ constexpr std::size_t kMostChunks = 32;  // chunks of classes that backward dist
 // maximum of the block) times exp(maximum of the block − maximum of the row) / Σ.
 class RowBlock {
  public:
-  RowBlock(const HeadLoss& head, std::size_t rows)
+  RowBlock(const LinearCrossEntropy& head, std::size_t rows)
       : head_(head),
         blocks_((head.classes + kClassBlock - 1) / kClassBlock),
         logits_(empty({panel_count(rows), head.classes, kPanel})),
@@ -70,7 +70,7 @@ class RowBlock {
   void add_x_gradient(const Classes& classes, real* columns, bool add) const;
   void store_x_gradient(Tensor parts, real* gradient) const;
 
-  HeadLoss head_;
+  LinearCrossEntropy head_;
   std::size_t blocks_;
   std::size_t first_ = 0;
   std::size_t rows_ = 0;
@@ -319,7 +319,7 @@ void RowBlock::backward(const HeadGradients& gradients) {
 
 }  // namespace
 
-double head_loss(const HeadLoss& head, const HeadGradients& gradients) {
+double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients) {
   if (head.rows == 0 || head.classes == 0) return 0;
   const std::size_t panel_bytes = head.classes * kPanel * sizeof(real);
   const std::size_t panels = std::max<std::size_t>(1, kLogitBytes / panel_bytes);

@@ -27,16 +27,16 @@ namespace rowgrad {
 /// - A closed form is applied to the copy that is read; the row itself stays as it was. So the bits
 ///   of a run do not depend on when somebody looked: at a checkpoint, in an evaluation.
 ///
-/// Whatever changes the whole table (a dense gradient, Parameter::numbers) settles all of it for
-/// good and gives it back.
+/// Whatever changes the whole table (a dense gradient, Parameter::mutable_values) settles all of it
+/// for good and gives it back.
 template <class Rule>
-class LateTable final : public LazyRows {
+class LazyTable final : public LazyRows {
  public:
   using Arrays = RuleArrays<Rule>;
 
   /// Both must outlive it, or the parameter be destroyed first and not be used again.
-  LateTable(Parameter& parameter, Arrays& arrays) : parameter_(&parameter), arrays_(arrays) {}
-  ~LateTable() override {
+  LazyTable(Parameter& parameter, Arrays& arrays) : parameter_(&parameter), arrays_(arrays) {}
+  ~LazyTable() override {
     if (lent_) parameter_->reclaim();
   }
 
@@ -141,7 +141,7 @@ class LateTable final : public LazyRows {
 // --- Steps --------------------------------------------------------------------------------------
 
 template <class Rule>
-void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool owes,
+void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool owes,
                            std::optional<Tensor> copy) {
   if (!lent_) {
     table_ = parameter_->lend(*this, std::move(copy));
@@ -150,7 +150,7 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   parameter_->note_change(*this);
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
-    const auto row = static_cast<std::size_t>(gradient.numbers()[i]);
+    const auto row = static_cast<std::size_t>(gradient.indices()[i]);
     const std::uint64_t replayed = catch_up(row);
     const real* values = gradient.row(i).data();
     if (owed.since(at_[row])) {
@@ -175,7 +175,7 @@ void LateTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
 // Once the history is half full, every further run settles its share of the rows that stand before
 // the second half. When it is full, none does, and the first half is forgotten.
 template <class Rule>
-void LateTable<Rule>::shorten_history() {
+void LazyTable<Rule>::shorten_history() {
   const std::size_t half = half_history();
   if (history_.runs().size() <= half) return;
   const std::uint64_t since = history_.runs()[half - 1].end;
@@ -201,7 +201,7 @@ void LateTable<Rule>::shorten_history() {
 // steps replayed. Never inlined: the compiler might fuse multiplications and additions here and not
 // there, and bits would depend on the caller.
 template <class Rule>
-[[gnu::noinline]] std::uint64_t LateTable<Rule>::catch_up(std::size_t row) {
+[[gnu::noinline]] std::uint64_t LazyTable<Rule>::catch_up(std::size_t row) {
   std::uint64_t& at = at_[row];
   std::uint64_t replayed = 0;
   while (history_.has_replay(at)) {
@@ -232,7 +232,7 @@ template <class Rule>
 
 // Whether the closed form of a step holds for a row as it is.
 template <class Rule>
-bool LateTable<Rule>::rests(const Run& run, std::size_t row) {
+bool LazyTable<Rule>::rests(const Run& run, std::size_t row) {
   if (run.idle != Idle::kFading) return run.idle != Idle::kReplay;
   bool all = true;
   Arrays::read_span(width(), row_at(row), [&](const Vectors& x, const auto&) {
@@ -243,7 +243,7 @@ bool LateTable<Rule>::rests(const Run& run, std::size_t row) {
 
 // Applies for good what a row is owed, all of it in closed form.
 template <class Rule>
-void LateTable<Rule>::settle(std::size_t row, Owed& owed) {
+void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
   if (!owed.since(at_[row])) return;
   Arrays::change_span(
       width(), row_at(row), nullptr,
@@ -255,7 +255,7 @@ void LateTable<Rule>::settle(std::size_t row, Owed& owed) {
 
 // A row's numbers, up to date, to `out`. It has been caught up with.
 template <class Rule>
-void LateTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
+void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
   const auto pointers = row_at(row);
   if (!owed.since(at_[row])) {
     std::copy_n(pointers[0], width(), out);
@@ -269,18 +269,18 @@ void LateTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
 
 // Each row once, however often its id occurs: replays write.
 template <class Rule>
-void LateTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
-  std::vector<std::int32_t> late;
+void LazyTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
+  std::vector<std::int32_t> due;
   for (const std::int32_t id : ids)
-    if (history_.has_replay(at_[static_cast<std::size_t>(id)])) late.push_back(id);
-  std::sort(late.begin(), late.end());
-  late.erase(std::unique(late.begin(), late.end()), late.end());
-  visit_rows(late.size(),
-             [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(late[i])); });
+    if (history_.has_replay(at_[static_cast<std::size_t>(id)])) due.push_back(id);
+  std::sort(due.begin(), due.end());
+  due.erase(std::unique(due.begin(), due.end()), due.end());
+  visit_rows(due.size(),
+             [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(due[i])); });
 }
 
 template <class Rule>
-void LateTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
+void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
   if (history_.has_replay(0)) catch_up_with(ids);
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     if (i + kernels::kRowsAhead < ids.size())
@@ -292,7 +292,7 @@ void LateTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
 }
 
 template <class Rule>
-void LateTable<Rule>::read(real* out) {
+void LazyTable<Rule>::read(real* out) {
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const std::uint64_t replayed = catch_up(row);
     copy_row(row, owed, out + row * width());
@@ -301,7 +301,7 @@ void LateTable<Rule>::read(real* out) {
 }
 
 template <class Rule>
-void LateTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
+void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     const auto row = static_cast<std::size_t>(ids[i]);
     const std::uint64_t replayed = catch_up(row);
@@ -312,7 +312,7 @@ void LateTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* 
 }
 
 template <class Rule>
-Tensor LateTable<Rule>::release() {
+Tensor LazyTable<Rule>::release() {
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const std::uint64_t replayed = catch_up(row);
     settle(row, owed);
@@ -326,7 +326,7 @@ Tensor LateTable<Rule>::release() {
 // --- Saving and loading -------------------------------------------------------------------------
 
 template <class Rule>
-Checkpoint LateTable<Rule>::state_dict() const {
+Checkpoint LazyTable<Rule>::state_dict() const {
   const auto& runs = history_.runs();
   std::vector<std::int64_t> steps;
   Tensor rules = empty({runs.size(), kMembers});
@@ -344,7 +344,7 @@ Checkpoint LateTable<Rule>::state_dict() const {
 }
 
 template <class Rule>
-void LateTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
+void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
   const auto check_count = [&](const char* name, std::int64_t count, std::int64_t least,
                                std::uint64_t most) {
     check_argument(count >= least && static_cast<std::uint64_t>(count) <= most, Rule::kName,
@@ -387,7 +387,7 @@ void LateTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
 }
 
 template <class Rule>
-void LateTable<Rule>::take_over() {
+void LazyTable<Rule>::take_over() {
   if (!std::exchange(loaded_, false)) return;
   table_ = parameter_->lend(*this, std::move(table_));
   lent_ = true;

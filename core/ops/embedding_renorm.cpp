@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <rowgrad/core/kernels/norm.hpp>
-#include <rowgrad/layers/row_norms.hpp>
+#include <rowgrad/core/ops/embedding_renorm.hpp>
 
 namespace rowgrad {
 void check_max_norm(const char* layer, const std::optional<double>& max_norm, double norm_type) {
@@ -13,8 +13,8 @@ void check_max_norm(const char* layer, const std::optional<double>& max_norm, do
                  ", expected a number above 0 or infinity");
 }
 
-void limit_row_norms(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
-                     double max_norm, double norm_type) {
+void embedding_renorm(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
+                      double max_norm, double norm_type) {
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());

@@ -14,7 +14,7 @@ void check_max_norm(const char* layer, const std::optional<double>& max_norm, do
 /// max_norm down to it, in place, like max_norm of torch.nn.Embedding. The ids must have been
 /// checked. Throws std::logic_error, and changes nothing, if a row is too large and the table was
 /// read as a whole on this tape before: the gradients of that read would belong to other values.
-void limit_row_norms(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
-                     double max_norm, double norm_type);
+void embedding_renorm(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
+                      double max_norm, double norm_type);
 
 }  // namespace rowgrad

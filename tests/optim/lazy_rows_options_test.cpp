@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/optim/late_rows.hpp"
+#include "tests/optim/lazy_rows.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/rmsprop.hpp>
@@ -17,7 +17,7 @@ using testing::gradient;
 using testing::irregular;
 using testing::step;
 
-TEST(LateRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
+TEST(LazyRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
   const Tensor start = irregular({6, 4});
   Parameter table("table", start);
   Parameter dense("dense", start);
@@ -42,7 +42,7 @@ TEST(LateRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
   expect_near(table.value(), dense.value());
 }
 
-TEST(LateRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
+TEST(LazyRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
   const Tensor start = irregular({6, 4});
   const std::vector<AdamOptions> phases{{.learning_rate = 0.1},
                                         {.learning_rate = 0.1, .amsgrad = true},
@@ -90,7 +90,7 @@ void expect_the_same_after_overflow(const typename Made::Options& options) {
   }
 }
 
-TEST(LateRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
+TEST(LazyRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
   expect_the_same_after_overflow<Adam>({});
   expect_the_same_after_overflow<AdamW>({});
   expect_the_same_after_overflow<RMSprop>({});
@@ -123,7 +123,7 @@ real after_phases_of_amsgrad(const std::vector<bool>& phases) {
   return table.value()(0, 0);
 }
 
-TEST(LateRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
+TEST(LazyRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
   // The numbers are those of PyTorch's formula, step by step, in double.
   EXPECT_NEAR(after_phases_of_amsgrad({false, true}), 0.70942584, 1e-5);
   EXPECT_NEAR(after_phases_of_amsgrad({true, false, true}), -0.4041264, 1e-5);

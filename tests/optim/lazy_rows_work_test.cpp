@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/optim/late_rows.hpp"
+#include "tests/optim/lazy_rows.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
@@ -50,7 +50,7 @@ void expect_work_of_the_rows(const typename Made::Options& options, std::uint64_
     EXPECT_EQ(work_of_steps<Made>(rows, options), work) << rows;
 }
 
-TEST(LateRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
+TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
   // Three rows looked up and two updated in each of 50 steps; nothing is read in the first.
   expect_work_of_the_rows<SGD>(kMomentum, 50 * 5);
   expect_work_of_the_rows<RMSprop>({}, 50 * 5);
@@ -60,7 +60,7 @@ TEST(LateRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
   expect_work_of_the_rows<AdamW>({}, 50 * 5 + 50 * 2 * 50);
 }
 
-TEST(LateRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
+TEST(LazyRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
   // No two steps alike: what has been away for thousands of steps is settled.
   Parameter table("table", zeros({1000, 4}));
   SGD optimizer({&table}, kMomentum);
@@ -73,7 +73,7 @@ TEST(LateRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
   EXPECT_LE(optimizer.rows_visited(), kSteps + 5 * 1000);
 }
 
-TEST(LateRowsOf, AdamReplayUntilTheirMeanHasFadedAndNoLonger) {
+TEST(LazyRowsOf, AdamReplayUntilTheirMeanHasFadedAndNoLonger) {
   Parameter table("table", irregular({1000, 4}));
   Adam optimizer({&table}, kAdam);
   step(optimizer, table, {1, 2});
@@ -115,7 +115,7 @@ void expect_exact_after_long_absence(const typename Made::Options& options) {
     EXPECT_NEAR(rows.data()[i], dense.value().data()[i], tolerance) << i;
 }
 
-TEST(LateRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
+TEST(LazyRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
   // A learning rate of 1 is the largest that resting allows for; above, everything is replayed.
   for (const AdamOptions& options :
        {AdamOptions{.learning_rate = 1}, AdamOptions{.learning_rate = 1, .amsgrad = true},
@@ -139,7 +139,7 @@ TEST(LateRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
   }
 }
 
-TEST(LateRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
+TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   expect_exact_after_long_absence<SGD>(
       {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3});
   expect_exact_after_long_absence<SGD>(
@@ -148,7 +148,7 @@ TEST(LateRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   expect_exact_after_long_absence<AdamW>({});
 }
 
-TEST(LateRowsOf, AHistoryThatGrowsTooLongIsSettled) {
+TEST(LazyRowsOf, AHistoryThatGrowsTooLongIsSettled) {
   // The rate changes every step, so that no two steps are alike.
   const Tensor start = irregular({4, 3});
   Parameter table("table", start);
@@ -229,7 +229,7 @@ void expect_even_work(std::uint64_t most_visited) {
     ASSERT_NEAR(whole.table.value().data()[i], dense.table.value().data()[i], tolerance) << i;
 }
 
-TEST(LateRowsOf, ALongRunAreSettledAFewAtATime) {
+TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
   // Two rows that are looked up, and one of 1,500 in 2,048 steps; replays are counted too.
   expect_even_work<SGD>(2 + 1);
   expect_even_work<Adam>(4 * 1000);
