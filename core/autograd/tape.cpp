@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/tensor/print.hpp>
 
 namespace rowgrad {
 
@@ -76,6 +77,10 @@ const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
 std::string Variable::name() const { return tape().nodes_[index_].name(); }
+
+std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
+  return stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ' << variable.value();
+}
 
 const Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 #include <rowgrad/core/tensor/tensor.hpp>
@@ -45,5 +46,8 @@ class Variable {
   std::uint64_t serial_ = 0;
   std::uint32_t index_ = 0;
 };
+
+/// Prints what the variable is, its shape and its value: `add [2] [1.5, -2]`.
+std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 
 }  // namespace rowgrad

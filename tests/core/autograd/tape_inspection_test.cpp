@@ -1,13 +1,10 @@
 // What a tape shows beside values: gradients in the middle, itself as a picture, its random
 // numbers.
 
-#include <sstream>
-
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/print.hpp>
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
@@ -74,21 +71,14 @@ TEST(Tape, DrawsItself) {
 }
 
 TEST(Variable, PrintsWhatItIs) {
-  Parameter weight("token.weight", Tensor{1.5, -2});
+  Parameter weight("token.weight", Tensor{0.5, -3});
   Tape tape;
   const Variable sum = tape.input(Tensor{1, 1}) + tape.parameter(weight);
-  const auto printed = [](const auto& what) {
-    std::ostringstream text;
-    text << what;
-    return std::move(text).str();
-  };
   EXPECT_EQ(sum.name(), "add");
-  EXPECT_EQ(printed(sum), "add [2] " + printed(sum.value()));
-  EXPECT_EQ(printed(tape.parameter(weight)), "token.weight [2] " + printed(weight.value()));
-  EXPECT_TRUE(printed(tape.input(scalar(1))).starts_with("input [] "));
-  EXPECT_TRUE(printed(tape.constant(scalar(1))).starts_with("constant [] "));
-  EXPECT_EQ(printed(sum.value()).substr(0, 7), "{ 2.5, ");
-  EXPECT_LT(printed(zeros({300, 300})).size(), 2000U) << "long ones are cut short";
+  EXPECT_EQ(concat(sum), "add [2] [1.5,  -2]");
+  EXPECT_EQ(concat(tape.parameter(weight)), "token.weight [2] [0.5,  -3]");
+  EXPECT_EQ(concat(tape.input(scalar(1)), ", ", tape.constant(scalar(2))),
+            "input [] 1, constant [] 2");
 }
 
 TEST(Tape, HandsOutItsRandomNumbers) {

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <iosfwd>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+/// Prints a tensor row by row, in columns: [[1, 2.5],
+///                                          [0,   3]]. Of a tensor of more than 1,000 numbers, the
+/// first and last three along each axis.
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+
+}  // namespace rowgrad
