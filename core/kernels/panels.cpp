@@ -71,27 +71,77 @@ constexpr auto tiles_functions(std::index_sequence<Rows...>) {
 constexpr std::array kTiles{tiles_functions<false>(std::make_index_sequence<kTileRows>()),
                             tiles_functions<true>(std::make_index_sequence<kTileRows>())};
 
+// Loads `count` ≤ kLanes values; the other lanes get 0.
+Simd load_padded(const real* from, std::size_t count) {
+  if (count == kLanes) return Simd::load_unaligned(from);
+  alignas(64) std::array<real, kLanes> lanes{};
+  std::copy_n(from, count, lanes.data());
+  return Simd::load_aligned(lanes.data());
+}
+
+// The first or the second half of the lanes of two vectors by turns: a0 b0 a1 b1 …
+template <std::size_t Half, std::size_t... Lane>
+Simd interleaved(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
+  return __builtin_shufflevector(
+      a.data, b.data, static_cast<int>((Half * kLanes + Lane) / 2 + Lane % 2 * kLanes)...);
+}
+
+// Transposes a square of kLanes vectors. Interleaving each vector with the one half a square below
+// it rotates the bits of (row, column), the place of each value, by one. After as many rotations as
+// a row has bits, row and column have changed places.
+void transpose(std::array<Simd, kLanes>& square) {
+  constexpr auto lanes = std::make_index_sequence<kLanes>();
+  for (std::size_t bit = 1; bit < kLanes; bit *= 2) {
+    const std::array<Simd, kLanes> before = square;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kLanes / 2; ++i) {
+      square[2 * i] = interleaved<0>(before[i], before[i + kLanes / 2], lanes);
+      square[2 * i + 1] = interleaved<1>(before[i], before[i + kLanes / 2], lanes);
+    }
+  }
+}
+
 }  // namespace
+
+void pack_panels(const StridedRows& matrix, real factor, real* panels) {
+  for (std::size_t row = 0; row < matrix.rows; ++row)
+    for (std::size_t first = 0; first < matrix.columns; first += kPanel)
+      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+        const std::size_t column = first + lane;
+        const std::size_t count =
+            std::min(kLanes, matrix.columns - std::min(column, matrix.columns));
+        const Simd values = load_padded(matrix.data + row * matrix.stride + column, count);
+        (values * Simd(factor)).store_aligned(panels + first * matrix.rows + row * kPanel + lane);
+      }
+}
+
+void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels) {
+  std::array<Simd, kLanes> block;
+  for (std::size_t first = 0; first < panel_count(matrix.rows) * kPanel; first += kLanes)
+    for (std::size_t column = 0; column < matrix.columns; column += kLanes) {
+      const std::size_t count = std::min(kLanes, matrix.columns - column);
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        const std::size_t row = first + i;
+        block[i] =
+            row < matrix.rows
+                ? load_padded(matrix.data + row * matrix.stride + column, count) * Simd(factor)
+                : Simd(real{0});
+      }
+      transpose(block);
+      real* to = panels + first / kPanel * kPanel * matrix.columns + first % kPanel;
+      for (std::size_t i = 0; i < count; ++i) block[i].store_aligned(to + (column + i) * kPanel);
+    }
+}
 
 Tensor to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
   Tensor panels = empty({panel_count(columns), rows, kPanel});
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t first = 0; first < columns; first += kPanel) {
-      const std::size_t count = std::min(kPanel, columns - first);
-      real* to = panels.data() + first * rows + row * kPanel;
-      std::fill(std::copy_n(matrix + row * columns + first, count, to), to + kPanel, real{0});
-    }
+  pack_panels({matrix, rows, columns, columns}, 1, panels.data());
   return panels;
 }
 
 Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
   Tensor panels = empty({panel_count(columns), rows, kPanel});
-  if (rows == 0) return panels;
-  for (std::size_t column = 0; column < panel_count(columns) * kPanel; ++column) {
-    real* to = panels.data() + column / kPanel * kPanel * rows + column % kPanel;
-    for (std::size_t row = 0; row < rows; ++row)
-      to[row * kPanel] = column < columns ? matrix[column * rows + row] : real{0};
-  }
+  pack_transposed_panels({matrix, columns, rows, rows}, 1, panels.data());
   return panels;
 }
 

@@ -26,8 +26,22 @@ constexpr std::size_t kTileRows = 12;
 constexpr std::size_t kTileRows = 6;
 #endif
 
-/// matrix [rows, columns] → [panels, rows, kPanel]: the columns split into contiguous panels, the
-/// last one padded with zeros.
+/// A matrix in memory: entry (i, j) is data[i · stride + j].
+struct StridedRows {
+  const real* data;
+  std::size_t rows;
+  std::size_t columns;
+  std::size_t stride;
+};
+
+/// Writes factor · matrix as [panel_count(columns), rows, kPanel]: the columns split into
+/// contiguous panels, the last one padded with zeros.
+void pack_panels(const StridedRows& matrix, real factor, real* panels);
+
+/// The same for the transpose of the matrix: [panel_count(rows), columns, kPanel].
+void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels);
+
+/// matrix [rows, columns] → [panels, rows, kPanel].
 Tensor to_panels(const real* matrix, std::size_t rows, std::size_t columns);
 
 /// The same for the transpose of a matrix [columns, rows].
