@@ -1,0 +1,66 @@
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+
+namespace rowgrad {
+namespace {
+
+void check_buckets(const char* caller, std::size_t buckets, std::size_t max_distance) {
+  check_argument(buckets >= 2, caller, ": there are ", buckets, " buckets, expected at least 2");
+  check_argument(max_distance > buckets / 2, caller, ": max_distance is ", max_distance,
+                 ", expected more than half of the ", buckets, " buckets");
+}
+
+}  // namespace
+
+std::vector<double> alibi_slopes(std::size_t heads) {
+  check_argument(heads > 0, "alibi_slopes: heads is 0");
+  std::vector<double> slopes;
+  const std::size_t power = std::bit_floor(heads);
+  const auto slope = [](std::size_t of, std::size_t head) {
+    return std::exp2(-8 * static_cast<double>(head) / static_cast<double>(of));
+  };
+  for (std::size_t head = 1; head <= power; ++head) slopes.push_back(slope(power, head));
+  for (std::size_t head = 1; slopes.size() < heads; head += 2)
+    slopes.push_back(slope(2 * power, head));
+  return slopes;
+}
+
+Tensor alibi_bias(std::size_t heads, std::size_t length) {
+  const std::vector<double> slopes = alibi_slopes(heads);
+  Tensor bias = empty({heads, length});
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t distance = 0; distance < length; ++distance)
+      bias(h, distance) = static_cast<real>(-slopes[h] * static_cast<double>(distance));
+  return bias;
+}
+
+std::size_t t5_bucket(std::size_t distance, std::size_t buckets, std::size_t max_distance) {
+  check_buckets("t5_bucket", buckets, max_distance);
+  const std::size_t exact = buckets / 2;
+  if (distance < exact) return distance;
+  if (distance >= max_distance) return buckets - 1;
+  const auto first = static_cast<double>(exact);
+  const double share = std::log(static_cast<double>(distance) / first) /
+                       std::log(static_cast<double>(max_distance) / first);
+  const auto more = static_cast<std::size_t>(share * static_cast<double>(buckets - exact));
+  return std::min(exact + more, buckets - 1);
+}
+
+Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_distance) {
+  const Shape& shape = table.shape();
+  check_argument(shape.size() == 2, "t5_bias: table has shape ", bracketed(shape),
+                 ", expected [buckets, heads]");
+  check_buckets("t5_bias", shape[0], max_distance);
+  std::vector<std::int32_t> buckets(length);
+  for (std::size_t distance = 0; distance < length; ++distance)
+    buckets[distance] = static_cast<std::int32_t>(t5_bucket(distance, shape[0], max_distance));
+  return transpose(embedding(table, to_ids(buckets)));
+}
+
+}  // namespace rowgrad
