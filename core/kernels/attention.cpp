@@ -1,0 +1,160 @@
+#include <cmath>
+#include <limits>
+
+#include <rowgrad/core/kernels/attention_scores.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kQueries = 2 * kTileRows;  // whose scores stay in the L1 cache
+
+real largest_lane(const Simd& x) {
+  alignas(64) std::array<real, kLanes> lanes;
+  x.store_aligned(lanes.data());
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lanes[i] = std::max(lanes[i], lanes[i + half]);
+  return lanes[0];
+}
+
+// One head after another, a block of queries at a time, on one thread.
+class Forward {
+ public:
+  Forward(const CausalAttention& attention, const HeadRows<real>& output, SoftmaxRows* softmax)
+      : attention_(attention),
+        output_(output),
+        softmax_(softmax),
+        bias_(attention),
+        stride_(panel_count(attention.keys) * kPanel + kLanes),  // rows in different cache sets
+        k_(empty({panel_count(attention.keys), attention.width, kPanel})),
+        v_(empty({panel_count(attention.width), attention.keys, kPanel})),
+        scores_(empty({kQueries, stride_})) {}
+
+  void load(std::size_t head) {
+    const CausalAttention& a = attention_;
+    head_ = head;
+    const auto rows = [&](const HeadRows<const real>& x) {
+      return StridedRows{rows_of(x, a, head), a.keys, a.width, x.row_stride};
+    };
+    const real scale = 1 / std::sqrt(static_cast<real>(a.width));
+    pack_transposed_panels(rows(a.k), scale, k_.data());
+    pack_panels(rows(a.v), 1, v_.data());
+    bias_.load(head);
+  }
+
+  // Attends from `count` queries, starting at query `first`.
+  void attend(std::size_t first, std::size_t count) {
+    const CausalAttention& a = attention_;
+    const std::size_t position = first + a.keys - a.queries;  // of the first query
+    const real* q = rows_of(a.q, a, head_) + first * a.q.row_stride;
+    for (std::size_t panel = 0; panel < panel_count(position + count); ++panel)
+      multiply_panel({q, a.q.row_stride, 1, a.width}, count, k_.data() + panel * a.width * kPanel,
+                     {scores_.data() + panel * kPanel, stride_});
+    for (std::size_t tile = 0; tile < count; tile += kTileRows) {
+      const std::size_t rows = std::min(kTileRows, count - tile);
+      std::array<real, kTileRows> factors;
+      const std::size_t seen = position + tile + rows;  // by the last query of the tile
+      for (std::size_t i = tile; i < tile + rows; ++i)
+        factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, seen);
+      multiply_v(first + tile, rows, seen, factors.data());
+    }
+  }
+
+ private:
+  // Replaces a query's scores by their exponentials, as far as they are kept, with zeros up to key
+  // `end`. Returns the factor that turns them into the weights of v.
+  real exponentiate(std::size_t query, real* scores, std::size_t end) {
+    const CausalAttention& a = attention_;
+    const std::size_t position = query + a.keys - a.queries;
+    const std::size_t row = head_ * a.queries + query;
+    const std::size_t own_end = panel_count(position + 1) * kPanel;
+    const real largest = add_bias(scores, position);
+    const Simd shift(largest);
+    std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
+    for (std::size_t key = 0; key < own_end; key += kPanel) {
+      const std::uint32_t kept =
+          a.keep != nullptr ? keep_bits(*a.keep, row * a.keys + key) : ~std::uint32_t{0};
+      for (std::size_t half = 0; half < 2; ++half) {
+        real* at = scores + key + half * kLanes;
+        const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
+        sums[half] += exponential;
+        (a.keep != nullptr ? where_kept(kept >> half * kLanes, exponential) : exponential)
+            .store_aligned(at);
+      }
+    }
+    if (own_end < end) std::fill(scores + own_end, scores + end, real{0});
+    const real inverse_sum = 1 / sum_of_lanes(sums[0] + sums[1]);
+    if (softmax_ != nullptr) {
+      softmax_->largest.data()[row] = largest;
+      softmax_->inverse_sum.data()[row] = inverse_sum;
+    }
+    return inverse_sum * a.keep_factor;
+  }
+
+  // Adds the bias, rules out later keys of the last panel, and returns the largest score.
+  real add_bias(real* scores, std::size_t position) const {
+    const Simd never(-std::numeric_limits<real>::infinity());
+    const real* bias = bias_.at_position(position);
+    std::array<Simd, 2> largest{never, never};
+    for (std::size_t key = 0; key <= position; key += kPanel)
+      for (std::size_t half = 0; half < 2; ++half) {
+        const std::size_t at = key + half * kLanes;
+        Simd score = Simd::load_aligned(scores + at);
+        if (bias != nullptr) score += Simd::load_unaligned(bias + at);
+        const bool all_seen = at + kLanes <= position + 1;
+        if (!all_seen) score = where_seen(at, position, score, never);
+        if (!all_seen || bias != nullptr) score.store_aligned(scores + at);
+        largest[half] = xsimd::max(largest[half], score);
+      }
+    return largest_lane(xsimd::max(largest[0], largest[1]));
+  }
+
+  void multiply_v(std::size_t query, std::size_t rows, std::size_t seen, const real* factors) {
+    const CausalAttention& a = attention_;
+    const real* weights = scores_.data() + query % kQueries * stride_;
+    real* to = rows_of(output_, a, head_) + query * output_.row_stride;
+    for (std::size_t column = 0; column < a.width; column += kPanel)
+      multiply_panel({weights, stride_, 1, seen}, rows, v_.data() + column * a.keys,
+                     {.data = to + column,
+                      .stride = output_.row_stride,
+                      .columns = std::min(kPanel, a.width - column)});
+    for (std::size_t i = 0; i < rows; ++i) {
+      real* row = to + i * output_.row_stride;
+      const Simd factor(factors[i]);
+      map_span(
+          a.width, row, [&](const Simd& x) { return x * factor; }, row);
+    }
+  }
+
+  const CausalAttention& attention_;
+  HeadRows<real> output_;
+  SoftmaxRows* softmax_;
+  KeyBias bias_;
+  std::size_t head_ = 0;
+  std::size_t stride_;
+  Tensor k_;       // kᵀ / √width in panels of keys
+  Tensor v_;       // v in panels of columns
+  Tensor scores_;  // [kQueries, stride_]
+};
+
+}  // namespace
+
+void causal_attention(const CausalAttention& attention, const HeadRows<real>& output,
+                      SoftmaxRows* softmax) {
+  const std::size_t blocks = (attention.queries + kQueries - 1) / kQueries;
+  const std::size_t work = kQueries * attention.keys * attention.width;
+  parallel_for(attention.batch * attention.heads * blocks, row_grain(work),
+               [&](std::size_t begin, std::size_t end) {
+                 Forward forward(attention, output, softmax);
+                 for (std::size_t item = begin; item < end; ++item) {
+                   if (item == begin || item % blocks == 0) forward.load(item / blocks);
+                   // First, last, second, last but one …: later queries see more keys, and so any
+                   // half of a head is half of its work.
+                   const std::size_t turn = item % blocks;
+                   const std::size_t block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
+                   const std::size_t first = block * kQueries;
+                   forward.attend(first, std::min(kQueries, attention.queries - first));
+                 }
+               });
+}
+
+}  // namespace rowgrad::kernels

@@ -1,0 +1,71 @@
+#pragma once
+
+// Causal attention of all heads: softmax(q kᵀ / √width + bias) v over the keys up to the query
+// (Vaswani et al. 2017), without a table of probabilities. The forward pass keeps two numbers per
+// query, from which the backward pass computes the probabilities again (Dao et al. 2022,
+// "FlashAttention"; Rabe & Staats 2021).
+
+#include <cstddef>
+
+#include <rowgrad/core/kernels/dropout.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad::kernels {
+
+/// One factor of all heads: row i of head h in batch b are the `width` values from
+/// data + b · batch_stride + i · row_stride + h · width.
+template <class Number>
+struct HeadRows {
+  Number* data = nullptr;
+  std::size_t row_stride = 0;
+  std::size_t batch_stride = 0;
+};
+
+/// The queries are the last ones of a sequence of `keys` ≥ `queries` positions: query i sees the
+/// keys up to i + keys − queries. NaN and ∞ in v may reach earlier queries, too, as 0 · ∞ is NaN.
+struct CausalAttention {
+  std::size_t batch;
+  std::size_t heads;
+  std::size_t width;  // of a head, at least 1
+  std::size_t queries;
+  std::size_t keys;
+  HeadRows<const real> q;
+  HeadRows<const real> k;
+  HeadRows<const real> v;
+  /// [heads, distances], at least as many distances as keys: what is added to a score by the
+  /// distance from its query back to its key.
+  const real* distance_bias = nullptr;
+  std::size_t distances = 0;
+  /// Which probabilities [batch, heads, queries, keys] are kept and multiplied by keep_factor.
+  const KeepMask* keep = nullptr;
+  real keep_factor = 1;
+};
+
+/// Of each query's scores [batch, heads, queries]: the largest one, and 1 / Σ exp(score − largest).
+/// Together they are as exact as the softmax itself, where one log Σ exp(score) in float would lose
+/// the digits of small differences between large scores.
+struct SoftmaxRows {
+  Tensor largest;
+  Tensor inverse_sum;
+};
+
+/// Writes the output, which has the shape of q, and `softmax` unless it is null.
+void causal_attention(const CausalAttention& attention, const HeadRows<real>& output,
+                      SoftmaxRows* softmax);
+
+/// Where the gradients go; null where they are not wanted.
+struct AttentionGradients {
+  HeadRows<real> q;
+  HeadRows<real> k;
+  HeadRows<real> v;
+  real* distance_bias = nullptr;  // [heads, distances]
+};
+
+/// Writes the gradients, given the output, its gradient `upstream` and what causal_attention wrote
+/// about the softmax.
+void causal_attention_backward(const CausalAttention& attention, const SoftmaxRows& softmax,
+                               const HeadRows<const real>& output,
+                               const HeadRows<const real>& upstream,
+                               const AttentionGradients& gradients);
+
+}  // namespace rowgrad::kernels

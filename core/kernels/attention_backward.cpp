@@ -1,0 +1,213 @@
+#include <cmath>
+
+#include <rowgrad/core/kernels/attention_scores.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+// With P the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O):
+//   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),  dQ = dS K / √width,  dK = dSᵀ Q /
+//   √width.
+// 1 / Σ exp and the factor of what is kept belong to whole rows, so they are put into the rows of
+// dO and D, and P stands for the exponentials alone.
+
+constexpr std::size_t kQueries = 8 * kTileRows;  // whose scores of a panel stay in the L1 cache
+
+real dot(const real* a, const real* b, std::size_t count) {
+  Simd sum(real{0});
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    sum = xsimd::fma(Simd::load_unaligned(a + i), Simd::load_unaligned(b + i), sum);
+  real total = sum_of_lanes(sum);
+  for (; i < count; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// What is given to the backward pass, and where the gradients of the biases go by key.
+struct Given {
+  const CausalAttention& attention;
+  const SoftmaxRows& softmax;
+  HeadRows<const real> output;
+  HeadRows<const real> upstream;
+  AttentionGradients gradients;
+  real* bias_by_key;  // [batch · heads, keys + kPanel], zeros; or null
+};
+
+// One head after another, a panel of keys at a time, on one thread.
+class HeadBackward {
+ public:
+  explicit HeadBackward(const Given& given)
+      : given_(given),
+        a_(given.attention),
+        wants_scores_(given.gradients.q.data != nullptr || given.gradients.k.data != nullptr ||
+                      given.bias_by_key != nullptr),
+        scale_(1 / std::sqrt(static_cast<real>(a_.width))),
+        bias_(a_),
+        stride_(panel_count(a_.width) * kPanel),
+        upstream_(empty({a_.queries, stride_})),
+        dots_(empty({a_.queries})),
+        q_panels_(empty({panel_count(a_.width), a_.queries, kPanel})),
+        upstream_panels_(empty(q_panels_.shape())),
+        dq_(empty({a_.queries, stride_})),
+        k_columns_(empty({a_.width, kPanel})),
+        v_columns_(empty({a_.width, kPanel})),
+        k_panels_(empty({kPanel, stride_})),
+        dk_(empty({kPanel, stride_})),
+        dv_(empty({kPanel, stride_})),
+        scores_(empty({kQueries, kPanel})),
+        gradients_(empty({kQueries, kPanel})) {}
+
+  void run(std::size_t head) {
+    head_ = head;
+    bias_.load(head);
+    load_queries();
+    for (std::size_t key = 0; key < a_.keys; key += kPanel)
+      add_keys(key, std::min(kPanel, a_.keys - key));
+    store(dq_, given_.gradients.q, 0, a_.queries);
+  }
+
+ private:
+  StridedRows rows(const HeadRows<const real>& x, std::size_t first, std::size_t count) const {
+    return {rows_of(x, a_, head_) + first * x.row_stride, count, a_.width, x.row_stride};
+  }
+
+  void load_queries() {
+    const StridedRows upstream = rows(given_.upstream, 0, a_.queries);
+    const StridedRows output = rows(given_.output, 0, a_.queries);
+    for (std::size_t i = 0; i < a_.queries; ++i) {
+      const real* from = upstream.data + i * upstream.stride;
+      const real inverse = given_.softmax.inverse_sum.data()[head_ * a_.queries + i];
+      const Simd factor(inverse * a_.keep_factor);
+      map_span(
+          a_.width, upstream_.data() + i * stride_, [&](const Simd& x) { return x * factor; },
+          from);
+      dots_.data()[i] = inverse * dot(from, output.data + i * output.stride, a_.width);
+    }
+    pack_panels({upstream_.data(), a_.queries, a_.width, stride_}, 1, upstream_panels_.data());
+    pack_panels(rows(a_.q, 0, a_.queries), scale_, q_panels_.data());
+    dq_.fill(0);
+  }
+
+  // Adds what `count` keys, starting at `key`, contribute to dQ, and computes their dK and dV.
+  void add_keys(std::size_t key, std::size_t count) {
+    pack_transposed_panels(rows(a_.k, key, count), scale_, k_columns_.data());
+    pack_transposed_panels(rows(a_.v, key, count), 1, v_columns_.data());
+    pack_panels(rows(a_.k, key, count), scale_, k_panels_.data());
+    dk_.fill(0);
+    dv_.fill(0);
+    const std::size_t earlier = a_.keys - a_.queries;  // keys before the first query
+    const std::size_t first = key > earlier ? key - earlier : 0;
+    for (std::size_t query = first; query < a_.queries; query += kQueries)
+      add_block(key, count, query, std::min(kQueries, a_.queries - query));
+    store(dk_, given_.gradients.k, key, count);
+    store(dv_, given_.gradients.v, key, count);
+  }
+
+  void add_block(std::size_t key, std::size_t keys, std::size_t query, std::size_t queries) {
+    const StridedRows q = rows(a_.q, query, queries);
+    multiply_panel({q.data, q.stride, 1, a_.width}, queries, k_columns_.data(), {scores_.data()});
+    if (wants_scores_)
+      multiply_panel({upstream_.data() + query * stride_, stride_, 1, a_.width}, queries,
+                     v_columns_.data(), {gradients_.data()});
+    for (std::size_t i = 0; i < queries; ++i) differentiate(key, query + i, i * kPanel);
+
+    const auto add_keys_product = [&](const Tensor& of_scores, const Tensor& panels, Tensor& to) {
+      for (std::size_t column = 0; column < a_.width; column += kPanel)
+        multiply_panel({.data = of_scores.data(), .row = 1, .step = kPanel, .length = queries},
+                       keys, panels.data() + column * a_.queries + query * kPanel,
+                       {.data = to.data() + column, .stride = stride_, .add = true});
+    };
+    if (given_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
+    if (given_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
+    if (given_.gradients.q.data != nullptr)
+      for (std::size_t column = 0; column < a_.width; column += kPanel)
+        multiply_panel(
+            {gradients_.data(), kPanel, 1, keys}, queries, k_panels_.data() + column * keys,
+            {.data = dq_.data() + query * stride_ + column, .stride = stride_, .add = true});
+  }
+
+  // Turns the scores of one query, which are at `offset`, into weights, and the gradients of the
+  // weights into those of the scores.
+  void differentiate(std::size_t key, std::size_t query, std::size_t offset) {
+    const Simd zero(real{0});
+    const std::size_t position = query + a_.keys - a_.queries;
+    const std::size_t row = head_ * a_.queries + query;
+    const Simd largest(given_.softmax.largest.data()[row]);
+    const Simd row_dot(dots_.data()[query]);
+    const real* bias = bias_.at_position(position);
+    const std::uint32_t kept = a_.keep != nullptr ? keep_bits(*a_.keep, row * a_.keys + key) : 0;
+    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+      const auto where_used = [&](const Simd& x) {
+        return a_.keep != nullptr ? where_kept(kept >> lane, x) : x;
+      };
+      real* at = scores_.data() + offset + lane;
+      Simd score = Simd::load_aligned(at);
+      if (bias != nullptr) score += Simd::load_unaligned(bias + key + lane);
+      const Simd exponential = xsimd::exp(score - largest);
+      where_seen(key + lane, position, where_used(exponential), zero).store_aligned(at);
+      if (!wants_scores_) continue;
+      real* to = gradients_.data() + offset + lane;
+      const Simd gradient = where_seen(
+          key + lane, position, exponential * (where_used(Simd::load_aligned(to)) - row_dot), zero);
+      gradient.store_aligned(to);
+      if (given_.bias_by_key != nullptr) {
+        real* sum = given_.bias_by_key + head_ * (a_.keys + kPanel) + a_.keys - 1 - position + key;
+        (Simd::load_unaligned(sum + lane) + gradient).store_unaligned(sum + lane);
+      }
+    }
+  }
+
+  void store(const Tensor& from, const HeadRows<real>& to, std::size_t first, std::size_t count) {
+    if (to.data == nullptr) return;
+    real* row = rows_of(to, a_, head_) + first * to.row_stride;
+    for (std::size_t i = 0; i < count; ++i, row += to.row_stride)
+      std::copy_n(from.data() + i * stride_, a_.width, row);
+  }
+
+  const Given& given_;
+  const CausalAttention& a_;
+  bool wants_scores_;
+  real scale_;
+  KeyBias bias_;
+  std::size_t stride_;  // of rows of whole panels
+  std::size_t head_ = 0;
+  Tensor upstream_;         // dO, scaled as described above
+  Tensor dots_;             // D, scaled likewise
+  Tensor q_panels_;         // q / √width in panels of columns
+  Tensor upstream_panels_;  // dO in panels of columns
+  Tensor dq_;
+  Tensor k_columns_;  // of a panel of keys: kᵀ / √width
+  Tensor v_columns_;  // vᵀ
+  Tensor k_panels_;   // k / √width in panels of columns
+  Tensor dk_;
+  Tensor dv_;
+  Tensor scores_;     // [kQueries, kPanel], then the weights
+  Tensor gradients_;  // of the weights, then of the scores
+};
+
+}  // namespace
+
+void causal_attention_backward(const CausalAttention& attention, const SoftmaxRows& softmax,
+                               const HeadRows<const real>& output,
+                               const HeadRows<const real>& upstream,
+                               const AttentionGradients& gradients) {
+  const std::size_t heads = attention.batch * attention.heads;
+  const std::size_t stride = attention.keys + kPanel;
+  Tensor bias_by_key = zeros({gradients.distance_bias != nullptr ? heads : 0, stride});
+  const Given given{attention, softmax,
+                    output,    upstream,
+                    gradients, gradients.distance_bias != nullptr ? bias_by_key.data() : nullptr};
+  const std::size_t work = attention.queries * attention.keys * attention.width;
+  parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end) {
+    HeadBackward backward(given);
+    for (std::size_t head = begin; head < end; ++head) backward.run(head);
+  });
+  if (gradients.distance_bias == nullptr) return;
+  std::fill_n(gradients.distance_bias, attention.heads * attention.distances, real{0});
+  for (std::size_t head = 0; head < heads; ++head)
+    for (std::size_t distance = 0; distance < attention.keys; ++distance)
+      gradients.distance_bias[head % attention.heads * attention.distances + distance] +=
+          bias_by_key.data()[head * stride + attention.keys - 1 - distance];
+}
+
+}  // namespace rowgrad::kernels

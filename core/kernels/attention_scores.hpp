@@ -1,0 +1,86 @@
+#pragma once
+
+// What the two directions of attention share: which scores count, the bias that is added to them,
+// and the bits of dropout. Keys lie side by side in the lanes of a vector.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include <rowgrad/core/kernels/attention.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/panels.hpp>
+
+namespace rowgrad::kernels {
+
+/// The rows of one head.
+template <class Number>
+Number* rows_of(const HeadRows<Number>& rows, const CausalAttention& attention, std::size_t head) {
+  return rows.data + head / attention.heads * rows.batch_stride +
+         head % attention.heads * attention.width;
+}
+
+/// x in the lanes whose key, the first of which is `key`, is at most `last`, and `other` elsewhere.
+inline Simd where_seen(std::size_t key, std::size_t last, const Simd& x, const Simd& other) {
+  static constexpr auto kNumbers = [] {
+    std::array<real, kLanes> numbers{};
+    for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = static_cast<real>(i);
+    return numbers;
+  }();
+  if (key + kLanes <= last + 1) return x;
+  const Simd most(static_cast<real>(last) - static_cast<real>(key));
+  return xsimd::select(Simd::load_unaligned(kNumbers.data()) <= most, x, other);
+}
+
+/// x in the lanes whose bit is set, and 0 elsewhere.
+inline Simd where_kept(std::uint32_t bits, const Simd& x) {
+  // The bits are put into the mantissa of 1: the vectors of numbers can compare them there.
+  using Word = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr Word kOne = std::bit_cast<Word>(real{1});
+  static constexpr auto kLaneBits = [] {
+    std::array<real, kLanes> numbers{};
+    for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = std::bit_cast<real>(kOne | Word{1} << i);
+    return numbers;
+  }();
+  const Word own_bits = bits & ((Word{1} << kLanes) - 1);
+  const Simd chosen =
+      Simd(std::bit_cast<real>(kOne | own_bits)) & Simd::load_unaligned(kLaneBits.data());
+  return xsimd::select(chosen != Simd(real{1}), x, Simd(real{0}));
+}
+
+/// 32 bits of the mask from bit `first` on. Those beyond the mask have any value.
+inline std::uint32_t keep_bits(const KeepMask& mask, std::size_t first) {
+  const std::size_t word = first / 32;
+  const std::size_t next = std::min(word + 1, mask.words.size() - 1);
+  const std::uint64_t both = mask.words[word] | std::uint64_t{mask.words[next]} << 32;
+  return static_cast<std::uint32_t>(both >> first % 32);
+}
+
+/// The biases of one head by key instead of by distance: for a query at position t, that of key j
+/// is at_position(t)[j]. May be read up to the end of the panel in which key t lies.
+class KeyBias {
+ public:
+  explicit KeyBias(const CausalAttention& attention)
+      : attention_(attention),
+        by_key_(attention.distance_bias != nullptr ? attention.keys + kPanel : 0) {}
+
+  void load(std::size_t head) {
+    if (by_key_.empty()) return;
+    const real* from = attention_.distance_bias + head % attention_.heads * attention_.distances;
+    std::reverse_copy(from, from + attention_.keys, by_key_.begin());
+  }
+
+  /// Null if there is no bias.
+  const real* at_position(std::size_t position) const {
+    return by_key_.empty() ? nullptr : by_key_.data() + attention_.keys - 1 - position;
+  }
+
+ private:
+  const CausalAttention& attention_;
+  std::vector<real, PoolAllocator<real>> by_key_;  // then zeros for a panel
+};
+
+}  // namespace rowgrad::kernels

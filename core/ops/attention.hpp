@@ -1,0 +1,44 @@
+#pragma once
+
+// Causal self-attention of several heads (Vaswani et al. 2017, section 3.2), fused: neither forward
+// nor backward holds a table of length × length probabilities (Dao et al. 2022, "FlashAttention").
+
+#include <cstddef>
+#include <optional>
+
+#include <rowgrad/core/autograd/variable.hpp>
+
+namespace rowgrad {
+
+struct AttentionOptions {
+  std::size_t heads = 1;
+  /// The probability with which each attention weight is dropped; see dropout().
+  double dropout_p = 0;
+  /// [heads, distances], at least as many distances as keys: what is added to the score of a key
+  /// by its distance back from the query; see distance_bias.hpp. Distances that never occur get
+  /// zeros as their gradient.
+  std::optional<Variable> distance_bias = std::nullopt;
+};
+
+/// Per head, softmax(q kᵀ / √width + bias) v over the keys up to the query: q [batch, queries,
+/// heads · width], k and v [batch, keys, heads · width] → the shape of q. The queries are the last
+/// of the keys' positions, so that a cache of earlier keys can be used in generation.
+///
+/// Dropout draws one bit for each weight [batch, heads, queries, keys] in that order, including
+/// those of later keys, as PyTorch does on CPUs without MKL. Kept for backward are the output, two
+/// numbers per query and head, and those bits.
+///
+/// Throws std::invalid_argument for shapes that do not fit and dropout_p outside [0, 1], and
+/// std::logic_error for dropout on a tape without random numbers.
+Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
+                          const AttentionOptions& options);
+
+/// The same for the result of one projection: qkv [batch, length, 3 · heads · width] has q, k and v
+/// next to each other in each row → [batch, length, heads · width].
+Variable causal_attention(const Variable& qkv, const AttentionOptions& options);
+
+/// The weights themselves, without dropout and without a gradient, to be looked at: [batch, heads,
+/// queries, keys]. Throws what causal_attention throws.
+Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);
+
+}  // namespace rowgrad
