@@ -26,10 +26,10 @@ PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width,
                  width, " must be above 0");
 }
 
-Variable PositionalEmbedding::rows(Tape& tape, std::size_t length) {
-  check_length("PositionalEmbedding", length, "context", weight.shape()[0]);
+Variable PositionalEmbedding::rows(Tape& tape, std::size_t length, std::size_t first_position) {
+  check_length("PositionalEmbedding", first_position + length, "context", weight.shape()[0]);
   Ids positions = Ids::from_shape({length});
-  std::iota(positions.begin(), positions.end(), 0);
+  std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first_position));
   return embedding(tape.parameter(weight), positions, {.dense_gradient = options_.dense_gradient});
 }
 

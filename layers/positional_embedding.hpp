@@ -22,9 +22,9 @@ class PositionalEmbedding : public Layer {
   /// Throws std::invalid_argument for x longer than the context or of another width.
   Variable forward(const Variable& x);
 
-  /// The first `length` rows [length, width], which Embedding::forward can add during the lookup.
-  /// Throws std::invalid_argument for a length above the context.
-  Variable rows(Tape& tape, std::size_t length);
+  /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
+  /// lookup. Throws std::invalid_argument for a position that is not below the context.
+  Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
   Parameter weight;
 

@@ -56,10 +56,11 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
 Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options)
     : table(*this, "table", sinusoids(max_length, width, options)) {}
 
-Variable Sinusoidal::rows(Tape& tape, std::size_t length) {
-  check_length("Sinusoidal", length, "max_length", table.shape()[0]);
-  Tensor rows = empty({length, table.shape()[1]});
-  std::copy_n(table.value().data(), rows.size(), rows.data());
+Variable Sinusoidal::rows(Tape& tape, std::size_t length, std::size_t first_position) {
+  check_length("Sinusoidal", first_position + length, "max_length", table.shape()[0]);
+  const std::size_t width = table.shape()[1];
+  Tensor rows = empty({length, width});
+  std::copy_n(table.value().data() + first_position * width, rows.size(), rows.data());
   return tape.constant(std::move(rows));
 }
 
