@@ -97,7 +97,8 @@ class Checkpoint {
  private:
   template <class Kind>
   const Kind& get(const std::string& name, const char* kind) const;
-  std::string full_name(const std::string& name) const { return prefix_ + name; }
+  template <class... Parts>
+  void check(bool condition, const std::string& name, const Parts&... parts) const;
 
   std::string prefix_;  // of the names in a whole that this is a part of; for messages
   std::map<std::string, std::shared_ptr<const Value>> values_;  // shared by the whole and its parts
