@@ -17,7 +17,7 @@ std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   }
 }
 
-// What each `*` between the pieces stands for in `name`: as little as possible, from left to right.
+// What each `*` between the pieces matches in `name`: as little as possible, from left to right.
 std::optional<std::vector<std::string_view>> match(std::span<const std::string_view> pieces,
                                                    std::string_view name) {
   std::vector<std::string_view> stars;
