@@ -51,7 +51,7 @@ std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
 template <class Made>
 class LazyRowsTest : public ::testing::Test {
  public:
-  // Adam with decay in the gradient has no closed form, AdamW with decay beside it has.
+  // Adam with decay in the gradient has no closed form; AdamW, where it is decoupled, has one.
   static typename Made::Options options() {
     return {.learning_rate = 0.01, .weight_decay = std::is_same_v<Made, Adam> ? 0 : 0.01};
   }
@@ -163,12 +163,12 @@ TYPED_TEST(LazyRowsTest, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
   Parameter other("table", irregular({13, 9}, 5));
   const Tensor before = other.value();
   TypeParam optimizer({&other}, TestFixture::options());
-  optimizer.load_state_dict(state);  // another model's: its states are taken, its numbers are not
+  optimizer.load_state_dict(state);  // of another model: its states are used, its values are not
   EXPECT_EQ(other.value(), before);
 }
 
 TYPED_TEST(LazyRowsTest, ComeBackRowByRow) {
-  // One row is no number, another was changed since: neither is the business of the others.
+  // One row is NaN, another was changed since: neither affects the other rows.
   Parameter whole("table", irregular({13, 9}));
   TypeParam whole_optimizer({&whole}, TestFixture::options());
   Tensor not_numbers = full({1, 9}, NAN);
@@ -190,8 +190,8 @@ TYPED_TEST(LazyRowsTest, ComeBackRowByRow) {
   EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
 }
 
-// A gradient that is NaN poisons entry 3 of two rows and of their states: row 0 is only owed steps
-// from then on, row 4 is looked up again and again.
+// A gradient that is NaN poisons entry 3 of two rows and of their states: from then on, row 0 is
+// only owed steps, and row 4 is looked up again and again.
 template <class Made>
 void expect_to_resume_with_a_row_that_is_no_number(const typename Made::Options& options) {
   Tensor poison = irregular({2, 9});
@@ -402,7 +402,7 @@ TEST(LazyRowsOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
             "Checkpoint: \"table.lazy.rules\" has shape [1, 3], expected [1, 6]");
   EXPECT_EQ(message("table.lazy.rules", full({1, 6}, NAN)),
             "SGD::load_state_dict: 'table.lazy.rules' has nan");
-  // Rows would be replayed that often.
+  // Otherwise, rows would be replayed that often.
   const std::string wrong_steps = "SGD::load_state_dict: 'table.lazy.steps' has ";
   EXPECT_EQ(message("table.lazy.steps", Integers{16777215}),
             wrong_steps + "16777215, expected a number from 1 to 3");
