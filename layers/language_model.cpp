@@ -53,9 +53,8 @@ std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
   return loss / static_cast<double>(tokens);
 }
 
-// Chooses the token with the largest p / E, with an E from the exponential distribution for each
-// token, as torch.multinomial does for one sample (the "exponential trick"). In float in both
-// libraries.
+// Chooses the largest p / E, where E is drawn from the exponential distribution for each token,
+// like torch.multinomial for one sample (the "exponential trick"). In float in both libraries.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random) {
   check_argument(!logits.empty(), "draw_token: there are no logits");

@@ -52,9 +52,9 @@ struct GenerateOptions {
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 
-/// Draws an index with the probabilities softmax(logits / temperature) of the top_k largest logits.
-/// Throws std::invalid_argument if there are no logits, for such a temperature, and for logits that
-/// are NaN or all −∞.
+/// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Throws
+/// std::invalid_argument for no logits, for such a temperature, and for logits that are NaN or all
+/// −∞.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random);
 

@@ -82,8 +82,7 @@ class Schedule {
   /// The same with `at` = length(). Throws std::invalid_argument if this schedule has no length.
   Schedule then(Schedule next) const;
 
-  /// The number of steps after which the factor is constant; none for constant, step_decay and
-  /// lambda, and for a sequence that ends with one of them.
+  /// Steps until the factor is constant; none if it ends with constant, step_decay or lambda.
   std::optional<std::uint64_t> length() const { return length_; }
 
   /// Throws std::invalid_argument if the factor is negative or not finite, which is possible only

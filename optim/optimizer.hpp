@@ -44,8 +44,7 @@ class Optimizer : private ParameterUser {
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 
   /// How many table rows have been read, updated or brought up to date because of row gradients,
-  /// plus one for each step replayed on a row: a measure of work that does not depend on the
-  /// machine.
+  /// plus one per step replayed on a row: a measure of work that is the same on any machine.
   virtual std::uint64_t rows_visited() const = 0;
 
   /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.

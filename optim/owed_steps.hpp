@@ -66,8 +66,7 @@ class OwedMap {
   Simd most_ = Simd(real{-1});
 };
 
-/// The steps that rows are owed, up to step `to`. Keeps the map of the last `from`, because
-/// neighbouring rows are often owed the same steps.
+/// The steps that rows are owed up to `to`. Keeps the last map, as neighbours often share it.
 template <class Rule>
 class OwedSteps {
  public:

@@ -64,7 +64,7 @@ class RuleArrays {
   }
 
   /// Changes `count` entries in place: calls change(x, g) a vector at a time, where g is the
-  /// gradient, or zeros if `gradient` is null. `change` should hold its members by value (see
+  /// gradient or zeros if there is none. `change` should hold its members by value (see
   /// visit_span).
   template <class Change>
   static void change_span(std::size_t count, const Pointers& pointers, const real* gradient,

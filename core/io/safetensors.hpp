@@ -20,9 +20,9 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
 
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
-/// metadata becomes texts. All that the file claims is checked before memory is requested for it.
-/// Throws std::runtime_error naming the file and the tensor if the file is truncated, has another
-/// dtype, or contradicts itself.
+/// metadata becomes texts. All that the file claims is checked before memory is requested for it:
+/// throws std::runtime_error naming file and tensor if it is truncated, inconsistent or has another
+/// dtype.
 Checkpoint read_safetensors(const std::filesystem::path& path);
 
 }  // namespace rowgrad

@@ -46,7 +46,7 @@ Tensor transposed(const std::string& name, const Checkpoint::Value& value) {
 
 }  // namespace
 
-// The message is put together only when it is needed, as copy_to() must not fail.
+// The message is formatted only if the check fails, because copy_to() must not fail.
 template <class... Parts>
 void Checkpoint::check(bool condition, const std::string& name, const Parts&... parts) const {
   if (!condition) [[unlikely]]

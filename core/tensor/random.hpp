@@ -24,19 +24,17 @@ class Random {
   /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
   explicit Random(std::uint64_t seed);
 
-  /// Normally distributed values. Throws std::invalid_argument unless `mean` and `deviation` are
-  /// finite and `deviation` is not negative.
+  /// Normal numbers. Throws std::invalid_argument unless both are finite, `deviation` not negative.
   Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
 
-  /// Uniformly distributed values in [low, high). Throws std::invalid_argument unless low <= high,
-  /// both finite.
+  /// Uniform numbers in [low, high). Throws std::invalid_argument unless low <= high, both finite.
   Tensor uniform(const Shape& shape, double low = 0, double high = 1);
 
   /// The numbers 0 … count − 1 in the random order of torch.randperm. Throws std::invalid_argument
   /// for a negative count.
   std::vector<std::int64_t> permutation(std::int64_t count);
 
-  /// A uniformly distributed value in [0, 1) with 53 random bits, from the next two words.
+  /// A uniform number in [0, 1) with 53 random bits, from the next two words.
   double uniform_double();
 
   /// The next 32 random bits.

@@ -46,7 +46,7 @@ std::optional<std::string> environment(const char* name) {
 }
 
 std::optional<fs::path> cache_folder() {
-  // The XDG specification says that relative paths are to be ignored.
+  // The XDG specification says to ignore relative paths.
   const auto cache = environment("XDG_CACHE_HOME");
   if (cache && fs::path(*cache).is_absolute()) return fs::path(*cache) / "rowgrad";
   if (const auto home = environment("HOME")) return fs::path(*home) / ".cache" / "rowgrad";
@@ -75,8 +75,7 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
                   std::move(contents)};
 }
 
-// The cached copy of one published file. If the cache is missing or not accessible, the only cost
-// is a download.
+// The cached copy of a published file. Without access to the cache, the only cost is a download.
 class CachedFile {
  public:
   explicit CachedFile(const PublishedFile& file) : file_(file) {

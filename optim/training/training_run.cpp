@@ -61,7 +61,7 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
                             const std::function<bool()>& keep_evaluating) {
   bool goes_on = true;
   if (!awaits_evaluation()) {
-    parts_.loader.load_state_dict(parts_.loader.state_dict());  // goes on with a stopped epoch
+    parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
     for (const Batch& batch : parts_.loader) {
       const double loss = step(batch);
       goes_on = !after_step || after_step(loss);

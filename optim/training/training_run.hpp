@@ -16,7 +16,7 @@
 
 namespace rowgrad {
 
-/// The parts of a run, all borrowed. Do not use the loaders for anything else meanwhile.
+/// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
   LanguageModel& model;
   Optimizer& optimizer;

@@ -174,8 +174,7 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
   EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
 }
 
-// A step with row gradients must equal the dense step. The reference is the lookup as a product
-// with one-hot rows.
+// A row step must equal the dense step: the reference is the lookup as a product with one-hot rows.
 TEST(Embedding, ARowStepIsTheDenseStep) {
   Random random(5);
   Embedding rows(50, 8, random);

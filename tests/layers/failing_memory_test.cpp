@@ -1,5 +1,4 @@
-// A model that is trained and loaded while memory runs out: each call either finishes or changes
-// nothing.
+// A model that is trained and loaded while memory runs out: each call finishes or does nothing.
 
 #include <map>
 #include <memory>

@@ -132,8 +132,7 @@ TEST(LazyRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
       dense_optimizer.step();
     }
     const Tensor row = table.rows(std::vector<std::int32_t>{0});
-    // A few dozen steps of up to the rate, each rounded; those skipped at rest are within half a
-    // unit of w.
+    // A few dozen steps of up to the rate, each rounded; those left out at rest are below rounding.
     for (std::size_t i = 0; i < 9; ++i)
       EXPECT_NEAR(row(0, i), dense.value()(0, i), 20 * testing::kEpsilon * options.learning_rate)
           << i;
