@@ -37,15 +37,6 @@ using testing::kAdam;
 using testing::kMomentum;
 using testing::step;
 using testing::train;
-using testing::with;
-
-// A table, up to date, and all that its optimizer keeps.
-std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
-  Checkpoint all;
-  all.put("table", table.value());
-  all.put("optimizer", optimizer.state_dict());
-  return testing::bits_of(all);
-}
 
 template <class Made>
 class LazyRowsTest : public ::testing::Test {
