@@ -1,6 +1,6 @@
-// How to extend rowgrad: a new op, a new layer made of it, the check of their gradients, a new
-// optimizer, and a small model that trains with them. Built with the double library, in which a
-// check means most.
+// How to extend rowgrad: a new op, a layer that uses it, a check of their gradients, a new
+// optimizer, and a small model that is trained with them. Built with the double library, in which
+// the check is most accurate.
 
 #include <cmath>
 #include <cstdlib>
@@ -49,7 +49,7 @@ Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
 }
 // [op]
 
-// --- A layer: its parameters are members that know its name for them -----------------------------
+// --- A layer: its parameters are members that it names -------------------------------------------
 // [layer]
 /// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
@@ -84,7 +84,7 @@ class NormedModel : public Layer {
 };
 // [model]
 
-// --- An optimizer: its rule, written once, runs over whole tables and over single rows -----------
+// --- An optimizer: one rule for whole tables and for single rows ---------------------------------
 // [optimizer]
 struct SignSgdOptions {
   double learning_rate = 1e-3;

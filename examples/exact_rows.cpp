@@ -1,4 +1,4 @@
-// A step with row gradients equals the dense step: one table trained twice, once with the gradients
+// Shows that steps with row gradients equal dense steps: trains a table twice, once with gradients
 // of the rows that were looked up, once with those of the whole table.
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Options {
 struct Outcome {
   Tensor table;
   std::uint64_t rows_visited = 0;
-  double seconds = 0;  // of the steps; reading the whole table comes afterwards
+  double seconds = 0;  // of the steps, without reading the whole table afterwards
 };
 
 Outcome train(const Options& options, bool dense_gradient) {

@@ -1,4 +1,4 @@
-// The smallest whole use of rowgrad: a text, a model, a few steps, and the rows that got gradients.
+// The smallest complete program: a text, a model, a few steps, and the rows that got gradients.
 
 #include <iostream>
 

@@ -1,5 +1,5 @@
-// Which rows of the embedding tables get gradients: one batch of a text, or several, through a
-// next-token model, and what each row of its token and position tables got.
+// Shows which rows of the embedding tables get gradients: trains a next-token model on one or more
+// batches of a text, and reports on each row of its token and position tables.
 
 #include <algorithm>
 #include <cmath>
@@ -40,17 +40,17 @@ struct ProgramOptions {
   std::string csv;
 };
 
-/// What one row of a table got over all steps.
+/// What happened to one row of a table over all steps.
 struct RowReport {
   std::int32_t row = 0;
-  std::string text;           // of the token; empty for a position
-  std::size_t looked_up = 0;  // how often its id occurred
+  std::string text;           // of its token; empty for a position
+  std::size_t looked_up = 0;  // how many times its id occurred
   std::size_t steps = 0;      // in how many steps it got a gradient
-  double gradient_norm = 0;   // the largest of the steps
-  double moved = 0;           // distance between its first and its last value
+  double gradient_norm = 0;   // the largest over all steps
+  double moved = 0;           // distance from its first to its last value
 };
 
-/// Follows one table through the steps.
+/// Follows one table through all steps.
 class TableReport {
  public:
   TableReport(std::string name, const Parameter& table)
@@ -68,7 +68,7 @@ class TableReport {
     }
   }
 
-  /// The rows that got a gradient, in rising order.
+  /// The rows that got a gradient, in increasing order.
   std::vector<RowReport> finish(const Tokenizer* tokenizer) {
     std::vector<RowReport> all;
     for (auto& [row, report] : rows_) {
@@ -81,7 +81,7 @@ class TableReport {
     return all;
   }
 
-  /// Rows without a gradient whose bits are other than at the start: there must be none.
+  /// How many rows without a gradient have changed in any bit. It must be 0.
   std::size_t changed_without_gradient() const {
     const std::size_t bytes = width() * sizeof(real);
     std::size_t changed = 0;
@@ -155,7 +155,7 @@ nlohmann::json to_json(const TableReport& table, const std::vector<RowReport>& r
           {"gradients", list}};
 }
 
-// A field in quotes, with those inside it doubled (RFC 4180).
+// A field in quotes, with quotes in the text doubled (RFC 4180).
 std::string quoted(const std::string& text) {
   std::string field = "\"";
   for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);

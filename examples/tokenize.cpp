@@ -1,4 +1,4 @@
-// Text on standard input to token ids, and back.
+// Converts text on standard input to token ids, and back.
 
 #include <charconv>
 #include <iostream>
@@ -53,7 +53,7 @@ void print_ids(const Ids& ids) {
   std::cout << '\n';
 }
 
-// Ids separated by blanks or line ends. Throws for anything else.
+// Parses ids that are separated by spaces, tabs or line ends. Throws for anything else.
 Ids parse_ids(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   std::vector<std::int32_t> ids;

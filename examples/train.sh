@@ -8,6 +8,6 @@ install_packages
 [[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
 configure
 compile train_verdict
-# Threads that wait by spinning stand in each other's way as soon as the machine has other work.
+# Threads that spin while they wait slow each other down if the machine has other work.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
 exec "$build/examples/train_verdict" "$@"

@@ -1,5 +1,5 @@
-// Trains a next-token model on Edith Wharton's The Verdict, or any other text, and shows how it
-// does.
+// Trains a next-token model on Edith Wharton's The Verdict, or on any other text, and reports its
+// progress.
 
 #include <algorithm>
 #include <cmath>
@@ -125,7 +125,7 @@ std::string progress_line(const Training& training, double loss) {
   return line.str();
 }
 
-// Writes the files of a run that is under way.
+// Writes the files of a run while it is in progress.
 class RunFiles {
  public:
   explicit RunFiles(const ProgramOptions& options)
@@ -134,7 +134,7 @@ class RunFiles {
         metrics_(options.metrics),
         json_(options.json) {}
 
-  // A run that has diverged does not take the place of the last good checkpoint.
+  // A run that has diverged must not replace the last good checkpoint.
   void save(const Training& training) {
     for (const Parameter* parameter : training.model.parameters()) {
       const Tensor values = parameter->copy();
@@ -166,7 +166,7 @@ class RunFiles {
   OwnFile json_;
 };
 
-// Returns false if it was stopped before the last epoch's end.
+// Returns false if training stopped before the end of the last epoch.
 bool train(Training& training, const ProgramOptions& options, RunFiles& files) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
@@ -196,7 +196,7 @@ bool train(Training& training, const ProgramOptions& options, RunFiles& files) {
   return finished();
 }
 
-// Encoded before training, so that a prompt the tokenizer cannot take is refused at once.
+// Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
 Ids encode_prompt(const Training& training, const ProgramOptions& options) {
   if (options.prompt.empty()) {
     const Ids& ids = training.training_ids();
@@ -210,7 +210,7 @@ Ids encode_prompt(const Training& training, const ProgramOptions& options) {
 
 void run(const CLI::App& app, const TrainOptions& given, const ProgramOptions& options) {
   check_outputs({options.save, options.metrics, options.json}, {options.corpus});
-  check_outputs({options.metrics, options.json}, {options.resume});  // --save may go on with it
+  check_outputs({options.metrics, options.json}, {options.resume});  // --save may be that file
   RunFiles files(options);
   if (options.threads > 0) blas::set_threads(options.threads);
 

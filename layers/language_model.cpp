@@ -8,7 +8,7 @@
 namespace rowgrad {
 namespace {
 
-// Evaluation mode for a while.
+// Puts a layer into evaluation mode for the lifetime of this object.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
@@ -53,8 +53,8 @@ std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
   return loss / static_cast<double>(tokens);
 }
 
-// The largest of p / E, with E drawn from the exponential distribution for each token: what
-// torch.multinomial does for one sample (the "exponential trick"). In float in either library.
+// Chooses the largest p / E, where E is drawn from the exponential distribution for each token,
+// like torch.multinomial for one sample (the "exponential trick"). In float in both libraries.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random) {
   check_argument(!logits.empty(), "draw_token: there are no logits");

@@ -1,6 +1,6 @@
 #pragma once
 
-// What trains on a text and continues one.
+// Language models: their loss, their evaluation, and the generation of text.
 
 #include <cstddef>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// Any model that gives each next token of a text a probability.
+/// A model that predicts each next token of a text.
 class LanguageModel : public Layer {
  public:
   /// ids [..., length], length ≤ context → logits [..., length, vocabulary]. Throws
@@ -22,7 +22,7 @@ class LanguageModel : public Layer {
   virtual Variable forward(Tape& tape, const Ids& ids) = 0;
 
   /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. A model
-  /// may compute it in a better way.
+  /// may override it with a faster implementation.
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
@@ -30,30 +30,31 @@ class LanguageModel : public Layer {
   virtual std::size_t vocabulary() const = 0;
 };
 
-/// Mean cross-entropy, in nats a token, over everything that the loader gives, in evaluation mode.
-/// Nothing if `goes_on`, which is asked after each batch, said no.
+/// The mean cross-entropy, in nats per token, over an epoch of the loader, in evaluation mode.
+/// Stops and returns nullopt if `goes_on`, which is called after each batch, returns false.
 std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
                                const std::function<bool()>& goes_on = {});
 
 struct GenerateOptions {
-  /// How many tokens to add.
+  /// The number of tokens to generate.
   std::size_t count = 100;
-  /// By which logits are divided; 0 takes the likeliest token.
+  /// The logits are divided by it; at 0, the most likely token is always taken.
   double temperature = 1;
-  /// How many of the likeliest tokens are drawn from; 0 for all.
+  /// Tokens are drawn only from this many of the most likely ones; 0 for all.
   std::size_t top_k = 0;
-  /// Called for each new token; when it returns false, that was the last one.
+  /// Called for each new token; if it returns false, generation stops.
   std::function<bool(std::int32_t)> on_token = {};
 };
 
-/// Ids that continue `prompt`, each drawn given the last `context` ids, in evaluation mode: those
-/// that torch.multinomial would draw from softmax(logits / temperature). Throws
+/// The ids that continue `prompt`, each drawn from softmax(logits / temperature) as by
+/// torch.multinomial, given the last `context` ids, in evaluation mode. Throws
 /// std::invalid_argument for an empty prompt and a temperature that is negative or not finite.
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 
-/// One index, drawn with probabilities softmax(logits / temperature) of the top_k largest. Throws
-/// std::invalid_argument for no logits, such a temperature, and logits that are NaN or all −∞.
+/// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Throws
+/// std::invalid_argument for no logits, for such a temperature, and for logits that are NaN or all
+/// −∞.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random);
 

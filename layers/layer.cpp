@@ -22,7 +22,7 @@ std::string grouped(std::size_t number) {
 
 }  // namespace
 
-// Calls visit_layer for this layer and everything in it, outer layers first.
+// Calls visit_layer for this layer and all layers in it, outer layers first.
 template <class Visit>
 void Layer::visit(const Visit& visit_layer) const {
   visit_layer(*this);
@@ -57,7 +57,7 @@ std::string Layer::claim(std::string_view name) const {
 
 void Layer::adopt(std::string_view name, Parameter& parameter) {
   std::string own_name = claim(name);
-  parameter.add_user(*this);  // first: what fails from here on destroys the parameter, which tells
+  parameter.add_user(*this);  // first, so that forget() is called if the rest fails
   parameters_.emplace_back(std::move(own_name), &parameter);
   parameter.rename(path_ + std::string(name));
 }
@@ -162,7 +162,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   check_argument(!options.strict || (report.missing.empty() && report.unexpected.empty()),
                  "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
-  // The numbers go where the old ones are: from here on nothing can fail.
+  // The values are overwritten in place: from here on nothing can fail.
   for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->mutable_values());
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
@@ -183,7 +183,7 @@ std::string Layer::summary() const {
     };
     const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
     for (const auto& [name, parameter] : layer.shared_) {
-      // The counts add up to the total: one is left to the borrower whose owner is not in here.
+      // Counts add up to the total: a borrower gets the count only if the owner is not listed.
       const bool only_here = counted.insert(parameter).second;
       lines.push_back(
           {layer.path_ + name, shape(*parameter),

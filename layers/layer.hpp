@@ -1,7 +1,7 @@
 #pragma once
 
-// What every layer has: named parameters and buffers, training mode, a state to save. What a layer
-// holds are members that register themselves, each made with its owner and its name:
+// The base of layers: named parameters and buffers, training mode, and a state to save. The parts
+// of a layer are members that register themselves, each constructed with its owner and its name:
 //
 //   class Block : public Layer {
 //    public:
@@ -11,8 +11,8 @@
 //     Buffer table{*this, "table", zeros({8})};          // saved, but not trained
 //   };
 //
-// Names, counts, checkpoints and the summary follow. `forward` is not virtual: each layer has the
-// signature it needs.
+// Dotted names, counts, checkpoints and the summary follow from that. `forward` is not virtual:
+// each layer has the signature it needs.
 
 #include <cstddef>
 #include <deque>
@@ -31,32 +31,32 @@ template <class L>
 class Part;
 
 struct LoadOptions {
-  bool strict = true;  // refuse a state with names missing or unexpected
+  bool strict = true;  // refuse missing and unexpected names
 };
 
-/// The names that a state lacked, and those that the layer does not have.
+/// The names that the state lacks, and those in it that the layer does not have.
 struct LoadReport {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
 };
 
-/// Base of all layers. Neither copied nor moved: the registry holds the addresses of members.
+/// Neither copyable nor movable: layers keep the addresses of their members.
 class Layer : public ParameterOwner {
  public:
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
   virtual ~Layer();
 
-  /// All parameters, frozen and borrowed ones too, each once, in the order in which they were
-  /// registered.
+  /// All parameters, including frozen and borrowed ones, each once: for each layer those that it
+  /// borrows, then its own, then those of its parts.
   std::vector<Parameter*> parameters() const;
 
-  /// How many numbers they hold, each counted once.
+  /// The number of values in them; each parameter counts once.
   std::size_t parameter_count() const;
   std::size_t trainable_parameter_count() const;
 
-  /// Training mode (the start) or evaluation mode, for this layer and all in it. Dropout is the
-  /// layer that cares.
+  /// Training mode, the default, or evaluation mode, for this layer and all its parts. Only Dropout
+  /// behaves differently.
   void train() { set_training(true); }
   void eval() { set_training(false); }
   bool training() const { return training_; }
@@ -65,29 +65,29 @@ class Layer : public ParameterOwner {
   void freeze() { set_trainable(false); }
   void unfreeze() { set_trainable(true); }
 
-  /// Brings every row of every table up to date (see Parameter). Until the next change, any number
-  /// of threads may then run the layer at once in evaluation mode, each on a tape of its own. (A
-  /// lookup with max_norm changes rows that are too large even then.)
+  /// Brings all rows of all tables up to date (see Parameter). Until the next change, several
+  /// threads may then run the layer at the same time in evaluation mode, each on its own tape.
+  /// (Lookups with max_norm still change rows that are too large.)
   void settle() const;
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
-  /// saved and loaded with the layer that owns it, under the owner's name.
+  /// saved and loaded with the layer that owns it, under its name there.
   Checkpoint state_dict() const;
 
-  /// Replaces the numbers of all parameters and buffers that the state has. Texts in it are passed
-  /// over. Throws std::invalid_argument for a shape that differs and, unless strict is false, for
-  /// missing or unexpected names, of which it lists the first few; then nothing changes.
+  /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
+  /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
+  /// missing or unexpected (the message lists the first few); then nothing changes.
   LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
 
-  /// A table to print: name, shape and count of every parameter and buffer; for one that is
-  /// borrowed from another layer in here, whose it is instead of the count.
+  /// A table for printing: the name, shape and number of values of every parameter and buffer. For
+  /// a borrowed parameter whose owner is also listed, the owner's name for it replaces the number.
   std::string summary() const;
 
  protected:
   Layer() = default;
 
-  /// A parameter that another layer owns and names: tied weights. It should outlive this layer.
-  /// Throws std::invalid_argument for a name that is taken or has a dot.
+  /// Registers a parameter that another layer owns and names: tied weights. It should outlive this
+  /// layer. Throws std::invalid_argument for a name that is taken or has a dot.
   void share(std::string_view name, Parameter& parameter);
 
  private:
@@ -98,7 +98,7 @@ class Layer : public ParameterOwner {
   template <class Member>
   using Named = std::vector<std::pair<std::string, Member*>>;
 
-  // `name` is one word without a dot, used once in this layer, else std::invalid_argument.
+  // Throw std::invalid_argument unless `name` is one word without a dot and new in this layer.
   void adopt(std::string_view name, Parameter& parameter) override;
   void adopt(std::string_view name, Buffer& buffer);
   void adopt(std::string_view name, Layer& part);
@@ -111,7 +111,7 @@ class Layer : public ParameterOwner {
   template <class Visit>
   void visit(const Visit& visit_layer) const;
 
-  std::string path_;  // "" or "token.", in front of the names of this layer's parts
+  std::string path_;  // "" or "token.": the prefix of the names of this layer's parts
   Layer* owner_ = nullptr;
   Named<Parameter> parameters_;
   Named<Parameter> shared_;
@@ -120,7 +120,7 @@ class Layer : public ParameterOwner {
   bool training_ = true;
 };
 
-/// A tensor that is saved with its layer and never trained.
+/// A tensor that is saved with its layer but never trained.
 class Buffer {
  public:
   Buffer(Layer& owner, std::string_view name, Tensor value)
@@ -136,12 +136,12 @@ class Buffer {
 
  private:
   friend Layer;
-  Layer* owner_;  // null once it is gone
+  Layer* owner_;  // null once the owner is destroyed
   Tensor value_;
 };
 
-/// A layer that is a member of another: an L that is made with its owner, its name there, and what
-/// an L is made with.
+/// A layer that is a member of another layer: an L, constructed with its owner, its name there, and
+/// the arguments of L.
 template <class L>
 class Part : public L {
  public:
@@ -152,17 +152,17 @@ class Part : public L {
   }
 };
 
-/// Layers of one kind, as many as a run-time number says, named by their place: "0", "1", ….
+/// Layers of one type, their number known only at run time, named by position: "0", "1", ….
 template <class L>
 class LayerList : public Layer {
  public:
-  /// `count` layers, each made with the same arguments, one after another.
+  /// Makes `count` layers, each with the same arguments.
   template <class... Arguments>
   explicit LayerList(std::size_t count = 0, Arguments&&... arguments) {
     for (std::size_t i = 0; i < count; ++i) add(arguments...);
   }
 
-  /// Makes one more at the end and returns it.
+  /// Appends a new layer and returns it.
   template <class... Arguments>
   L& add(Arguments&&... arguments) {
     return layers_.emplace_back(*this, std::to_string(layers_.size()),
@@ -175,7 +175,7 @@ class LayerList : public Layer {
   auto end() { return layers_.end(); }
 
  private:
-  std::deque<Part<L>> layers_;  // which stay where they are
+  std::deque<Part<L>> layers_;  // a deque, so that addresses stay valid
 };
 
 }  // namespace rowgrad

@@ -3,7 +3,7 @@
 namespace rowgrad {
 namespace {
 
-// The look-back's width, then those of the hidden layers: what the head reads stands last.
+// The width after the look-back, then those of the hidden layers. The head reads the last one.
 std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
   std::vector<std::size_t> widths{
       element_count({options.look_back, options.width}, "NextTokenModel")};
@@ -23,7 +23,7 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   return options;
 }
 
-// What there may be, or not. Returned where it is to stand, as layers do not move.
+// An optional part. Constructed in place, because layers cannot be moved.
 template <class L, class... Arguments>
 std::optional<Part<L>> made_if(bool wanted, Layer& owner, const char* name,
                                Arguments&&... arguments) {

@@ -19,24 +19,24 @@ enum class Positions { kLearned, kSinusoidal, kNone };
 
 struct NextTokenOptions {
   std::size_t vocabulary = 0;
-  std::size_t context = 4;  // longest input
+  std::size_t context = 4;  // the longest input
   std::size_t width = 256;  // of the embeddings
   Positions positions = Positions::kLearned;
-  std::size_t look_back = 1;             // tokens that a prediction sees, itself included
-  std::vector<std::size_t> hidden = {};  // widths of the hidden layers; none: a linear model
+  std::size_t look_back = 1;             // tokens that a prediction sees, including the current one
+  std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
   double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
-  bool dense_gradients = false;  // of the embedding tables, instead of rows
-  bool tie_weights = false;      // the head's weight is the token table
+  bool dense_gradients = false;  // for the embedding tables, instead of row gradients
+  bool tie_weights = false;      // the token table is also the weight of the head
 };
 
 /// Predicts each next token of a text: token embedding + positions → look-back → hidden layers →
-/// linear head. Parts are made in this order, so the numbers that a seed gives follow PyTorch's for
-/// nn.Embedding, nn.Embedding, nn.Linear. With tied weights the head draws only its bias, and the
-/// token table, which both read, gets a dense gradient.
+/// linear head. Parts are constructed in this order, so a seed gives the same weights as
+/// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
+/// bias, and the token table, which the embedding and the head both read, gets a dense gradient.
 class NextTokenModel : public LanguageModel {
  public:
-  /// Draws its starting weights from `random`. Throws std::invalid_argument for a size of 0, and
-  /// for tied weights where the head reads another number of inputs than the embedding's width.
+  /// Draws the initial weights from `random`. Throws std::invalid_argument for a size of 0, and for
+  /// tied weights if the number of inputs of the head is not the width of the embedding.
   NextTokenModel(const NextTokenOptions& options, Random& random);
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}
@@ -45,8 +45,8 @@ class NextTokenModel : public LanguageModel {
   /// std::invalid_argument for a longer input or an id outside the vocabulary.
   Variable forward(Tape& tape, const Ids& ids) override;
 
-  /// cross_entropy(forward(tape, ids), targets, options), of which it never holds all logits, and
-  /// faster: targets have the shape of ids. To train with; to evaluate on a tape for inference.
+  /// cross_entropy(forward(tape, ids), targets, options), but faster and without ever holding all
+  /// logits in memory. Targets have the shape of ids. For evaluation, use an inference tape.
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                 const CrossEntropyOptions& options = {}) override;
 
@@ -61,7 +61,7 @@ class NextTokenModel : public LanguageModel {
 
  public:
   Part<Embedding> token;
-  std::optional<Part<PositionalEmbedding>> position;  // one of these two, or neither
+  std::optional<Part<PositionalEmbedding>> position;  // at most one of these two
   std::optional<Part<Sinusoidal>> sinusoidal;
   Part<Dropout> sinusoidal_dropout;
   Part<LookBack> look_back;

@@ -8,11 +8,11 @@ namespace rowgrad {
 
 struct AdagradOptions {
   double learning_rate = 1e-2;
-  double learning_rate_decay = 0;  // of the rate, a step
-  double weight_decay = 0;         // added to the gradient, times the weight
-  double initial_accumulator = 0;  // what the sum of squares starts from
-  double epsilon = 1e-10;          // added to the root
-  bool maximize = false;           // go up the gradient
+  double learning_rate_decay = 0;  // decay per step, see below
+  double weight_decay = 0;         // weight_decay · w is added to the gradient
+  double initial_accumulator = 0;  // initial value of the sum of squares
+  double epsilon = 1e-10;          // added to the square root
+  bool maximize = false;           // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;
 };
 
@@ -49,8 +49,8 @@ struct AdagradRule : RuleDefaults {
 ///   d = ±gradient + weight_decay · w,  s = s + d²
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
-/// With row gradients nothing is owed to the other rows, unless there is weight_decay: then every
-/// step that a row was away is replayed when it is read.
+/// With row gradients, rows that were not looked up do not change, unless weight_decay is set: then
+/// every step that a row missed is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class LazyTable<AdagradRule>;

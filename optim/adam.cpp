@@ -22,9 +22,10 @@ void check_options(std::string_view name, const AdamOptions& options) {
   check_option(name, "weight_decay", options.weight_decay);
 }
 
-// Steps without gradient shrink by a ratio below 1, from at most 1 / (1 − beta1) times the quotient
-// of the means where the learning rate is at most 1: the sum of that geometric series. 0 where it
-// does not hold, or where decay makes w fall nearly as fast, so that they would matter again.
+// The sum of a geometric series: without a gradient, each step is smaller than the one before by a
+// ratio below 1, and the first is at most 1 / (1 − beta1) times the quotient of the means if the
+// learning rate is at most 1. Returns 0 if that does not hold, or if decay shrinks w nearly as fast
+// as the steps, so that they would matter again.
 double fading_sum(const AdamOptions& options, bool decay_in_gradient) {
   const double ratio = options.beta1 / std::sqrt(options.beta2);
   const double keep = decay_in_gradient ? 1 : 1 - options.learning_rate * options.weight_decay;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Adam and AdamW: one rule, with weight decay in the gradient or beside it.
+// Adam and AdamW: one rule, with weight decay in the gradient or decoupled from it.
 
 #include <cmath>
 
@@ -10,12 +10,12 @@ namespace rowgrad {
 
 struct AdamOptions {
   double learning_rate = 1e-3;
-  double beta1 = 0.9;       // how much of the mean of gradients is kept
-  double beta2 = 0.999;     // how much of the mean of their squares is kept
-  double epsilon = 1e-8;    // added to the root
-  double weight_decay = 0;  // added to the gradient, times the weight
+  double beta1 = 0.9;       // decay factor of the running mean of the gradients
+  double beta2 = 0.999;     // decay factor of the running mean of their squares
+  double epsilon = 1e-8;    // added to the square root
+  double weight_decay = 0;  // weight_decay · w is added to the gradient
   bool amsgrad = false;     // divide by the largest mean of squares so far (Reddi et al. 2018)
-  bool maximize = false;    // go up the gradient
+  bool maximize = false;    // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;
 };
 
@@ -24,22 +24,22 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 1e-2;  // w is first made smaller by learning_rate · weight_decay · w
+  double weight_decay = 1e-2;  // w is first reduced by learning_rate · weight_decay · w
   bool amsgrad = false;
   bool maximize = false;
   RowUpdates rows = RowUpdates::kExact;
 };
 
-/// What a step of both is made of.
+/// The coefficients of one step of Adam or AdamW, and the update itself.
 struct AdamSteps : RuleDefaults {
   static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
                                                            "max_exp_avg_sq"};
 
   real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
-  real decay;    // in the gradient: Adam
-  real keep;     // what decay leaves of w: AdamW
+  real decay;    // weight decay in the gradient: Adam
+  real keep;     // w is multiplied by this, for decoupled weight decay: AdamW
   real amsgrad;  // 1 or 0
-  real fading;   // the sum of all further steps, in units of the next one's largest; or 0
+  real fading;   // all further steps sum to at most fading · |m| / (√v + epsilon); 0: no bound
   static auto members(const AdamSteps& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
                     r.epsilon, r.sign, r.decay, r.keep, r.amsgrad, r.fading);
@@ -61,10 +61,10 @@ struct AdamSteps : RuleDefaults {
         Number(step_size) * mean / (sqrt(divisor) * Number(inverse_correction) + Number(epsilon));
   }
 
-  /// Without gradient, the mean falls by beta1 a step and the root of the squares by √beta2 at
-  /// most, so steps become smaller by beta1 / √beta2 each. Once all that are still to come add up
-  /// to less than half a unit in the last place of w, for any learning rate up to 1, w stands still
-  /// (decay beside the gradient apart) and the means shrink by themselves.
+  /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
+  /// √beta2 or more, so it is at most beta1 / √beta2 times as large as the step before. Once all
+  /// further steps add up to less than half a unit in the last place of w, for any learning rate up
+  /// to 1, w no longer changes (except by decoupled weight decay), and the means just shrink.
   Idle idle() const { return fading > 0 ? Idle::kFading : Idle::kReplay; }
 
   bool fades_like(const AdamSteps& before) const {
@@ -80,7 +80,7 @@ struct AdamSteps : RuleDefaults {
     constexpr real kUnit = std::numeric_limits<real>::epsilon() / 4;
     constexpr real kTiny = std::numeric_limits<real>::min();
     const auto& [mean, square, largest] = state;
-    // With amsgrad switched on since, the largest square may still have to rise to the square.
+    // If amsgrad was switched on in between, the largest square may still be below the square.
     const Number& divisor = amsgrad != 0 ? largest : square;
     return abs(mean) * Number(fading) <=
                (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny)) &&
@@ -122,12 +122,12 @@ struct AdamWRule : AdamSteps {
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, a row that comes back is taken through the steps it was owed until its mean
-/// has faded: some two hundred in float with the default betas, however long it was away. With
-/// weight_decay every step it was away is replayed: prefer AdamW.
+/// With row gradients, the steps that a row missed are replayed until its mean has faded: about two
+/// hundred steps in float with the default betas, however many it missed. With weight_decay, every
+/// missed step is replayed: prefer AdamW.
 using Adam = RuleOptimizer<AdamRule>;
 
-/// Adam with decay beside the gradient (Loshchilov & Hutter 2019, algorithm 2), the update of
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of
 /// torch.optim.AdamW: w = w · (1 − learning_rate · weight_decay), then Adam's step without decay.
 using AdamW = RuleOptimizer<AdamWRule>;
 

@@ -58,7 +58,7 @@ double joint_norm(std::span<const Parameter* const> parameters, double p) {
       [&] { return largest_magnitude(parameters); });
 }
 
-// numbers = f(numbers) in every gradient.
+// values = f(values) in every gradient.
 template <class F>
 void change_gradients(std::span<Parameter* const> parameters, const F& f) {
   for (Parameter* parameter : parameters) {
@@ -91,7 +91,7 @@ double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
   check_runtime(!options.error_if_not_finite || std::isfinite(before), kName,
                 ": the norm of order ", options.p, " is ", before,
                 "; the gradients are as they were");
-  // Compared this way round, so that a NaN gets through.
+  // Written so that a NaN factor does not return here.
   const double factor = max_norm / (before + 1e-6);
   if (factor >= 1) return before;
   const Simd times(static_cast<real>(factor));

@@ -1,6 +1,6 @@
 #pragma once
 
-// A table some of whose rows are owed updates: which, what, and how they get them.
+// A table with lazy updates: which rows are owed which steps, and how they are brought up to date.
 
 #include <algorithm>
 #include <array>
@@ -19,32 +19,32 @@
 
 namespace rowgrad {
 
-/// Keeps a parameter's table from the first step that owes rows something. That step and those that
-/// follow change the rows that have a gradient and only note what they would have done to the
-/// others: row r, with its states, stands as of step at_[r]. Reading a row applies the rest:
+/// Holds a parameter's table from the first step that postpones updates. Each step changes only the
+/// rows that have a gradient; the other rows are owed the step, which is kept in a history. Row r
+/// and its states are up to date as of step at_[r]. Reading a row applies the steps it is owed:
 ///
-/// - Steps without a closed form are replayed, and stay done: at_[r] moves on.
-/// - A closed form is applied to the copy that is read; the row itself stays as it was. So the bits
-///   of a run do not depend on when somebody looked: at a checkpoint, in an evaluation.
+/// - Steps without a closed form are replayed on the stored row: at_[r] increases.
+/// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
+///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
 ///
-/// Whatever changes the whole table (a dense gradient, Parameter::mutable_values) settles all of it
-/// for good and gives it back.
+/// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
+/// are settled: their postponed updates are applied, and the parameter gets the table back.
 template <class Rule>
 class LazyTable final : public LazyRows {
  public:
   using Arrays = RuleArrays<Rule>;
 
-  /// Both must outlive it, or the parameter be destroyed first and not be used again.
+  /// Both must outlive it. The parameter may be destroyed earlier if this object is no longer used.
   LazyTable(Parameter& parameter, Arrays& arrays) : parameter_(&parameter), arrays_(arrays) {}
   ~LazyTable() override {
     if (lent_) parameter_->reclaim();
   }
 
-  /// Whether the parameter's numbers are here.
+  /// Whether this object holds the parameter's values.
   bool lent() const { return lent_; }
 
-  /// Everything of a step that may fail. Whatever can be read stays as it is. Returns what the step
-  /// wants for its `copy`.
+  /// Does the parts of a step that may fail, without changing any value that can be read. Returns
+  /// the `copy` to pass to step().
   std::optional<Tensor> prepare_step() {
     if (lent_ && history_is_long()) parameter_->reclaim();
     if (!lent_) {
@@ -55,22 +55,22 @@ class LazyTable final : public LazyRows {
     return lent_ ? std::nullopt : parameter_->copy_to_lend();
   }
 
-  /// A step, after prepare_step(): of the rows that have a gradient, after what they are owed; and,
-  /// if it owes that to them, a note of it for the others.
+  /// Makes a step, after prepare_step(): brings the rows that have a gradient up to date and
+  /// updates them. If `owes`, the other rows are owed the step from now on.
   void step(const Rule& rule, const RowGradient& gradient, bool owes, std::optional<Tensor> copy);
 
-  /// Rows read, updated or settled so far, and steps replayed over a row.
+  /// The number of rows read, updated or settled so far, plus the number of steps replayed on rows.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// While lent: the rows as they stand, "values" [rows, width], the step that each stands at, "at"
-  /// [rows], and the history: how many "steps" [runs] each of the "rules" [runs, members] made.
+  /// While lent: the stored rows, "values" [rows, width]; the step at_ of each, "at" [rows]; and
+  /// the history: "rules" [runs, members], each with its number of "steps" [runs].
   static constexpr std::array kParts{"values", "at", "steps", "rules"};
   Checkpoint state_dict() const;
 
-  /// For a table that has not begun: goes on from such a state, of a parameter that made
-  /// `most_steps`. Where a row, brought up to date, is not the parameter's bit for bit, the
-  /// parameter's stays and only its states, which the caller has put in place, get what they were
-  /// owed. Nothing reaches the parameter before take_over(), which cannot fail.
+  /// Loads such a state into a new object, for a parameter that has made `most_steps` steps. If a
+  /// row, brought up to date, differs from the parameter's in any bit, the parameter's values are
+  /// kept, and only the states of the row, which the caller has already loaded, are brought up to
+  /// date. The parameter does not change before take_over(), which cannot fail.
   void load(const Checkpoint& state, std::uint64_t most_steps);
   void take_over();
 
@@ -83,9 +83,10 @@ class LazyTable final : public LazyRows {
 
   static constexpr std::size_t kMembers = sizeof(Rule) / sizeof(real);
 
-  // A row may rest only at these steps, so that resting does not depend on when it is read.
+  // Rows are tested for rest (see rests) only at multiples of this step, whenever they are read.
   static constexpr std::uint64_t kRestInterval = 8;
-  // A history has at most so many runs, and at most about the table's memory.
+  // The most runs in a history: kMostRuns or, for large tables, one per kNumbersPerRun values,
+  // which takes about as much memory as the table.
   static constexpr std::size_t kMostRuns = 4096;
   static constexpr std::size_t kNumbersPerRun = 128;
 
@@ -101,7 +102,7 @@ class LazyTable final : public LazyRows {
 
   bool history_is_long() const { return history_.runs().size() >= 2 * half_history(); }
 
-  // Calls visit(i, owed) for i from 0 to count − 1, over threads; it returns the steps it replayed.
+  // Calls visit(i, owed), which returns the number of steps it replayed, for i < count in parallel.
   template <class Visit>
   void visit_rows(std::size_t count, const Visit& visit) {
     std::atomic<std::uint64_t> replayed = 0;
@@ -131,7 +132,7 @@ class LazyTable final : public LazyRows {
   Parameter* parameter_;
   Arrays& arrays_;
   bool lent_ = false;
-  bool loaded_ = false;  // and waits to take over
+  bool loaded_ = false;  // but take_over() has not been called yet
   Tensor table_;
   std::vector<std::uint64_t> at_;
   History history_;
@@ -172,17 +173,17 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   if (history_.runs().size() > runs) shorten_history();
 }
 
-// Once the history is half full, every further run settles its share of the rows that stand before
-// the second half. When it is full, none does, and the first half is forgotten.
+// Once the history is half full, every further run settles its share of the rows that are owed
+// steps from the first half. When it is full, no such row is left, and the first half is dropped.
 template <class Rule>
 void LazyTable<Rule>::shorten_history() {
   const std::size_t half = half_history();
   if (history_.runs().size() <= half) return;
   const std::uint64_t since = history_.runs()[half - 1].end;
-  // To a step at which rows may rest, if there is one, so that those that rest do so still.
+  // If possible, settles up to a step at which rest is tested, so that rows at rest stay so.
   Owed owed(history_, std::max(since, history_.steps() - history_.steps() % kRestInterval));
   const auto settle_row = [&](std::size_t row) {
-    // First, for without it the step that a row stands at depends on who read it.
+    // Catches up first: otherwise at_[row] would depend on which rows were read before.
     rows_visited_ += catch_up(row);
     if (at_[row] >= since) return;
     settle(row, owed);
@@ -193,13 +194,13 @@ void LazyTable<Rule>::shorten_history() {
   for (std::size_t row = at_.size() * (share - 1) / half; row < end; ++row) settle_row(row);
   if (share < half) return;
   for (std::size_t row = 0; row < at_.size(); ++row)
-    if (at_[row] < since) settle_row(row);  // it was loaded after its turn
+    if (at_[row] < since) settle_row(row);  // loaded after its turn
   history_.forget(half);
 }
 
-// Replays what a row is owed until a closed form holds for all the rest. Returns the number of
-// steps replayed. Never inlined: the compiler might fuse multiplications and additions here and not
-// there, and bits would depend on the caller.
+// Replays steps that a row is owed until all remaining ones have a closed form. Returns the number
+// of steps replayed. Never inlined: otherwise the compiler might fuse multiplications and additions
+// in one place but not in another, and the bits would depend on the caller.
 template <class Rule>
 [[gnu::noinline]] std::uint64_t LazyTable<Rule>::catch_up(std::size_t row) {
   std::uint64_t& at = at_[row];
@@ -215,7 +216,7 @@ template <class Rule>
         continue;
       }
     }
-    // As many steps at once as fit: the numbers stay in registers meanwhile.
+    // Up to kRestInterval steps at once, with the values in registers.
     std::array<const Rule*, kRestInterval> rules;
     std::size_t count = 0;
     do {
@@ -230,7 +231,7 @@ template <class Rule>
   return replayed;
 }
 
-// Whether the closed form of a step holds for a row as it is.
+// Whether a row is at rest: the closed form of the run's steps holds for its stored values.
 template <class Rule>
 bool LazyTable<Rule>::rests(const Run& run, std::size_t row) {
   if (run.idle != Idle::kFading) return run.idle != Idle::kReplay;
@@ -241,7 +242,7 @@ bool LazyTable<Rule>::rests(const Run& run, std::size_t row) {
   return all;
 }
 
-// Applies for good what a row is owed, all of it in closed form.
+// Applies the steps up to owed.to(), which must all have a closed form, to the stored row.
 template <class Rule>
 void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
   if (!owed.since(at_[row])) return;
@@ -253,7 +254,7 @@ void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
 
 // --- Reading and writing ------------------------------------------------------------------------
 
-// A row's numbers, up to date, to `out`. It has been caught up with.
+// Copies a row, up to date, to `out`. catch_up() must have been called for it.
 template <class Rule>
 void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
   const auto pointers = row_at(row);
@@ -267,7 +268,7 @@ void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
                     });
 }
 
-// Each row once, however often its id occurs: replays write.
+// Catches up each row only once, however often its id occurs, because replays change the row.
 template <class Rule>
 void LazyTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> due;

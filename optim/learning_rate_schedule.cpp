@@ -17,7 +17,7 @@ void check_share(const char* schedule, const char* option, double value) {
                  ", expected a number from 0 to 1");
 }
 
-// Half a cosine that is `from` at 0 and `to` at 1.
+// Half a cosine from `from` at place 0 to `to` at place 1.
 double half_cosine(double from, double to, double place) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * place));
 }
@@ -83,7 +83,7 @@ Schedule Schedule::one_cycle(const OneCycleOptions& options) {
   return {kName, options.steps, [start, end, last, peak](std::uint64_t step) {
             const double at = std::min(as_double(step), last);
             if (at > peak) return half_cosine(1, end, (at - peak) / (last - peak));
-            // A warm-up of one step has no way to go: it is at the peak.
+            // A warm-up of one step starts at the peak.
             return peak > 0 ? half_cosine(start, 1, at / peak) : 1;
           }};
 }

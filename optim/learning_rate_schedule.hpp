@@ -1,7 +1,7 @@
 #pragma once
 
-// Learning rates that change while training runs, as in torch.optim.lr_scheduler: a shape
-// (Schedule), and what applies it to an optimizer (LearningRateSchedule).
+// Learning rates that change during training, as in torch.optim.lr_scheduler: a Schedule is a
+// function of the step, a LearningRateSchedule applies it to an optimizer.
 //
 //   LearningRateSchedule schedule(sgd, Schedule::linear_warmup({.steps = 100})
 //                                          .then(Schedule::cosine({.steps = 900})));
@@ -22,71 +22,71 @@
 namespace rowgrad {
 
 struct LinearWarmupOptions {
-  std::uint64_t steps = 5;        // until the end factor is reached
-  double start_factor = 1.0 / 3;  // at step 0; from 0 to 1
-  double end_factor = 1;          // from `steps` on; from 0 to 1, below the start it is a decay
+  std::uint64_t steps = 5;        // until end_factor is reached
+  double start_factor = 1.0 / 3;  // at step 0; in [0, 1]
+  double end_factor = 1;          // from step `steps` on; in [0, 1]; a decay if below start_factor
 };
 
 struct CosineOptions {
-  std::uint64_t steps = 0;  // until the floor is reached; must be given
-  double floor_factor = 0;  // from `steps` on; from 0 to 1
+  std::uint64_t steps = 0;  // until the floor is reached; required
+  double floor_factor = 0;  // from step `steps` on; in [0, 1]
 };
 
 struct StepDecayOptions {
-  std::uint64_t every = 0;  // how many steps a rate is kept; must be given
-  double factor = 0.1;      // by which the rate is then multiplied
+  std::uint64_t every = 0;  // steps for which a rate is kept; required
+  double factor = 0.1;      // the rate is then multiplied by this
 };
 
 struct OneCycleOptions {
-  std::uint64_t steps = 0;     // of the whole cycle; must be given
-  double warmup_share = 0.3;   // of the steps, to rise; from 0 to 1
-  double start_divisor = 25;   // the rate at step 0 is the base rate divided by this …
-  double final_divisor = 1e4;  // … and the last one that rate divided by this
+  std::uint64_t steps = 0;     // length of the whole cycle; required
+  double warmup_share = 0.3;   // fraction of the steps in which the rate rises; in [0, 1]
+  double start_divisor = 25;   // the rate at step 0 is the base rate divided by this
+  double final_divisor = 1e4;  // the last rate is the rate at step 0 divided by this
 };
 
-/// A function from the step number 0, 1, 2 … to a factor of the base learning rate. It has no state
-/// and is the same for every group. Every maker throws std::invalid_argument for an option that is
+/// Maps the step number (0, 1, 2, …) to a factor of the base learning rate. Stateless, and the same
+/// for every group. Every factory function throws std::invalid_argument for an option that is
 /// outside its range or not finite.
 class Schedule {
  public:
-  /// Factor 1 (ConstantLR with factor 1).
+  /// Always 1 (ConstantLR with factor 1).
   static Schedule constant();
 
-  /// From the start factor to the end factor in equal steps, then the end factor (LinearLR).
+  /// Linear from start_factor to end_factor, then constant (LinearLR).
   static Schedule linear_warmup(const LinearWarmupOptions& options = {});
 
   /// Half a cosine from 1 to the floor, floor + (1 − floor) · (1 + cos(π · step / steps)) / 2
-  /// (Loshchilov & Hutter 2017, "SGDR", without restarts; CosineAnnealingLR's closed form, with the
-  /// floor as a factor of each group's base rate). Past `steps` it stays at the floor, where
-  /// PyTorch's rises again.
+  /// (Loshchilov & Hutter 2017, "SGDR", without restarts; the closed form of CosineAnnealingLR,
+  /// with the floor as a factor of each group's base rate). After `steps` it stays at the floor,
+  /// whereas PyTorch's rises again.
   static Schedule cosine(const CosineOptions& options);
 
   /// factor^⌊step / every⌋ (StepLR).
   static Schedule step_decay(const StepDecayOptions& options);
 
-  /// Half a cosine up from 1 / start_divisor to 1 at step warmup_share · steps − 1, which may lie
-  /// between two steps or before the first, and another down to 1 / (start_divisor · final_divisor)
-  /// at step steps − 1 (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases). The
-  /// base rate is its max_lr. Momentum is left alone, as with its cycle_momentum = False. Past the
-  /// end the rate stays, where PyTorch throws.
+  /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_share · steps − 1, which
+  /// may lie between two steps or before the first, and falls along another to 1 / (start_divisor ·
+  /// final_divisor) at step steps − 1 (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two
+  /// phases). The base rate is its max_lr. Momentum does not change, as with cycle_momentum =
+  /// False. After the end the rate stays constant, whereas PyTorch throws.
   static Schedule one_cycle(const OneCycleOptions& options);
 
-  /// Any function (LambdaLR). It should depend on the step number alone, or a resumed run will not
-  /// repeat it. Throws std::invalid_argument for an empty one.
+  /// Any function (LambdaLR). It should depend only on the step number; otherwise a resumed run
+  /// differs. Throws std::invalid_argument for an empty function.
   static Schedule lambda(std::function<double(std::uint64_t)> function);
 
-  /// This schedule for steps 0 … at − 1 and then `next`, which counts from 0 again (SequentialLR).
+  /// This schedule for steps 0 … at − 1, then `next`, which counts from 0 again (SequentialLR).
   /// Throws std::invalid_argument if `at` is 0.
   Schedule then(Schedule next, std::uint64_t at) const;
 
-  /// The same after this schedule's length. Throws std::invalid_argument if it has none.
+  /// The same with `at` = length(). Throws std::invalid_argument if this schedule has no length.
   Schedule then(Schedule next) const;
 
-  /// The steps after which it stays as it is: none for constant, step_decay and lambda.
+  /// Steps until the factor is constant; none if it ends with constant, step_decay or lambda.
   std::optional<std::uint64_t> length() const { return length_; }
 
-  /// Throws std::invalid_argument if the factor is negative or not finite, which only a lambda's or
-  /// a growing step_decay's can be.
+  /// Throws std::invalid_argument if the factor is negative or not finite, which is possible only
+  /// with lambda and with a step_decay whose factor is above 1.
   double factor(std::uint64_t step) const;
 
  private:
@@ -98,24 +98,24 @@ class Schedule {
   std::function<double(std::uint64_t)> function_;
 };
 
-/// Sets an optimizer's learning rates: in each group, base rate · factor. The base rates are those
-/// that the optimizer has at construction, which sets the rates of step 0. Borrows the optimizer,
-/// which must outlive it. Rates that somebody else sets hold until the next step, and those of
-/// groups that are added later for good. Throws std::invalid_argument, and then changes nothing,
-/// for a factor or rate that is negative or not finite.
+/// Sets the learning rate of each group of an optimizer to base rate · factor. The base rates are
+/// the rates that the optimizer has at construction; the constructor sets the rates of step 0.
+/// Borrows the optimizer, which must outlive it. Rates that others set last until the next step();
+/// groups that are added later keep their own rates. Throws std::invalid_argument, and then changes
+/// nothing, for a factor or rate that is negative or not finite.
 class LearningRateSchedule {
  public:
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;
 
-  /// Sets the rates of the next step: to be called after each step of the optimizer.
+  /// Sets the rates of the next step. Call it after each step of the optimizer.
   void step();
 
-  /// How often step() was called, over all runs.
+  /// How often step() has been called, including the calls before a loaded state was saved.
   std::uint64_t step_count() const { return step_count_; }
 
-  /// The step and the base rates. Loading sets the rates of that step; it throws
+  /// The step and the base rates. Loading sets the rates of that step. It throws
   /// std::invalid_argument for another number of groups and for a base rate that is negative or not
   /// finite, and then changes nothing.
   Checkpoint state_dict() const;
@@ -127,7 +127,7 @@ class LearningRateSchedule {
   Optimizer& optimizer_;
   Schedule schedule_;
   std::uint64_t step_count_ = 0;
-  std::vector<double> base_rates_;  // one a group
+  std::vector<double> base_rates_;  // one per group
 };
 
 }  // namespace rowgrad

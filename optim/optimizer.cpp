@@ -20,7 +20,7 @@ void Optimizer::forget(const Parameter& parameter) noexcept {
   try {
     lost_name_ = parameter.name();
   } catch (const std::bad_alloc&) {
-    lost_name_ = "a parameter";  // short enough to need no memory
+    lost_name_ = "a parameter";  // short enough to need no allocation
   }
 }
 

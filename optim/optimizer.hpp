@@ -1,8 +1,8 @@
 #pragma once
 
-// What optimizers share. An optimizer borrows parameters, which must outlive it, and owns its
-// state; once a parameter was destroyed, whatever needs it throws std::logic_error. Those of the
-// library are update rules: see rule_optimizer.hpp.
+// The interface of all optimizers. An optimizer borrows parameters, which must outlive it, and owns
+// its state. Once a parameter is destroyed, functions that need it throw std::logic_error. The
+// library's optimizers are made from update rules: see rule_optimizer.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,54 +22,54 @@ class Optimizer : private ParameterUser {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer();
 
-  /// Forgets every gradient. Its cost does not depend on the parameters' sizes.
+  /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
 
-  /// Updates every trainable parameter that has a gradient; the others stay as they are. Throws
-  /// before anything is changed.
+  /// Updates every trainable parameter that has a gradient; the others do not change. If it throws,
+  /// nothing has changed.
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
 
-  /// Throws std::logic_error that names the first trainable parameter on the tape which is none of
-  /// the optimizer's: it would never be trained. Most likely its layer is a plain member of the
-  /// model instead of a Part, so that the model does not list it.
+  /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
+  /// does not have, and so would never train. Most likely its layer is a plain member of the model
+  /// instead of a Part, so the model does not list it.
   void check_trains_all(const Tape& tape) const;
 
-  /// How many groups of parameters there are, each with options of its own; and their learning
-  /// rates, the new one from the next step on. Throws std::invalid_argument for a group that is not
-  /// there, and a rate that is negative or not finite.
+  /// The number of parameter groups, each with its own options, and the learning rate of a group. A
+  /// new rate takes effect in the next step. Throws std::invalid_argument for a group that does not
+  /// exist, and for a rate that is negative or not finite.
   virtual std::size_t group_count() const = 0;
   virtual double learning_rate(std::size_t group = 0) const = 0;
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 
-  /// How many rows of tables were read, updated or settled because of row gradients so far, a row
-  /// over which n steps were replayed counted n times more: the work, whatever the machine.
+  /// How many table rows have been read, updated or brought up to date because of row gradients,
+  /// plus one per step replayed on a row: a measure of work that is the same on any machine.
   virtual std::uint64_t rows_visited() const = 0;
 
-  /// What the optimizer keeps between steps, by parameter ("token.weight.momentum"); its options
-  /// are not part of it. Loading an empty state begins anew. Save and load the parameters' values
-  /// with it, and load them first. Both throw std::invalid_argument for parameters that share a
-  /// name, the second also for a name, a shape or a number that does not fit; then nothing changes.
+  /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.
+  /// Loading an empty state resets the optimizer. Save the values of the parameters with it, and
+  /// load them first. Both throw std::invalid_argument if two parameters have the same name;
+  /// loading also if a name, a shape or a value does not fit, and then changes nothing.
   virtual Checkpoint state_dict() const = 0;
   virtual void load_state_dict(const Checkpoint& state) = 0;
 
  protected:
-  /// Throws std::invalid_argument for no parameters, a null one, and one that is given twice.
+  /// Throws std::invalid_argument for an empty list, a null parameter, and one that is given twice.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
-  /// The same, and then nothing changes.
+  /// Adds parameters. Throws the same, and then changes nothing.
   void add_parameters(const std::vector<Parameter*>& parameters);
 
-  /// Throws std::logic_error that names a parameter which was destroyed.
+  /// Throws std::logic_error naming a parameter if one was destroyed.
   void check_parameters_live() const;
 
  private:
   void forget(const Parameter& parameter) noexcept override;
 
   std::vector<Parameter*> parameters_;
-  bool lost_ = false;      // whether one of them was destroyed
-  std::string lost_name_;  // and its name
+  bool lost_ = false;      // whether a parameter was destroyed
+  std::string lost_name_;  // its name
 };
 
 }  // namespace rowgrad

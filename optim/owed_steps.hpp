@@ -1,6 +1,6 @@
 #pragma once
 
-// What rows are owed, in closed form: many steps at once, a vector of numbers at a time.
+// The steps that rows are owed, in closed form: many steps at once, one vector of values at a time.
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@
 
 namespace rowgrad {
 
-/// Steps without gradient as a linear map with coefficients of type `real`. It holds for numbers so
-/// moderate that whatever leaves the range of `real` would be too small to matter.
+/// Several steps without gradient as one linear map with coefficients of type `real`. It holds only
+/// for moderate values: none overflows, and coefficients below the range of `real` do not matter.
 template <class Rule>
 class OwedMap {
  public:
@@ -25,8 +25,8 @@ class OwedMap {
   explicit OwedMap(const LinearMap<Arrays::kArrays>& map) {
     using Limits = std::numeric_limits<real>;
     constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
-    Coefficient total = 1;  // in the end, no number is more than this times as large
-    Coefficient lost = 0;   // how much a coefficient differs that is no normal number
+    Coefficient total = 1;  // after the map, values are at most this many times as large
+    Coefficient lost = 0;   // the largest error of a coefficient below the normal range
     for (std::size_t i = 0; i < Arrays::kArrays; ++i)
       for (std::size_t j = 0; j < Arrays::kArrays; ++j) {
         const Coefficient size = std::abs(map[i][j]);
@@ -34,13 +34,13 @@ class OwedMap {
         if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
         map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
       }
-    Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, for the roundings of a sum
+    Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, because sums are rounded
     if (!(most >= 1)) return;
     if (lost > 0) most = std::min(most, Limits::min() / lost);
     most_ = Simd(static_cast<real>(most));
   }
 
-  /// Which of the numbers it holds for, together with their states: for no infinity and no NaN.
+  /// For which values, together with their states, the map holds. Never for infinity or NaN.
   auto holds(const Vectors& x) const {
     Simd total = xsimd::abs(x[0]);
     for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
@@ -66,7 +66,7 @@ class OwedMap {
   Simd most_ = Simd(real{-1});
 };
 
-/// What rows are owed up to a step, from wherever they stand. Neighbours often are owed the same.
+/// The steps that rows are owed up to `to`. Keeps the last map, as neighbours often share it.
 template <class Rule>
 class OwedSteps {
  public:
@@ -76,8 +76,8 @@ class OwedSteps {
 
   OwedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
 
-  /// Whether a row that stands at `from` is owed anything; then what follows is for it. Each of the
-  /// steps must have a closed form.
+  /// Whether a row that is up to date as of step `from` is owed any steps. If so, the functions
+  /// below are about these steps, each of which must have a closed form.
   bool since(std::uint64_t from) {
     if (from == to_) return false;
     if (std::exchange(from_, from) != from) map_ = OwedMap<Rule>(history_.compose_steps(from, to_));
@@ -87,8 +87,8 @@ class OwedSteps {
   std::uint64_t to() const { return to_; }
   const OwedMap<Rule>& map() const { return map_; }
 
-  /// Numbers and states after the steps; the number alone. `map` is a copy of map(): as a variable
-  /// of the caller's, it stays in registers.
+  /// apply: values and states after the steps; number: the values alone. `map` is a copy of map():
+  /// as a local variable of the caller, it stays in registers.
   Vectors apply(const OwedMap<Rule>& map, const Vectors& x) const {
     const auto holds = map.holds(x);
     if (xsimd::all(holds)) [[likely]]
@@ -107,15 +107,15 @@ class OwedSteps {
   }
 
  private:
-  // One by one: an array whose address is taken is kept in memory throughout the loop.
+  // Copies one vector at a time: an array whose address is taken would stay in memory in the loop.
   static Vectors copy(const Vectors& x) {
     Vectors result;
     for (std::size_t k = 0; k < Arrays::kArrays; ++k) result[k] = x[k];
     return result;
   }
 
-  // Numbers that the map does not hold for are taken through each of the steps: what overflows on
-  // the way, or never was a number, ends as under the dense optimizer.
+  // Replays every step for values that the map does not hold for: those that overflow on the way,
+  // or are not finite to begin with, end as they do under the dense optimizer.
   template <class Holds>
   [[gnu::noinline]] void replay(Holds holds, Vectors& x) const {
     const Vectors mapped = map_.apply(x);
@@ -123,7 +123,7 @@ class OwedSteps {
     std::uint64_t at = from_;
     for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
       const std::uint64_t end = std::min(to_, history_.runs()[run].end);
-      bool changes = true;  // NaN, infinity and zero soon stay as they are
+      bool changes = true;  // NaN, infinity and zero soon stop changing
       for (; at < end && changes; ++at) {
         const Vectors before = x;
         Arrays::update(history_.runs()[run].rule, x, Simd(real{0}));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an optimizer keeps for one parameter, and how a step changes it.
+// What an optimizer keeps for one parameter, and how a step changes the parameter.
 
 #include <algorithm>
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace rowgrad {
 
-/// The states of a parameter (its momentum, say), the number of its steps, its table while rows are
-/// owed updates; and the step itself.
+/// The states of a parameter (momentum, for example), the number of its steps, its table while
+/// updates of rows are postponed; and the step itself.
 template <class Rule>
 class ParameterUpdates {
  public:
@@ -23,17 +23,17 @@ class ParameterUpdates {
 
   explicit ParameterUpdates(Parameter& parameter)
       : parameter_(&parameter), lazy_(parameter, arrays_) {}
-  ParameterUpdates(const ParameterUpdates&) = delete;  // lazy_ knows the address of arrays_
+  ParameterUpdates(const ParameterUpdates&) = delete;  // lazy_ refers to arrays_
   ParameterUpdates& operator=(const ParameterUpdates&) = delete;
 
   Parameter& parameter() const { return *parameter_; }
 
-  /// The step of the dense optimizer with the parameter's gradient, which is not none. In two
-  /// parts, so that the steps of several parameters are made all or none: the first may run out of
-  /// memory and changes nothing that can be seen, the second cannot fail.
+  /// A step with the parameter's gradient, which must not be none. In two parts, so that a step of
+  /// several parameters is made for all or for none: the first may run out of memory and changes
+  /// nothing visible, the second cannot fail.
   struct Step {
     Rule rule;
-    bool owes;  // the rule, to rows without gradient
+    bool owes;  // whether rows without gradient are owed this step
     typename RuleArrays<Rule>::States beginning;
     std::optional<Tensor> copy = std::nullopt;  // of the table, for lazy_
   };
@@ -42,20 +42,20 @@ class ParameterUpdates {
 
   std::uint64_t rows_visited() const { return rows_visited_ + lazy_.rows_visited(); }
 
-  /// Everything above, or nothing before the first step. Rows that are owed updates are saved as
-  /// they stand, with what they are owed, so that a run goes on with the same bits.
+  /// All of the above; empty before the first step. Rows are saved as they are stored, with the
+  /// steps they are owed, so that a resumed run has the same bits.
   Checkpoint state_dict() const;
 
-  /// The names that may be in it.
+  /// All names that a state may contain.
   static std::vector<std::string> names();
 
-  /// New updates for the same parameter that go on from such a state. The parameter keeps its
-  /// present numbers (see LazyTable::load). Throws std::invalid_argument for a shape or a number
-  /// that does not fit, and for what is missing.
+  /// A new object for the same parameter with such a state. The parameter keeps its present values
+  /// (see LazyTable::load). Throws std::invalid_argument for a shape or a value that does not fit,
+  /// and for missing values.
   std::unique_ptr<ParameterUpdates> load(const Checkpoint& state) const;
 
-  /// For new updates, once the old ones are gone: from now on they keep the parameter's rows that
-  /// are owed something.
+  /// For an object that load() returned, once the old one is destroyed: takes over the parameter's
+  /// table if updates of its rows are postponed.
   void take_over() { lazy_.take_over(); }
 
  private:

@@ -8,12 +8,12 @@ namespace rowgrad {
 
 struct RmsPropOptions {
   double learning_rate = 1e-2;
-  double alpha = 0.99;      // how much of the mean of squares is kept
-  double epsilon = 1e-8;    // added to the root
-  double weight_decay = 0;  // added to the gradient, times the weight
-  double momentum = 0;      // of the quotients
-  bool centered = false;    // divide by the deviation from the mean gradient (Graves 2013)
-  bool maximize = false;    // go up the gradient
+  double alpha = 0.99;      // decay factor of the running mean of squares
+  double epsilon = 1e-8;    // added to the square root
+  double weight_decay = 0;  // weight_decay · w is added to the gradient
+  double momentum = 0;      // applied to the quotients q below
+  bool centered = false;    // divide by the standard deviation of the gradients (Graves 2013)
+  bool maximize = false;    // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;
 };
 
@@ -46,7 +46,7 @@ struct RmsPropRule : RuleDefaults {
     Number spread = square;
     if (centered != 0) {
       mean = Number(alpha) * mean + Number(enter) * d;
-      spread = max(square - mean * mean, Number(0));  // rounding may leave it just below
+      spread = max(square - mean * mean, Number(0));  // rounding may make it negative
     }
     const Number quotient = d / (sqrt(spread) + Number(epsilon));
     if (momentum != 0) {
@@ -67,8 +67,8 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead
 ///   w = w − learning_rate · (q, or v = momentum · v + q)
 ///
-/// With row gradients, what a row is owed has a closed form; with weight_decay it has none, and
-/// every step that a row was away is replayed when it is read.
+/// With row gradients, the steps that a row missed have a closed form; with weight_decay they have
+/// none, and each of them is replayed when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class LazyTable<RmsPropRule>;

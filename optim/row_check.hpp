@@ -1,7 +1,7 @@
 #pragma once
 
-// Beside gradient_check: whether an optimizer does with row gradients what it does with the same
-// gradients dense.
+// The counterpart of gradient_check for optimizers: whether steps with row gradients equal steps
+// with the same gradients in dense form.
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +17,10 @@ namespace rowgrad {
 
 struct RowCheckResult {
   bool passed = true;
-  double difference = 0;   // the largest, relative to max(1, |number|); infinite for NaN
-  std::size_t steps = 0;   // after how many steps it was seen
-  std::int32_t row = 0;    // and in which row
-  std::size_t column = 0;  // and column
+  double difference = 0;   // the largest, relative to max(1, |value|); infinite for NaN
+  std::size_t steps = 0;   // the step after which it was found
+  std::int32_t row = 0;    // its row
+  std::size_t column = 0;  // its column
 
   std::string message() const {
     return concat(passed ? "passed" : "failed", "; the largest relative difference is ", difference,
@@ -28,9 +28,9 @@ struct RowCheckResult {
   }
 };
 
-/// Trains a small table twice under an optimizer of the library's kind (SGD, RuleOptimizer<…>), by
-/// rows and dense, over a made-up program of lookups and readings that the seed chooses, and
-/// compares all numbers that are read. Throws what the optimizer throws for its options.
+/// Trains a small table twice with an optimizer (SGD or another RuleOptimizer<…>), with row
+/// gradients and with dense ones, over random lookups and reads that the seed determines, and
+/// compares all values that are read. Throws what the optimizer throws for its options.
 template <class Made>
 RowCheckResult row_check(const typename Made::Options& options, std::uint64_t seed = 0) {
   constexpr std::size_t kRows = 12, kWidth = 4, kSteps = 300;

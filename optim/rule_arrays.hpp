@@ -1,6 +1,6 @@
 #pragma once
 
-// The numbers and states of a parameter, and a rule that runs over them a vector at a time.
+// The values and states of a parameter, and the application of a rule to them, a vector at a time.
 
 #include <algorithm>
 #include <array>
@@ -11,23 +11,23 @@
 
 namespace rowgrad {
 
-/// The states that a rule keeps for a parameter, each a tensor of its shape, or nothing while no
-/// options have needed it.
+/// The states that a rule keeps for a parameter: tensors of its shape, or nothing for states that
+/// no options have needed so far.
 template <class Rule>
 class RuleArrays {
  public:
   static constexpr std::size_t kStates = Rule::kStates.size();
-  static constexpr std::size_t kArrays = 1 + kStates;  // the numbers themselves, then the states
+  static constexpr std::size_t kArrays = 1 + kStates;  // the values themselves, then the states
 
   using Simd = kernels::Simd;
   using Pointers = std::array<real*, kArrays>;  // null for states that are not in use
-  using Vectors = std::array<Simd, kArrays>;    // their entries at one place
+  using Vectors = std::array<Simd, kArrays>;    // their entries at one position
 
   using States = std::array<std::optional<Tensor>, kStates>;
 
   States states = {};
 
-  /// The states that the options need and that have not begun, as they begin.
+  /// The states that the options need and that do not exist yet, with their initial values.
   States missing(const typename Rule::Options& options, const Shape& shape) const {
     const auto used = Rule::uses(options);
     States result;
@@ -42,7 +42,7 @@ class RuleArrays {
       if (missing[i]) states[i] = std::move(missing[i]);
   }
 
-  /// Pointers to entry `offset` of the parameter's numbers and of each state.
+  /// Pointers to entry `offset` of the parameter's values and of each state.
   Pointers at(real* numbers, std::size_t offset) {
     Pointers pointers{numbers + offset};
     for (std::size_t i = 0; i < kStates; ++i)
@@ -63,8 +63,9 @@ class RuleArrays {
     return result;
   }
 
-  /// Changes `count` entries in place: change(x, g) gets them a vector at a time, with the gradient
-  /// or, without one, zeros. What `change` holds, it should hold by value (see visit_span).
+  /// Changes `count` entries in place: calls change(x, g) a vector at a time, where g is the
+  /// gradient or zeros if there is none. `change` should hold its members by value (see
+  /// visit_span).
   template <class Change>
   static void change_span(std::size_t count, const Pointers& pointers, const real* gradient,
                           const Change change) {
@@ -80,7 +81,7 @@ class RuleArrays {
     });
   }
 
-  /// Calls read(x, put) for them, as visit_span does.
+  /// Calls read(x, put) for `count` entries, as visit_span does.
   template <class Read>
   static void read_span(std::size_t count, const Pointers& pointers, const Read read) {
     std::array<const real*, kArrays> inputs;

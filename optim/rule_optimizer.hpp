@@ -1,6 +1,6 @@
 #pragma once
 
-// An optimizer made of an update rule.
+// An optimizer made from an update rule.
 
 #include <iterator>
 #include <memory>
@@ -14,12 +14,12 @@
 namespace rowgrad {
 
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
-/// rows. With row gradients and RowUpdates::kExact, the default, a step gives what the dense
-/// gradient would have given, up to rounding, for the cost of the rows that were looked up: the
-/// other rows are brought up to date when they are read (lazy_table.hpp). Where hardly two steps
-/// are alike (under a schedule; Adam's bias corrections), what they owe is not remembered for ever:
-/// after thousands of steps, each step also settles a few rows that have been away since the oldest
-/// of them, of all the table in turn.
+/// rows. With row gradients and RowUpdates::kExact, the default, a step gives the same values as
+/// with the dense gradient, up to rounding, at the cost of the rows that were looked up: the other
+/// rows are brought up to date when they are read (lazy_table.hpp). If hardly any two steps are
+/// alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
+/// after thousands of them, each step also settles a few of the rows that are owed the oldest
+/// steps, going through the whole table in turn.
 template <UpdateRule Rule>
 class RuleOptimizer : public Optimizer {
  public:
@@ -30,12 +30,12 @@ class RuleOptimizer : public Optimizer {
     Options options = {};
   };
 
-  /// Throws std::invalid_argument for an option outside its range, no parameters, a null one, and
-  /// one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle).
+  /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
+  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle).
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
-  /// Groups of parameters with options of their own.
+  /// Groups of parameters, each with its own options.
   explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
     for (const Group& group : groups) check(group.options);
     for (const Group& group : groups) {
@@ -44,13 +44,13 @@ class RuleOptimizer : public Optimizer {
     }
   }
 
-  /// One more group. Throws like the constructor, and then changes nothing.
+  /// Adds a group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
     check(group.options);
     std::vector<Slot> added = slots_of(group);
     slots_.reserve(slots_.size() + added.size());
     options_.reserve(options_.size() + 1);
-    add_parameters(group.parameters);  // the last that can fail
+    add_parameters(group.parameters);  // the last call that can fail
     std::move(added.begin(), added.end(), std::back_inserter(slots_));
     options_.push_back(group.options);
   }
@@ -69,7 +69,8 @@ class RuleOptimizer : public Optimizer {
 
   std::size_t group_count() const override { return options_.size(); }
 
-  /// The options of a group, and others from the next step on. Throws like the constructor.
+  /// The options of a group. New options take effect in the next step. Throws std::invalid_argument
+  /// for a group that does not exist and for an option outside its range.
   const Options& options(std::size_t group = 0) const {
     check_argument(group < options_.size(), Rule::kName, ": there is no group ", group,
                    ", expected a number below ", options_.size());
@@ -115,7 +116,7 @@ class RuleOptimizer : public Optimizer {
     for (const Slot& slot : slots_)
       loaded.push_back(slot.updates->load(state.part(slot.updates->parameter().name())));
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].updates = std::move(loaded[i]);  // gives the parameter its numbers back
+      slots_[i].updates = std::move(loaded[i]);  // the old one returns the table
       slots_[i].updates->take_over();
     }
   }
@@ -124,7 +125,7 @@ class RuleOptimizer : public Optimizer {
   using Updates = ParameterUpdates<Rule>;
 
   struct Slot {
-    std::unique_ptr<Updates> updates;  // stays where it is, for parameters know its address
+    std::unique_ptr<Updates> updates;  // on the heap: parameters keep its address
     std::size_t group;
   };
 
@@ -140,8 +141,7 @@ class RuleOptimizer : public Optimizer {
     check_idle(Rule(options, StepNumber{.step = 2, .first_of_state = false}));
   }
 
-  // For a group that is to be the next one. Null parameters, which add_parameters() refuses, get
-  // none.
+  // Slots for the group that comes next. Skips null parameters, which add_parameters() refuses.
   std::vector<Slot> slots_of(const Group& group) const {
     std::vector<Slot> slots;
     for (Parameter* parameter : group.parameters)
@@ -150,7 +150,7 @@ class RuleOptimizer : public Optimizer {
     return slots;
   }
 
-  // The names of everything that may be saved; throws if two parameters share one.
+  // All names that a state may contain. Throws if two parameters have the same name.
   std::set<std::string> check_names(std::string_view caller) const {
     std::set<std::string> names;
     for (const Slot& slot : slots_)

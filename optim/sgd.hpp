@@ -7,10 +7,10 @@ namespace rowgrad {
 struct SgdOptions {
   double learning_rate = 1e-3;
   double momentum = 0;      // 0 is plain SGD
-  double dampening = 0;     // of the gradient that enters the momentum
-  bool nesterov = false;    // look ahead; needs momentum and no dampening
-  double weight_decay = 0;  // added to the gradient, times the weight
-  bool maximize = false;    // go up the gradient; decay still shrinks the weights
+  double dampening = 0;     // the momentum gets (1 − dampening) · gradient
+  bool nesterov = false;    // needs momentum and no dampening
+  double weight_decay = 0;  // weight_decay · w is added to the gradient
+  bool maximize = false;    // ascend the gradient; decay still shrinks the weights
   RowUpdates rows = RowUpdates::kExact;
 };
 
@@ -51,8 +51,8 @@ struct SgdRule : RuleDefaults {
 ///   v = d at first, then momentum · v + (1 − dampening) · d
 ///   w = w − learning_rate · (d + momentum · v with nesterov, v with momentum, d without)
 ///
-/// With row gradients, plain SGD gives the dense step bit for bit and nothing is ever owed. With
-/// momentum or decay, what a row is owed is a 2 × 2 matrix, however many steps it was away.
+/// With row gradients, plain SGD equals the dense step bit for bit and postpones nothing. With
+/// momentum or decay, the steps that a row missed are one 2 × 2 matrix, however many there are.
 using SGD = RuleOptimizer<SgdRule>;
 
 extern template class LazyTable<SgdRule>;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The steps that the rows of a table may be owed, and many of them in one.
+// The steps that rows of a table may be owed, and the composition of many steps into one.
 
 #include <algorithm>
 #include <cmath>
@@ -13,11 +13,11 @@
 
 namespace rowgrad {
 
-/// A coefficient of many steps in one. Its range is far wider than that of `real`, for a tiny
-/// coefficient times a large number may be a number like any other.
+/// A coefficient of many steps composed into one. Its range is far wider than that of `real`,
+/// because a tiny coefficient times a large value may be an ordinary value.
 using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
 
-/// A linear map of a number and its states.
+/// A linear map of a value and its states.
 template <std::size_t N>
 using LinearMap = std::array<std::array<Coefficient, N>, N>;
 
@@ -28,7 +28,7 @@ LinearMap<N> identity_map() {
   return result;
 }
 
-/// `after` applied to what `before` gives. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN.
+/// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN.
 template <std::size_t N>
 LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   LinearMap<N> result{};
@@ -39,8 +39,8 @@ LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   return result;
 }
 
-/// The closed form of a step without gradient, found by running the rule itself on each unit
-/// vector: number and states in, a column of the map out.
+/// The closed form of a step without gradient. Applying the rule itself to each unit vector of
+/// value and states gives one column of the map.
 template <class Rule>
 LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
   constexpr std::size_t kArrays = 1 + Rule::kStates.size();
@@ -53,7 +53,7 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
     map[0][column] = number;
     for (std::size_t i = 1; i < kArrays; ++i) map[i][column] = states[i - 1];
   }
-  // A faded state has no more influence on others: each only scales.
+  // Once faded, a value and its states no longer affect each other: each is only scaled.
   if (rule.idle() == Idle::kFading)
     for (std::size_t i = 0; i < kArrays; ++i)
       for (std::size_t j = 0; j < kArrays; ++j)
@@ -61,11 +61,11 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
   return map;
 }
 
-/// How many times as large numbers may become by steps that have a closed form, on the way.
+/// The largest factor by which values may grow, even temporarily, in steps with a closed form.
 constexpr Coefficient kMostGrowth = 1 << 24;
 
-/// Whether thousands of such steps keep numbers within that bound. If not, numbers may leave the
-/// range of `real` on the way and be back at the end, which no map of all the steps would show.
+/// Whether thousands of such steps keep values within that bound. If not, values may leave the
+/// range of `real` in between and return at the end, which the composed map would not show.
 template <std::size_t N>
 bool is_bounded(LinearMap<N> map) {
   for (int doubling = 0; doubling <= 12; ++doubling) {
@@ -77,8 +77,8 @@ bool is_bounded(LinearMap<N> map) {
   return true;
 }
 
-/// Steps 1 … steps(), equal neighbours kept as one run. Any stretch of steps that have a closed
-/// form is composed in a number of products that grows with the logarithm of its length.
+/// Steps 1 … steps(), with equal consecutive steps stored as one run. Any range of steps that have
+/// a closed form is composed in a number of products that grows with the logarithm of its length.
 template <class Rule>
 class StepHistory {
  public:
@@ -87,24 +87,24 @@ class StepHistory {
 
   struct Run {
     Rule rule;
-    Idle idle;          // the rule's, or kReplay for a step that is not bounded
-    std::uint64_t end;  // its last step; it begins after the end of the one before
-    Map map;            // of one step; meaningless for Idle::kReplay
+    Idle idle;          // the rule's, or kReplay if its steps are not bounded
+    std::uint64_t end;  // its last step; the first follows the end of the previous run
+    Map map;            // of one step; meaningless for kReplay
   };
 
   std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }
   const std::vector<Run>& runs() const { return runs_; }
 
-  /// Whether some step after `from` may have to be replayed.
+  /// Whether a step after `from` may have to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  /// The last step that may have to be.
+  /// The last step that may have to be replayed; 0 if there is none.
   std::uint64_t last_replay() const { return last_replay_; }
 
   void clear() { *this = StepHistory(); }
 
-  /// Forgets the first half of the runs, `count` of them, a power of two. No stretch that begins
-  /// before their end may be asked for any more: the next run counts as if it began at step 1.
+  /// Drops the first half of the runs: `count` of them, a power of two. Ranges that begin before
+  /// their end must not be requested any more: the next run counts as if it began at step 1.
   void forget(std::size_t count) {
     runs_.erase(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(count));
     for (std::size_t level = 0; level < blocks_.size(); ++level)
@@ -112,11 +112,11 @@ class StepHistory {
                            blocks_[level].begin() + static_cast<std::ptrdiff_t>(count >> level));
   }
 
-  /// Makes room for a further step, so that append() of one cannot fail.
+  /// Reserves memory for another step, so that appending it cannot fail.
   void reserve_step() {
     make_room(runs_);
     make_room(powers_);
-    for (std::size_t level = 0;; ++level) {  // those that complete_last_run() would reach
+    for (std::size_t level = 0;; ++level) {  // the levels that complete_last_run() would reach
       if (blocks_.size() == level) blocks_.emplace_back();
       make_room(blocks_[level]);
       if (blocks_[level].size() % 2 == 0) return;
@@ -145,7 +145,7 @@ class StepHistory {
     extend_powers();
   }
 
-  /// The index of the run that a step belongs to; 1 ≤ step ≤ steps().
+  /// The index of the run that contains a step; 1 ≤ step ≤ steps().
   std::size_t run_of(std::uint64_t step) const {
     if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
     const auto found =
@@ -154,8 +154,8 @@ class StepHistory {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// Up to which step a row that rests at `from` can be brought in closed form: the next one has
-  /// none, or other conditions for it.
+  /// The last step to which a row that is at rest at `from` can be brought in closed form: the step
+  /// after it has no closed form, or another condition for rest.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_stop_) return steps();
     const std::size_t first = run_of(from + 1);
@@ -189,7 +189,7 @@ class StepHistory {
   }
 
  private:
-  // For one more, at a cost that is constant on average.
+  // Reserves memory for one more item, in amortised constant time.
   template <class T>
   static void make_room(std::vector<T>& items) {
     if (items.size() == items.capacity()) items.reserve(2 * items.size() + 1);
@@ -197,7 +197,7 @@ class StepHistory {
 
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
-  // One run's step, `count` times over.
+  // The step of a run, applied `count` times.
   Map power(std::size_t run, std::uint64_t count) const {
     Map result = identity_map<kArrays>();
     bool first = true;
@@ -223,7 +223,7 @@ class StepHistory {
                                         : compose(powers_.back(), powers_.back()));
   }
 
-  // blocks_[k][i]: runs i · 2^k … (i + 1) · 2^k − 1, of the completed ones.
+  // blocks_[k][i] composes the completed runs i · 2^k … (i + 1) · 2^k − 1.
   void complete_last_run() {
     const std::size_t last = runs_.size() - 1;
     Map block = power(last, runs_[last].end - begin_of(last));
@@ -239,7 +239,7 @@ class StepHistory {
   std::vector<Run> runs_;
   std::vector<std::vector<Map>> blocks_;
   std::vector<Map> powers_;
-  std::uint64_t last_stop_ = 0;  // no stretch in closed form crosses this step, or an earlier one
+  std::uint64_t last_stop_ = 0;  // the last step that no range in closed form crosses
   std::uint64_t last_replay_ = 0;
 };
 

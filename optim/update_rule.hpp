@@ -1,6 +1,6 @@
 #pragma once
 
-// What an optimizer is made of: a rule that updates one number.
+// Update rules, from which optimizers are made: a rule says how a step changes one value.
 
 #include <algorithm>
 #include <array>
@@ -16,43 +16,43 @@
 
 namespace rowgrad {
 
-/// What happens to the rows of a table that a step with row gradients did not look up.
+/// What a step with row gradients does to the rows that were not looked up.
 enum class RowUpdates {
-  /// What the dense optimizer does, brought up to date when a row is read.
+  /// The same as the dense optimizer, postponed until a row is read.
   kExact,
-  /// Nothing, as in torch.optim.SparseAdam: cheaper, and not the dense optimizer. Rows that were
-  /// not looked up keep their numbers and their states: no momentum moves them on, none fades, no
-  /// decay shrinks them. The step number (Adam's bias correction) still counts every step. Going
+  /// Nothing, as in torch.optim.SparseAdam: cheaper, but not equal to the dense optimizer. These
+  /// rows keep their values and states: momentum neither moves them nor fades, and decay does not
+  /// shrink them. The step number (for Adam's bias correction) still counts every step. Switching
   /// back to kExact does not make up for what was left out.
   kTouchedOnly
 };
 
-/// What a rule does to a number whose gradient is zero: what rows that were not looked up are owed.
+/// What a step does to a value whose gradient is zero, as in rows that were not looked up.
 enum class Idle {
-  kNothing,  // neither the number nor its state changes
-  kLinear,   // a linear map of number and state, so that many steps are one matrix
-  kFading,   // no closed form at first; once the state has faded, each of them scales by itself
-  kReplay    // no closed form: step by step
+  kNothing,  // neither the value nor its states change
+  kLinear,   // a linear map of value and states, so that many steps are one matrix
+  kFading,   // no closed form at first; once the states have faded, each is only scaled
+  kReplay    // no closed form: steps are replayed one by one
 };
 
-/// Which step of a parameter a rule is made for.
+/// The step of a parameter that a rule is made for.
 struct StepNumber {
-  std::uint64_t step = 1;      // from 1
-  bool first_of_state = true;  // the states in use begin with this step
+  std::uint64_t step = 1;      // counted from 1
+  bool first_of_state = true;  // whether a state is used for the first time
 };
 
-/// The parts that most rules share; a rule hides those it does otherwise. A rule is a struct of
-/// members of type `real` and nothing else, so that steps can be compared and saved. It has
+/// Defaults for the parts of a rule, which hides those it replaces. All data members of a rule are
+/// of type `real`, so that steps can be compared and saved. It also has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
-///   kName                of the optimizer, for messages
-///   kStates              names of the tensors it keeps for each parameter, of the same shape
+///   kName                the name of the optimizer, for messages
+///   kStates              names of its states: one tensor each, of the shape of a parameter
 ///   check(options)       throws std::invalid_argument for a value outside its range
 ///   uses(options)        which of the states these options need
-///   Rule(options, step)  the numbers of one step
-///   members(rule)        std::tie of all of them
+///   Rule(options, step)  the coefficients of one step
+///   members(rule)        std::tie of all members
 ///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
-///   idle()               what update does with g = 0; kReplay is always right
+///   idle()               what update does with g = 0; kReplay is always correct
 struct RuleDefaults {
   static constexpr std::array<std::string_view, 0> kStates{};
 
@@ -64,7 +64,7 @@ struct RuleDefaults {
     return {};
   }
 
-  /// What a state starts from.
+  /// The initial value of a state.
   template <class Options>
   static double start(const Options&, std::size_t) {
     return 0;
@@ -72,27 +72,27 @@ struct RuleDefaults {
 
   Idle idle() const { return Idle::kReplay; }
 
-  /// For Idle::kFading: whether the state is so small that no further step would move the number.
+  /// For Idle::kFading: whether the states are so small that further steps do not change the value.
   template <class Number, class State>
   auto faded(const Number& w, const State&) const {
     return w == w;
   }
 
-  /// Whether a state that has faded for the step before has faded for this one too.
+  /// Whether a state that has faded under the previous rule has also faded under this one.
   template <class Rule>
   bool fades_like(const Rule&) const {
     return true;
   }
 };
 
-/// Whether these are all members of a rule, and all of type `real`: it is saved as such.
+/// Whether these are all members of a rule, and all of type `real`: rules are saved as such arrays.
 template <class Rule, class... Members>
 constexpr bool are_all_members(std::type_identity<std::tuple<Members...>>) {
   return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
 }
 
-/// What RuleOptimizer asks of a rule; RuleDefaults says what each part is for.
+/// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
 template <class Rule>
 concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
                               double number, std::array<double, Rule::kStates.size()> state) {
@@ -107,8 +107,8 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   { rule.idle() } -> std::same_as<Idle>;
 };
 
-/// Throws std::logic_error if idle() promises what update does not keep: that nothing changes, or
-/// that what changes is linear.
+/// Throws std::logic_error if update does not do what idle() promises: that nothing changes, or
+/// that the change is linear.
 template <UpdateRule Rule>
 void check_idle(const Rule& rule) {
   constexpr std::size_t kNumbers = 1 + Rule::kStates.size();
@@ -122,8 +122,8 @@ void check_idle(const Rule& rule) {
   };
   Numbers x;
   for (std::size_t i = 0; i < kNumbers; ++i) x[i] = 0.75 - 0.125 * static_cast<double>(i);
-  Numbers expected = x;  // as idle() has it
-  double magnitude = 1;  // of what is added up, which is rounded
+  Numbers expected = x;  // according to idle()
+  double magnitude = 1;  // of the terms of a sum, which is rounded
   if (rule.idle() == Idle::kLinear) {
     expected.fill(0);
     for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -138,7 +138,7 @@ void check_idle(const Rule& rule) {
   } else if (rule.idle() != Idle::kNothing) {
     return;
   }
-  if (!(magnitude < 1e300)) return;  // near the end of what a double holds, sums say nothing
+  if (!(magnitude < 1e300)) return;  // near the limit of a double, sums prove nothing
   const Numbers after = step(x);
   for (std::size_t k = 0; k < kNumbers; ++k)
     check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, Rule::kName,
@@ -155,7 +155,7 @@ struct OptionRange {
   double below = kUnbounded;
 };
 
-/// Throws std::invalid_argument unless the option is finite and least ≤ value < below.
+/// Throws std::invalid_argument unless the option is finite as a `real` and least ≤ value < below.
 void check_option(std::string_view optimizer, std::string_view option, double value,
                   OptionRange range = {});
 

@@ -9,8 +9,8 @@
 namespace rowgrad {
 namespace {
 
-// The finaliser of SplitMix64 (Steele, Lea & Flood 2014): every bit of the input changes half of
-// the bits of the output.
+// The finaliser of SplitMix64 (Steele, Lea & Flood 2014): each bit of the input changes about half
+// of the bits of the output.
 std::uint64_t scramble(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;

@@ -10,36 +10,36 @@
 
 namespace rowgrad {
 
-/// Windows one below the other: inputs and targets, both [batch, context].
+/// One window per row: inputs and targets, both [batch, context].
 struct Batch {
   Ids inputs;
   Ids targets;
 };
 
-/// The defaults are PyTorch's, but for the batch.
+/// The defaults are those of PyTorch, except for `batch`.
 struct DataLoaderOptions {
-  /// The windows in one batch.
+  /// The number of windows in a batch.
   std::size_t batch = 8;
   /// Whether each epoch takes the windows in a new random order.
   bool shuffle = false;
-  /// The order of an epoch is a function of this, of the epoch's number and of the windows' number.
+  /// The order depends only on this seed, the number of the epoch and the number of windows.
   std::uint64_t seed = 0;
-  /// Whether the windows left over when the last full batch is made are left out of an epoch;
-  /// otherwise they make a shorter batch.
+  /// Whether each epoch drops the windows left over after the last full batch; otherwise they form
+  /// a shorter batch.
   bool drop_last = false;
 };
 
-/// Batches of windows, an epoch in each range-for:
+/// Iterates over windows in batches; each range-for loop is one epoch:
 ///
 ///   for (const Batch& batch : loader) { … }
 ///
-/// The batch belongs to the loader and is overwritten by the next one. Nothing is allocated from
-/// one batch to the next. After a loop that was left early the next one begins a new epoch;
-/// `loader.load_state_dict(loader.state_dict())` makes it go on instead. Only one loop may run at a
-/// time. Copies and moves, but not while one runs.
+/// The loader owns the batch and overwrites it with the next one, without allocating memory. If a
+/// loop is left early, the next loop begins a new epoch; to continue the old one instead, call
+/// `loader.load_state_dict(loader.state_dict())`. Only one loop may run at a time. Copyable and
+/// movable, but not during a loop.
 class DataLoader {
  public:
-  /// A place between two batches: `batch` of the epoch have been handed out, the next comes after.
+  /// A position between two batches: `batch` batches of the epoch have been returned so far.
   struct Position {
     std::size_t epoch = 0;
     std::size_t batch = 0;
@@ -48,8 +48,8 @@ class DataLoader {
 
   class Iterator;
 
-  /// Throws std::invalid_argument for a batch below 1, and for fewer windows than a batch if the
-  /// short one is dropped.
+  /// Throws std::invalid_argument for a batch below 1, and for fewer windows than one batch if
+  /// drop_last is set.
   explicit DataLoader(TokenWindows windows, const DataLoaderOptions& options = {});
 
   /// The number of batches in an epoch, at least 1.
@@ -57,13 +57,13 @@ class DataLoader {
 
   const TokenWindows& windows() const { return windows_; }
 
-  /// Counts the batch that a loop is at as handed out: what comes next, if training stopped after
-  /// this step. After the last batch of an epoch it is the start of the next epoch.
+  /// The position after the batch that a loop is at. After the last batch of an epoch, it is the
+  /// start of the next epoch.
   Position position() const { return position_; }
 
-  /// The position. After it was loaded, the next loop goes on from there to the end of that epoch.
-  /// Throws std::invalid_argument, and changes nothing, for a position that this loader cannot be
-  /// at. Not to be loaded while a loop runs.
+  /// The position. After loading, the next loop continues from there to the end of that epoch. Do
+  /// not load during a loop. Loading throws std::invalid_argument, and changes nothing, for a
+  /// position that this loader cannot have.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -78,13 +78,13 @@ class DataLoader {
   DataLoaderOptions options_;
   std::size_t size_;
   Position position_;
-  bool loaded_ = true;  // the next loop goes on from position_, whatever its batch
+  bool loaded_ = true;  // the next loop starts at position_, even inside an epoch
   std::vector<std::int64_t> order_;
   Batch full_;
-  Batch short_;  // the last one of an epoch; empty if all are full
+  Batch short_;  // the last batch of an epoch; empty if all are full
 };
 
-/// An input iterator: one pass, `end()` is the sentinel.
+/// A single-pass input iterator; `end()` is its sentinel.
 class DataLoader::Iterator {
  public:
   using iterator_concept = std::input_iterator_tag;
@@ -102,7 +102,7 @@ class DataLoader::Iterator {
  private:
   DataLoader* loader_;
   const Batch* batch_ = nullptr;
-  bool last_ = false;  // the batch is the last one of its epoch
+  bool last_ = false;  // whether the batch is the last one of its epoch
 };
 
 inline DataLoader::Iterator DataLoader::begin() {

@@ -27,7 +27,7 @@ constexpr const char* kMetadataKey = "__metadata__";
 
 // --- Writing ------------------------------------------------------------------------------------
 
-// A value that is no text, as the file will hold it.
+// A value other than a text, as it is stored in the file.
 struct Stored {
   std::string name;
   const char* dtype;
@@ -61,7 +61,7 @@ struct Half {
     const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
     if (rest >= 0x0F800000U)  // infinity or NaN
       return std::bit_cast<float>(sign | 0x7F800000U | rest);
-    // The exponent's bias is float's after a product by 2^112, numbers below the normal ones too.
+    // Multiplying by 2^112 corrects the bias of the exponent, also for subnormal numbers.
     return std::bit_cast<float>(
         sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
   }
@@ -80,7 +80,7 @@ struct Entry {
   std::string name;
   std::string dtype;
   Shape shape;
-  std::uint64_t begin, end;  // bytes, from where the data starts
+  std::uint64_t begin, end;  // in bytes from the start of the data
 };
 
 class Reader {
@@ -90,7 +90,7 @@ class Reader {
       check_runtime(false, file_.path().string(), ": ", parts...);
   }
 
-  // Calls visit with a number of the type that the file holds.
+  // Calls visit with a value of the type that the file holds.
   template <class Visit>
   auto visit_type(const Entry& entry, const Visit& visit) const {
     const std::string& dtype = entry.dtype;
@@ -191,7 +191,7 @@ class Reader {
     return entry;
   }
 
-  // Every byte of the data belongs to exactly one tensor.
+  // Checks that every byte of the data belongs to exactly one tensor.
   void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) const {
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -245,7 +245,7 @@ class Reader {
 
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   std::vector<Stored> all;
-  std::string texts;  // each member, here and below, with a comma behind it
+  std::string texts;  // here and below, each member is followed by a comma
   for (const std::string& name : checkpoint.names()) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
@@ -263,7 +263,7 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
           stored(name, "F64", doubles.shape, doubles.values.data(), doubles.values.size()));
     }
   }
-  // Each number at a multiple of its size, as readers that map the file want it.
+  // The largest types first, so that all values are aligned, as readers that map the file require.
   std::ranges::stable_sort(all, std::ranges::greater(), &Stored::number_bytes);
 
   std::string header = "{";

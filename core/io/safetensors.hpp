@@ -3,8 +3,8 @@
 // Checkpoints as files in the safetensors format, which other frameworks read and write:
 //   8 bytes    length of the header, little-endian
 //   header     JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}, and
-//              {"__metadata__": {"key": "text", …}}; padded with blanks to a multiple of 8
-//   data       the numbers, row-major, little-endian, tensor after tensor
+//              {"__metadata__": {"key": "text", …}}; padded with spaces to a multiple of 8
+//   data       the values, row-major and little-endian, one tensor after another
 
 #include <filesystem>
 
@@ -12,16 +12,17 @@
 
 namespace rowgrad {
 
-/// Replaces the file, as write_file does. Tensors are written as F32, or F64 by the double library,
-/// whole numbers as I64, numbers in double precision as F64, texts as metadata. Throws
-/// std::invalid_argument for a name or a text that is not UTF-8, the name `__metadata__`, and more
-/// names than the format's header of 100 MB holds.
+/// Replaces the file, as write_file does. Tensors are written as F32, or as F64 by the double
+/// library, integers as I64, double-precision numbers as F64, and texts as metadata. Throws
+/// std::invalid_argument for a name or a text that is not UTF-8, for the name `__metadata__`, and
+/// for a header above the format's limit of 100 MB.
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-/// Reads any file in the format. F16, BF16 and F32 become tensors; F64 numbers in double precision,
-/// or tensors in the double library; I8 to I64, U8 to U64 and BOOL whole numbers; metadata texts.
-/// Everything that the file says is checked before memory is asked for: one that is truncated, has
-/// another dtype or contradicts itself is a std::runtime_error that names the file and the tensor.
+/// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
+/// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
+/// metadata becomes texts. All that the file claims is checked before memory is requested for it:
+/// throws std::runtime_error naming file and tensor if it is truncated, inconsistent or has another
+/// dtype.
 Checkpoint read_safetensors(const std::filesystem::path& path);
 
 }  // namespace rowgrad

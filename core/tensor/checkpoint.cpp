@@ -17,14 +17,14 @@ std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   }
 }
 
-// What each `*` between the pieces stands for in `name`: as little as possible, from left to right.
+// What each `*` between the pieces matches in `name`: as little as possible, from left to right.
 std::optional<std::vector<std::string_view>> match(std::span<const std::string_view> pieces,
                                                    std::string_view name) {
   std::vector<std::string_view> stars;
   if (pieces.size() == 1) return name == pieces[0] ? std::optional(stars) : std::nullopt;
   if (!name.starts_with(pieces.front())) return std::nullopt;
   name.remove_prefix(pieces.front().size());
-  for (const std::string_view piece : pieces.subspan(1)) {
+  for (const std::string_view& piece : pieces.subspan(1)) {
     if (name.size() <= piece.size()) return std::nullopt;
     const bool last = &piece == &pieces.back();
     const std::size_t end = last ? name.size() - piece.size() : name.find(piece, 1);
@@ -46,16 +46,23 @@ Tensor transposed(const std::string& name, const Checkpoint::Value& value) {
 
 }  // namespace
 
+// The message is formatted only if the check fails, because copy_to() must not fail.
+template <class... Parts>
+void Checkpoint::check(bool condition, const std::string& name, const Parts&... parts) const {
+  if (!condition) [[unlikely]]
+    check_argument(false, "Checkpoint: ", in_quotes(prefix_ + name), parts...);
+}
+
 void Checkpoint::put(const std::string& name, Value value) {
-  const bool added =
-      values_.try_emplace(name, std::make_shared<const Value>(std::move(value))).second;
-  check_argument(added, "Checkpoint: the name ", in_quotes(full_name(name)), " is taken");
+  auto shared = std::make_shared<const Value>(std::move(value));
+  check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
 }
 
 void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
-  for (const auto& [name, value] : part.values_)
-    check_argument(values_.try_emplace(prefix + '.' + name, value).second, "Checkpoint: the name ",
-                   in_quotes(full_name(prefix + '.' + name)), " is taken");
+  for (const auto& [name, value] : part.values_) {
+    const std::string full_name = prefix + '.' + name;
+    check(values_.try_emplace(full_name, value).second, full_name, " is there already");
+  }
 }
 
 Checkpoint Checkpoint::part(const std::string& prefix) const {
@@ -100,14 +107,14 @@ std::vector<std::string> Checkpoint::names() const {
 
 const Checkpoint::Value& Checkpoint::at(const std::string& name) const {
   const auto found = values_.find(name);
-  check_argument(found != values_.end(), "Checkpoint: ", in_quotes(full_name(name)), " is missing");
+  check(found != values_.end(), name, " is missing");
   return *found->second;
 }
 
 template <class Kind>
 const Kind& Checkpoint::get(const std::string& name, const char* kind) const {
   const auto* value = std::get_if<Kind>(&at(name));
-  check_argument(value != nullptr, "Checkpoint: ", in_quotes(full_name(name)), " is not ", kind);
+  check(value != nullptr, name, " is not ", kind);
   return *value;
 }
 
@@ -121,15 +128,13 @@ std::vector<std::int64_t> Checkpoint::integers(const std::string& name) const {
 
 std::int64_t Checkpoint::integer(const std::string& name) const {
   const auto& values = get<Integers>(name, "a whole number").values;
-  check_argument(values.size() == 1, "Checkpoint: ", in_quotes(full_name(name)), " has ",
-                 values.size(), " numbers, expected one");
+  check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
   return values[0];
 }
 
 std::uint64_t Checkpoint::count(const std::string& name) const {
   const std::int64_t value = integer(name);
-  check_argument(value >= 0, "Checkpoint: ", in_quotes(full_name(name)), " is ", value,
-                 ", expected a number not below 0");
+  check(value >= 0, name, " is ", value, ", expected a number not below 0");
   return static_cast<std::uint64_t>(value);
 }
 
@@ -140,8 +145,7 @@ std::vector<double> Checkpoint::doubles(const std::string& name) const {
 
 double Checkpoint::number(const std::string& name) const {
   const auto values = doubles(name);
-  check_argument(values.size() == 1, "Checkpoint: ", in_quotes(full_name(name)), " has ",
-                 values.size(), " numbers, expected one");
+  check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
   return values[0];
 }
 
@@ -155,8 +159,8 @@ Tensor Checkpoint::tensor(const std::string& name, const Shape& expected) const 
 void Checkpoint::check_shape(const std::string& name, const Shape& expected) const {
   const auto* tensor = std::get_if<Tensor>(&at(name));
   const Shape& shape = tensor != nullptr ? tensor->shape() : get<Doubles>(name, "a tensor").shape;
-  check_argument(shape == expected, "Checkpoint: ", in_quotes(full_name(name)), " has shape ",
-                 bracketed(shape), ", expected ", bracketed(expected));
+  check(shape == expected, name, " has shape ", bracketed(shape), ", expected ",
+        bracketed(expected));
 }
 
 void Checkpoint::copy_to(const std::string& name, std::span<real> numbers) const {

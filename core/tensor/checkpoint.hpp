@@ -1,8 +1,8 @@
 #pragma once
 
-// The state of anything that has some: layers, optimizers, schedules, loaders, random numbers. Each
-// gives it with state_dict() and takes it back with load_state_dict(). The state of a program is
-// put together from theirs, and is a file of its own (core/io/safetensors.hpp):
+// The saved state of layers, optimizers, schedules, loaders, random generators and training runs.
+// Each returns its state from state_dict() and restores it with load_state_dict(). A program puts
+// these states together and writes them to a file (core/io/safetensors.hpp):
 //
 //   Checkpoint all;
 //   all.put("model", model.state_dict());  // "model.token.weight", …
@@ -25,17 +25,17 @@
 
 namespace rowgrad {
 
-/// A new name for some of a checkpoint's values. Each `*` in `from` stands for one character or
-/// more, and each in `to` for what the same one in `from` stood for:
+/// A new name for values of a checkpoint. Each `*` in `from` matches one or more characters; each
+/// in `to` is replaced by what the corresponding one in `from` matched:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
   std::string from;
   std::string to;
-  bool transpose = false;  // of a matrix
+  bool transpose = false;  // for matrices only
 };
 
-/// Tensors, whole numbers, numbers in double precision, and texts, by name. A plain value; a copy
-/// costs no more than its names.
+/// Tensors, integers, double-precision numbers and texts by name. Has value semantics; copies share
+/// the data, so a copy costs no more than its names.
 class Checkpoint {
  public:
   template <class Number>
@@ -47,7 +47,7 @@ class Checkpoint {
   using Doubles = Array<double>;
   using Value = std::variant<Tensor, Integers, Doubles, std::string>;
 
-  /// Adds a value. Throws std::invalid_argument for a name that is taken.
+  /// Adds a value. Throws std::invalid_argument for a name that is already taken.
   void put(const std::string& name, Value value);
   void put(const std::string& name, const char* text) { put(name, Value(std::string(text))); }
   void put(const std::string& name, std::integral auto number) {
@@ -63,44 +63,45 @@ class Checkpoint {
     put(name, Doubles{{numbers.size()}, std::move(numbers)});
   }
 
-  /// All values of another checkpoint, as "prefix.name", and back.
+  /// put adds all values of another checkpoint as "prefix.name"; part extracts them again.
   void put(const std::string& prefix, const Checkpoint& part);
   Checkpoint part(const std::string& prefix) const;
 
-  /// A copy with other names. The first renaming that fits a name holds; names that none fits stay.
-  /// Throws std::invalid_argument where two names would become one, where `to` has more `*` than
-  /// `from`, and for the transpose of anything but a matrix.
+  /// A copy in which the first renaming that matches a name is applied to it; other names stay.
+  /// Throws std::invalid_argument if two values would get the same name, if `to` has more `*` than
+  /// `from`, and for transposing anything but a matrix.
   Checkpoint renamed(std::span<const Renaming> renamings) const;
 
   void erase(const std::string& name) { values_.erase(name); }
   bool contains(const std::string& name) const { return values_.contains(name); }
   bool empty() const { return values_.empty(); }
-  std::vector<std::string> names() const;  // in order
+  std::vector<std::string> names() const;  // sorted
 
-  /// One value. Throws std::invalid_argument that names it if it is missing or of another kind, and
-  /// so do all that follow.
+  /// One value. This and all functions below throw std::invalid_argument naming the value if it is
+  /// missing or of another kind.
   const Value& at(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
   std::uint64_t count(const std::string& name) const;  // an integer that is not negative
 
-  /// Tensors and numbers in double precision are read as either.
+  /// These read tensors and double-precision numbers alike.
   std::vector<double> doubles(const std::string& name) const;
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;
 
-  /// The same in two parts, the second of which cannot fail after the first.
+  /// tensor() in two steps: after check_shape(), copy_to() cannot fail.
   void check_shape(const std::string& name, const Shape& expected) const;
   void copy_to(const std::string& name, std::span<real> numbers) const;
 
  private:
   template <class Kind>
   const Kind& get(const std::string& name, const char* kind) const;
-  std::string full_name(const std::string& name) const { return prefix_ + name; }
+  template <class... Parts>
+  void check(bool condition, const std::string& name, const Parts&... parts) const;
 
-  std::string prefix_;  // of the names in a whole that this is a part of; for messages
-  std::map<std::string, std::shared_ptr<const Value>> values_;  // shared by the whole and its parts
+  std::string prefix_;  // of a part: where its names are in the whole, for messages
+  std::map<std::string, std::shared_ptr<const Value>> values_;  // shared with copies and parts
 };
 
 }  // namespace rowgrad

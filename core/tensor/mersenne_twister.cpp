@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kLag = 397;
 
-// Word i of the state that follows, from words i, i + 1 and i + kLag of this one.
+// Word i of the next state, from words i, i + 1 and i + kLag of this one.
 std::uint32_t twist(std::uint32_t a, std::uint32_t b, std::uint32_t lagged) {
   const std::uint32_t y = (a & 0x80000000U) | (b & 0x7FFFFFFFU);
   return lagged ^ (y >> 1) ^ (-(y & 1U) & 0x9908B0DFU);
@@ -31,7 +31,7 @@ void MersenneTwister::advance() {
 }
 
 void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
-  const auto copy_rest = [&] {  // of the state
+  const auto copy_rest = [&] {  // what is left of the state
     const std::size_t count = std::min(kWords - next_, words.size());
     std::copy_n(state_.begin() + static_cast<std::ptrdiff_t>(next_), count, words.begin());
     next_ += count;
@@ -41,8 +41,8 @@ void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
   if (words.size() >= kWords) {
     advance();
     copy_rest();
-    // Each word follows from words further back in the output. Whole states, so that what is kept
-    // does not depend on how many words were asked for at once.
+    // Each word is computed from earlier words of the output, a whole state at a time, so that the
+    // state that is kept does not depend on how many words were requested at once.
     const std::size_t count = words.size() / kWords * kWords;
     std::uint32_t* w = words.data() - kWords;
     for (std::size_t i = 0; i < count; ++i) w[i + kWords] = twist(w[i], w[i + 1], w[i + kLag]);

@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMostNumbers = 1000;
 constexpr std::size_t kEdge = 3;
 
-// Calls visit(i) for the places along an axis that are printed; where some are left out, it calls
-// visit(extent) in their place.
+// Calls visit(i) for each index along an axis that is printed, and visit(extent) where indices are
+// left out.
 template <class Visit>
 void visit_places(std::size_t extent, bool cut, const Visit& visit) {
   for (std::size_t i = 0; i < extent; ++i) {
@@ -27,7 +27,7 @@ struct Printer {
   std::ostream& stream;
   const Tensor& tensor;
   bool cut;
-  std::size_t width = 0;  // of the widest number
+  std::size_t width = 0;  // of the widest value
 
   void measure(std::size_t axis, std::size_t offset) {
     if (axis == tensor.dimension()) {

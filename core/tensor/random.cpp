@@ -9,7 +9,7 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kBlock = 16;  // normals are turned sixteen at a time
+constexpr std::size_t kBlock = 16;  // normals are computed sixteen at a time
 constexpr std::size_t kHalf = kBlock / 2;
 
 // Turns sixteen uniforms into normals in place: entry j is paired with entry j + 8.
@@ -61,7 +61,7 @@ Tensor Random::normal(const Shape& shape, double mean, double deviation) {
   for (std::size_t i = 0; i < count; ++i) values[i] = uniform_float();
   for (std::size_t i = 0; i + kBlock <= count; i += kBlock)
     box_muller(values + i, narrow_mean, narrow_deviation);
-  if (count % kBlock != 0) {  // the last block overlaps the one before and is drawn anew
+  if (count % kBlock != 0) {  // the last block overlaps the one before and is drawn again
     real* last = values + count - kBlock;
     for (std::size_t i = 0; i < kBlock; ++i) last[i] = uniform_float();
     box_muller(last, narrow_mean, narrow_deviation);

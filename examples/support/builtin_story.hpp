@@ -6,7 +6,7 @@ namespace rowgrad {
 
 constexpr std::string_view kBuiltinStoryTitle = "The Slow Clock";
 
-/// The text of examples/data/the-slow-clock.txt, as it was when the program was built.
+/// The text of examples/data/the-slow-clock.txt when the program was built.
 extern const std::string_view kBuiltinStory;
 
 }  // namespace rowgrad

@@ -38,7 +38,7 @@ const PublishedFile kGpt2Encoder = {
 
 constexpr auto kRetryAfter = std::chrono::minutes(10);
 
-// Set and not empty.
+// The value of a variable that is set and not empty.
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<std::string> environment(const char* name) {
 }
 
 std::optional<fs::path> cache_folder() {
-  // The XDG specification has relative paths ignored.
+  // The XDG specification says to ignore relative paths.
   const auto cache = environment("XDG_CACHE_HOME");
   if (cache && fs::path(*cache).is_absolute()) return fs::path(*cache) / "rowgrad";
   if (const auto home = environment("HOME")) return fs::path(*home) / ".cache" / "rowgrad";
@@ -75,7 +75,7 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
                   std::move(contents)};
 }
 
-// The cache of one published file. It may be missing or closed to us; that only costs a download.
+// The cached copy of a published file. Without access to the cache, the only cost is a download.
 class CachedFile {
  public:
   explicit CachedFile(const PublishedFile& file) : file_(file) {
@@ -96,7 +96,7 @@ class CachedFile {
     return std::nullopt;
   }
 
-  // Whether the contents are now in the cache.
+  // Returns whether the contents are now in the cache.
   bool keep(const std::string& contents) const {
     std::error_code ignored;
     fs::remove(stamp_, ignored);
@@ -128,8 +128,8 @@ class CachedFile {
   }
 
   const PublishedFile& file_;
-  fs::path path_;   // empty where there is no cache
-  fs::path stamp_;  // written when a download fails, holding the reason
+  fs::path path_;   // empty if there is no cache
+  fs::path stamp_;  // written when a download fails, with the reason
 };
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kLimitBytes = std::size_t{16} << 20;
 
-// Called by C code, which no exception may cross. Taking fewer bytes than offered ends the
-// transfer.
+// Called by C code, through which no exception may pass. Accepting fewer bytes than offered ends
+// the transfer.
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* body) noexcept {
   auto& text = *static_cast<std::string*>(body);
   if (count > (kLimitBytes - text.size()) / size) return 0;
@@ -45,11 +45,11 @@ std::string download(const std::string& url) {
   set(CURLOPT_REDIR_PROTOCOLS_STR, "https");
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_FAILONERROR, 1L);
-  set(CURLOPT_MAXFILESIZE_LARGE, curl_off_t{kLimitBytes});  // where the server says the size
+  set(CURLOPT_MAXFILESIZE_LARGE, curl_off_t{kLimitBytes});  // if the server announces the size
   set(CURLOPT_CONNECTTIMEOUT, 3L);
-  set(CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes a second
+  set(CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes per second
   set(CURLOPT_LOW_SPEED_TIME, 10L);
-  set(CURLOPT_NOSIGNAL, 1L);  // time-outs of name look-ups would otherwise use SIGALRM
+  set(CURLOPT_NOSIGNAL, 1L);  // otherwise time-outs of name look-ups use SIGALRM
   set(CURLOPT_USERAGENT, "rowgrad");
   set(CURLOPT_WRITEFUNCTION, &append);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&body));

@@ -4,9 +4,9 @@
 
 namespace rowgrad {
 
-/// What an https address holds, at most 16 MiB. Gives up on a connection after three seconds and
-/// on one that has gone quiet after ten, so that a program without network is not held up. Throws
-/// std::runtime_error with the reason alone.
+/// The contents of an https URL, at most 16 MiB. Gives up after three seconds without a connection
+/// and after ten seconds with hardly any data, so that a program without a network is not delayed.
+/// Throws std::runtime_error; the message is the reason alone.
 std::string download(const std::string& url);
 
 }  // namespace rowgrad

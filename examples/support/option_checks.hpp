@@ -1,6 +1,6 @@
 #pragma once
 
-// What options may be. CLI11's own checks let NaN through and print limits of 300 digits.
+// Checks of option values. Those of CLI11 accept NaN and print limits of 300 digits.
 
 #include <charconv>
 #include <cmath>
@@ -19,13 +19,13 @@ namespace rowgrad {
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 
-/// A whole number in [least, most], in digits alone; by default of at most twelve.
+/// A whole number in [least, most], written in digits only, by default at most twelve.
 inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'999) {
   return {[least, most](const std::string& text) -> std::string {
             std::uint64_t number = 0;
             const char* end = text.data() + text.size();
             const auto [rest, error] = std::from_chars(text.data(), end, number);
-            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11, 010 is 8
+            const bool octal = text.size() > 1 && text.front() == '0';  // CLI11 takes 010 for 8
             if (error == std::errc() && rest == end && !octal && number >= least && number <= most)
               return {};
             return concat("got ", in_quotes(text), ", expected a whole number from ", least, " to ",
@@ -34,7 +34,7 @@ inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = 999
           concat("N >= ", least)};
 }
 
-/// A number in [low, high]; not NaN and not infinite.
+/// A finite number in [low, high].
 inline CLI::Validator finite_number(double low, double high) {
   const std::string range = high == kAnyNumber ? concat("a finite number from ", low, " on")
                                                : concat("a number from ", low, " to ", high);
@@ -48,7 +48,7 @@ inline CLI::Validator finite_number(double low, double high) {
           "X"};
 }
 
-/// Not "", which is what a shell makes of a variable that is not set.
+/// Refuses "", which a shell passes for a variable that is not set.
 inline CLI::Validator file_name() {
   return {[](const std::string& text) -> std::string {
             return text.empty() ? "got an empty text, expected the name of a file" : "";

@@ -23,13 +23,13 @@ std::optional<struct stat> status_of(const fs::path& path) {
   return status;
 }
 
-// Whether the effective user may, whose rights a write has.
+// Whether the effective user, on whose rights writing depends, may write it.
 bool can_write(const fs::path& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
-// The same for every path to one file: its device and number; before it exists, those of its folder
-// and its name there.
+// Equal for all paths to one file: its device and inode number or, before it exists, those of its
+// folder with its name.
 using Identity = std::optional<std::tuple<dev_t, ino_t, std::string>>;
 Identity identity_of(const fs::path& path) {
   if (const auto file = status_of(path)) return Identity({file->st_dev, file->st_ino, ""});
@@ -71,7 +71,7 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
 
 OwnFile::OwnFile(fs::path path) : path_(std::move(path)), last_(beginning()) {}
 
-// Not its number or time, which some network file systems change of themselves.
+// Inode number and time would not do: some network file systems change them on their own.
 std::optional<std::string> OwnFile::beginning() const {
   constexpr std::size_t kBytes = std::size_t{1} << 16;
   const auto status = status_of(path_);

@@ -11,17 +11,17 @@
 namespace rowgrad {
 namespace {
 
-// Any thread may get the signal.
+// Atomic, because any thread may receive the signal.
 std::atomic<int> noted = 0;
 std::atomic<bool> held = false;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-constexpr int kStatusOfSignals = 128;  // as shells count: 128 + the signal's number
+constexpr int kStatusOfSignals = 128;  // shells report 128 + the signal's number
 
 const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
 
-// Put together beforehand, for a handler may hardly do anything; never destroyed, for a signal may
-// come after main.
+// Prepared in advance, because a signal handler may do hardly anything; never destroyed, because a
+// signal may come after main.
 auto& last_words = *new std::array<std::string, 2>;
 
 void handle(int signal) {
@@ -37,7 +37,7 @@ void handle_signals(const std::string& name) {
   last_words = {begin + name_of(SIGINT) + '\n', begin + name_of(SIGTERM) + '\n'};
   struct sigaction action {};
   action.sa_handler = handle;
-  action.sa_flags = SA_RESTART;  // a signal that is noted must not break a save
+  action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
@@ -57,7 +57,7 @@ int run_program(const std::string& name, const std::function<int()>& work) {
     status = work();
   } catch (const std::bad_alloc&) {
     return fail(name, kNoMemory);
-  } catch (const std::length_error&) {  // more than a container may ever have
+  } catch (const std::length_error&) {  // more than a container can ever hold
     return fail(name, kNoMemory);
   } catch (const std::exception& error) {
     return fail(name, error.what());

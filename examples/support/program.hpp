@@ -1,22 +1,22 @@
 #pragma once
 
-// What every program's main does around its work: errors become messages, lost output and signals
-// become exit statuses. It knows nothing of `real`, so that programs with either library have it.
+// The common part of all programs' main: errors become messages; lost output and signals become
+// exit statuses. It does not depend on `real`, so that programs can use it with either library.
 
 #include <functional>
 #include <string>
 
 namespace rowgrad {
 
-/// Runs a program's work and returns what main returns: the status that `work` gives; 1 after an
-/// exception, whose message goes to standard error, and where standard output could not take all
-/// that was printed. Ctrl-C and SIGTERM end the program at once with a message and the status that
-/// shells give for them, 130 and 143, but while a HeldInterrupts lives.
+/// Runs a program's work and returns the exit status for main: that of `work`, or 1 after an
+/// exception, whose message goes to standard error, or if standard output could not take all
+/// output. Ctrl-C and SIGTERM end the program at once with a message and the status that shells use
+/// for them, 130 and 143, unless a HeldInterrupts exists.
 int run_program(const std::string& name, const std::function<int()>& work);
 
-/// While one lives, the first Ctrl-C or SIGTERM is noted and nothing more, so that work which must
-/// not be lost can end where it likes: its loops ask interrupted(). The next one ends the program
-/// at once. One that was noted becomes the status of run_program.
+/// While one exists, the first Ctrl-C or SIGTERM is only recorded, so that work that must not be
+/// lost can stop at a suitable point: its loops check interrupted(). The next signal ends the
+/// program at once. A recorded signal determines the status that run_program returns.
 class HeldInterrupts {
  public:
   HeldInterrupts();
@@ -25,7 +25,7 @@ class HeldInterrupts {
   HeldInterrupts& operator=(const HeldInterrupts&) = delete;
 };
 
-/// Whether a signal has been noted, and which: "Ctrl-C" or "SIGTERM".
+/// Whether a signal has been recorded, and which one: "Ctrl-C" or "SIGTERM".
 bool interrupted();
 const char* interruption();
 

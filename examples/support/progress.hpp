@@ -1,7 +1,7 @@
 #pragma once
 
-// What a program that works for a while shows: one line that is rewritten on a terminal, plain
-// lines every few seconds elsewhere.
+// The progress of a long-running program: one line that is rewritten on a terminal, or plain lines
+// every few seconds elsewhere.
 
 #include <chrono>
 #include <string>
@@ -18,10 +18,10 @@ class Progress {
  public:
   Progress();
 
-  /// Shows the line if the last one has been there long enough.
+  /// Shows the line if the last one was shown long enough ago.
   void show(const std::string& line);
 
-  /// Removes a rewritten line, so that other output can follow.
+  /// Removes the line from a terminal, so that other output can follow.
   void clear();
 
  private:

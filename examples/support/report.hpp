@@ -1,6 +1,6 @@
 #pragma once
 
-// A run's results as files for other programs.
+// The results of a run, for files that other programs read.
 
 #include <filesystem>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// A line an epoch: epoch, steps, training_loss, validation_loss (empty without validation),
+/// One line per epoch: epoch, steps, training_loss, validation_loss (empty without validation),
 /// tokens_per_second.
 std::string metrics_csv(const Training& training);
 

@@ -78,7 +78,7 @@ NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
   if (hidden != std::vector<std::uint64_t>{0}) widths.assign(hidden.begin(), hidden.end());
   check_argument(std::find(widths.begin(), widths.end(), 0U) == widths.end(),
                  "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
-  // A tied head reads numbers that are compared with embeddings.
+  // A tied head compares its inputs with embeddings, so they must have the same width.
   if (tie && (widths.empty() ? look_back * width : widths.back()) != width) widths.push_back(width);
   return {.vocabulary = vocabulary_size,
           .context = context,

@@ -17,11 +17,11 @@ class App;
 
 namespace rowgrad {
 
-/// What decides the numbers of a training run: saved in its checkpoints. Each is an option of
-/// train_verdict, --look-back for look_back.
+/// The options that determine the result of a training run, and that its checkpoints contain. Each
+/// is an option of train_verdict, for example --look-back for look_back.
 struct TrainOptions {
   std::string tokenizer = "char";
-  std::uint64_t vocabulary = 512;  // ids that bpe trains
+  std::uint64_t vocabulary = 512;  // number of ids to train for bpe
   std::uint64_t context = 32;
   std::uint64_t stride = 8;
   std::uint64_t batch = 16;
@@ -37,8 +37,8 @@ struct TrainOptions {
   double momentum = 0;
   double weight_decay = 0;
   std::string schedule = "constant";
-  std::uint64_t warmup = 0;  // steps
-  double clip = 0;           // largest norm of all gradients; 0 for no limit
+  std::uint64_t warmup = 0;  // in steps
+  double clip = 0;           // limit for the joint norm of all gradients; 0 for none
   bool shuffle = true;
   std::uint64_t seed = 123;
   double validation = 0.1;
@@ -48,7 +48,7 @@ struct TrainOptions {
   /// Throws std::invalid_argument for --momentum with an optimizer that has none.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
 
-  /// Of the learning rate, over a run of `steps` steps.
+  /// The schedule of the learning rate for a run of `steps` steps.
   Schedule make_schedule(std::uint64_t steps) const;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, tokenizer, vocabulary, context, stride, batch,
@@ -56,16 +56,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, tokenizer, vocabulary, context,
                                    optimizer, learning_rate, momentum, weight_decay, schedule,
                                    warmup, clip, shuffle, seed, validation)
 
-/// Declares all of them as options of a program; or the optimizer's alone.
+/// Declares all of them as options of a program, or only those of the optimizer.
 void add_train_options(CLI::App& app, TrainOptions& options);
 void add_optimizer_options(CLI::App& app, TrainOptions& options);
 
-/// Puts in the defaults that depend on the optimizer, where the user gave nothing else.
+/// Sets the defaults that depend on the optimizer, where the user gave no value.
 void complete(const CLI::App& app, TrainOptions& options);
 
-/// The options that a resumed run goes on with: those it was saved with, but for --epochs and
-/// --learning-rate where they were given. Throws std::invalid_argument naming an option that was
-/// given with another value than the saved one.
+/// The options of a resumed run: the saved ones, except for --epochs and --learning-rate if given.
+/// Throws std::invalid_argument naming any other option that was given with a value that differs
+/// from the saved one.
 TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
                              const TrainOptions& saved);
 

@@ -34,7 +34,7 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, Ids ids
       {.batch = options.batch});
 }
 
-// How many numbers a model will have, before one is made: a file may claim any size.
+// The number of values of a model, before the model is made: a file may claim any size.
 double numbers_of(const NextTokenOptions& options) {
   const auto vocabulary = static_cast<double>(options.vocabulary);
   const auto width = static_cast<double>(options.width);
@@ -132,7 +132,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     check_json(file.text("options"), "its options");
     const auto options = json::parse(file.text("options")).get<TrainOptions>();
     check_argument(json(options).dump() == file.text("options"),
-                   "its options are not as they were written");  // a negative number, say
+                   "its options are not as they were written");  // a negative number, for example
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     const double numbers = numbers_of(options.model(tokenizer->size()));
     const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));

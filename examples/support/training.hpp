@@ -1,6 +1,6 @@
 #pragma once
 
-// A training run of the next-token model, from the options of a program, and its checkpoint.
+// A training run of the next-token model with the options of a program, and its checkpoints.
 
 #include <cstddef>
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace rowgrad {
 
 nlohmann::json to_json(const EpochRecord& record);
 
-/// What a model could reach that knows how often each token occurs and nothing else: mean −log p of
-/// `text` under the frequencies in `counted`, each token counted once more than it occurs.
+/// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
+/// the frequencies in `counted`, where each token counts once more than it occurs.
 double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary);
 
 class Training {
@@ -28,15 +28,15 @@ class Training {
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
            const std::string& text);
 
-  /// Goes on where a checkpoint was written, as if never stopped. Throws std::runtime_error for a
-  /// file that is no checkpoint of a run on this text.
+  /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
+  /// file that is not a checkpoint of a run on this text.
   static std::unique_ptr<Training> resume(const std::filesystem::path& path,
                                           const std::string& text);
 
-  /// Everything that resume() needs, written beside and renamed.
+  /// Saves everything that resume() needs. Replaces the file, as write_file does.
   void save(const std::filesystem::path& path) const;
 
-  /// Sets what may change in a resumed run: --epochs and --learning-rate.
+  /// Sets the options that may change in a resumed run: --epochs and --learning-rate.
   void set_options(const TrainOptions& options);
 
   const TrainOptions& options() const { return options_; }
@@ -59,7 +59,7 @@ class Training {
   std::unique_ptr<Tokenizer> tokenizer_;
   DataLoader loader_;
   std::optional<DataLoader> validation_;
-  Random random_;  // of weights, then of dropout
+  Random random_;  // for the weights, then for dropout
 
  public:
   NextTokenModel model;  // made after the loaders, which refuse a context longer than the text

@@ -12,7 +12,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A column of the history, from 0 to 1 number a record. No validation loss is saved as NaN.
+// The history, one array per column. A missing validation loss is saved as NaN.
 Checkpoint saved(const std::vector<EpochRecord>& history) {
   std::vector<std::int64_t> steps;
   std::vector<double> training, validation, speed;
@@ -61,6 +61,7 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
                             const std::function<bool()>& keep_evaluating) {
   bool goes_on = true;
   if (!awaits_evaluation()) {
+    parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
     for (const Batch& batch : parts_.loader) {
       const double loss = step(batch);
       goes_on = !after_step || after_step(loss);
@@ -135,7 +136,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   }
 }
 
-// The optimizer comes last: how much work its state is depends on counts that are checked first.
+// Loads the optimizer last: how much work that takes depends on counts that are checked first.
 void TrainingRun::load(const Checkpoint& state) {
   history_ = history_in(state.part("history"));
   steps_ = state.count("steps");
@@ -158,7 +159,7 @@ void TrainingRun::load(const Checkpoint& state) {
   parts_.optimizer.load_state_dict(optimizer);
 }
 
-// Everything that counts, against each other and the text.
+// Checks all counts against each other and against the batches in an epoch.
 void TrainingRun::check_progress() const {
   const auto position = parts_.loader.position();
   const std::size_t steps_per_epoch = parts_.loader.size();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Training a language model on a text, epoch by epoch:
+// Trains a language model on a text, epoch by epoch:
 //
 //   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
 //   while (run.history().size() < 10) run.run_epoch();
@@ -16,24 +16,24 @@
 
 namespace rowgrad {
 
-/// What a run works with. It borrows all of it; nobody else should use the loaders meanwhile.
+/// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
   LanguageModel& model;
   Optimizer& optimizer;
-  DataLoader& loader;  // at its beginning
-  /// What dropout draws from.
+  DataLoader& loader;  // must be at its beginning
+  /// The random numbers for dropout.
   Random& random;
-  /// Steps after each step of the optimizer; none for a constant learning rate.
+  /// Its step() is called after each step of the optimizer; null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
-  /// What the model is evaluated on after each epoch, if anything.
+  /// The data for the evaluation after each epoch; null for no evaluation.
   DataLoader* validation = nullptr;
-  /// The largest norm of all gradients of a step (clip_grad_norm); 0 for no limit.
+  /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit.
   double clip_norm = 0;
 };
 
-/// Losses are in nats a token.
+/// Losses are in nats per token.
 struct EpochRecord {
-  std::size_t epoch = 0;  // from 1
+  std::size_t epoch = 0;  // counted from 1
   std::size_t steps = 0;  // since the start of the run
   double training_loss = 0;
   std::optional<double> validation_loss = std::nullopt;
@@ -45,11 +45,11 @@ class TrainingRun {
   /// Throws std::invalid_argument for a loader that is not at its beginning.
   explicit TrainingRun(const TrainingParts& parts);
 
-  /// Trains one epoch, or what is left of it, evaluates, and adds a record to the history.
-  /// `after_step` is called with each step's loss: when it returns false, training stops, and only
-  /// the last step of an epoch is still followed by the evaluation and the record. When
-  /// `keep_evaluating`, which is called after each batch, returns false, the evaluation is broken
-  /// off; the next call repeats it. Returns whether nothing stopped the epoch.
+  /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
+  /// `after_step` with the loss of each step. When it returns false, training stops; evaluation and
+  /// record then follow only if that was the last step of the epoch. Calls `keep_evaluating` after
+  /// each batch of the evaluation. When it returns false, the evaluation stops, and the next
+  /// run_epoch repeats it. Returns false if one of them returned false, else true.
   bool run_epoch(const std::function<bool(double loss)>& after_step = {},
                  const std::function<bool()>& keep_evaluating = {});
 
@@ -58,11 +58,11 @@ class TrainingRun {
   /// Steps since the start of the run.
   std::size_t steps() const { return steps_; }
 
-  /// Tokens trained on a second, in this epoch since the run was started or its state loaded.
+  /// The speed of training in this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;
 
-  /// The state of all parts, and of the run itself: a run of equal parts that loads it goes on as
-  /// if it had never stopped, bit for bit. Loading throws std::invalid_argument for a state that
+  /// The state of all parts and of the run itself. A run with equal parts that loads it continues
+  /// as if it had never stopped, bit for bit. Loading throws std::invalid_argument for a state that
   /// does not fit a part or contradicts itself, and then changes nothing.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
@@ -77,10 +77,10 @@ class TrainingRun {
   TrainingParts parts_;
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
-  // Of the epoch so far:
-  double loss_sum_ = 0;  // over its tokens
+  // In the epoch so far:
+  double loss_sum_ = 0;  // over all tokens
   std::size_t tokens_ = 0;
-  double seconds_ = 0;  // spent on the steps since the start or the last load
+  double seconds_ = 0;  // in steps since the start or the last load
   std::size_t timed_tokens_ = 0;
 };
 

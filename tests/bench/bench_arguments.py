@@ -50,7 +50,7 @@ def add_options(parser):
 
 
 def chosen_workloads(parser, options):
-    """The workloads that the options ask for; ends the program if there are none of the name."""
+    """The workloads that the options choose; ends the program for an unknown name."""
     if options.threads > usable_cores():
         parser.error(f"--threads {options.threads}: expected at most {usable_cores()}, "
                      "the cores that this process may use")
@@ -61,7 +61,7 @@ def chosen_workloads(parser, options):
 
 
 def write_file(path, text):
-    """Writes beside the file and renames, so that there is never half a file."""
+    """Writes a new file and renames it, so that there is never half a file."""
     beside = pathlib.Path(f"{path}.{os.getpid()}.new")
     try:
         beside.write_text(text)

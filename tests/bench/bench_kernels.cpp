@@ -1,5 +1,5 @@
-// Single kernels, with Google Benchmark: `bench_kernels --benchmark_filter=gemm`. Sizes are those
-// of the workloads.
+// Measures single kernels with Google Benchmark: `bench_kernels --benchmark_filter=gemm`. The sizes
+// are those of the workloads.
 
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ std::size_t argument(const benchmark::State& state, std::size_t i) {
   return static_cast<std::size_t>(state.range(i));
 }
 
-// Reports a rate for numbers read and written, all of one type.
+// Reports the rate at which values are read and written.
 void count_numbers(benchmark::State& state, std::size_t numbers_a_run) {
   state.SetBytesProcessed(state.iterations() *
                           static_cast<std::int64_t>(numbers_a_run * sizeof(real)));
@@ -74,7 +74,7 @@ void rows_merged(benchmark::State& state) {
   const Tensor values = full({ids.size(), width}, 1);
   const auto groups = RowGroups(ids, std::nullopt);
   const real* rows = values.data();
-  for (auto _ : state) {  // as merge_rows does it, which would take the values
+  for (auto _ : state) {  // like merge_rows, which would consume the values
     const MergedRows merged = sum_groups(
         RowGroups(ids, std::nullopt), width, false,
         [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
@@ -217,7 +217,7 @@ BENCHMARK(gemm_trio)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// The same products with softmax, losses and their gradient, as linear_cross_entropy has them.
+// The same products with softmax, losses and their gradient, as in linear_cross_entropy.
 void head(benchmark::State& state) {
   const std::size_t rows = argument(state, 0);
   const std::size_t inputs = argument(state, 1);
@@ -249,7 +249,7 @@ BENCHMARK(head)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// A block that was freed before; argument: bytes.
+// Allocates a block that was freed before. Argument: bytes.
 void pool_block(benchmark::State& state) {
   const std::size_t bytes = argument(state, 0);
   for (auto _ : state) {

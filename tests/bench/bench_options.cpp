@@ -17,7 +17,7 @@ int usable_cores() { return std::max(1, static_cast<int>(std::thread::hardware_c
 
 Options default_options() {
   Options options;
-  // Asks only: no thread is started.
+  // Only a query: starts no threads.
   options.threads = std::min(omp_get_max_threads(), usable_cores());
   return options;
 }

@@ -1,5 +1,5 @@
-// How fast tokenizers encode and decode, and how long byte pairs take to train: one thread, median
-// processor time. Arguments: files to measure beside the two texts here.
+// Measures how fast tokenizers encode and decode, and how long it takes to train byte pairs: median
+// processor time on one thread. Arguments: files to measure besides the two texts here.
 
 #include <algorithm>
 #include <cstdio>
@@ -33,7 +33,7 @@ Text repeated_story() {
   return text;
 }
 
-// Hardly a word occurs twice, so that nothing a tokenizer remembers of earlier words helps it.
+// Hardly any word occurs twice, so a tokenizer cannot profit from a cache of earlier words.
 Text made_up_words() {
   Random random(1);
   Text text{"made-up words", ""};
@@ -71,7 +71,7 @@ void measure_tokenizer(const std::string& name, const Text& text) {
   }
   Ids ids;
   const auto encode = [&] { ids = tokenizer->encode(contents); };
-  encode();  // so that memory is there
+  encode();  // so that memory is allocated
   const double first = median_seconds(3, make, encode);
   const double again = median_seconds(
       kRuns, [] {}, encode);

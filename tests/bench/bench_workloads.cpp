@@ -1,7 +1,7 @@
 // Measures training steps, each workload in a process of its own. torch_workloads.py does the same
 // for PyTorch, and compare.sh runs the two in turn.
 //
-//   W1   token embedding + learned positions, sum, backward, SGD: what sparse row gradients cost
+//   W1   token embedding + learned positions, backward, SGD: the cost of sparse row gradients
 //   W1b  the same with larger batches and tables of up to four million rows
 //   W2   the toy next-token model: W1's embedding, a linear head, cross-entropy, SGD
 
@@ -21,7 +21,7 @@
 namespace rowgrad::bench {
 namespace {
 
-// What the machine can do with each number of threads, each measured once.
+// The rates of the machine for each number of threads, each measured once.
 class Rates {
  public:
   explicit Rates(const Pace& pace) : pace_(pace) {}
@@ -50,7 +50,7 @@ nlohmann::json measured(const Workload& workload, const Options& options, Rates&
   return result;
 }
 
-// No OpenMP and no OpenBLAS here: see in_own_process.
+// Must not use OpenMP or OpenBLAS: see in_own_process.
 void run(const Options& options) {
   const std::vector<Workload> workloads = checked_workloads(options);
   Rates rates(options.pace);

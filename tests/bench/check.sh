@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether bench_workloads, whose path is the argument, measures, writes its figures, and refuses
-# what it should. Takes a second or two; says nothing about speed.
+# Checks that bench_workloads, whose path is the argument, measures, writes its figures, and refuses
+# wrong options. Takes a second or two; says nothing about speed.
 set -euo pipefail
 
 program=$1
@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-# refuses MESSAGE OPTION...: the program must end with an error that says so.
+# refuses MESSAGE OPTION...: the program must end with an error that has this message.
 refuses() {
   local message=$1
   shift

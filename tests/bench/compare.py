@@ -33,7 +33,7 @@ def result_of(command, environment):
 
 
 def openblas_folder(program):
-    """Where the program's OpenBLAS lies: its libblas.so.3 can be PyTorch's too."""
+    """The folder of the program's OpenBLAS, whose libblas.so.3 PyTorch can use too."""
     for line in output_of(["ldd", program], os.environ).splitlines():
         if "openblas" in line and "=>" in line:
             return str(pathlib.Path(line.split()[2]).parent)
@@ -75,7 +75,7 @@ def median_of(results):
 
 
 def compared(workload, setups, options):
-    """One workload with every setup: in turn, so that a busy minute meets them all."""
+    """Measures one workload with every setup in turn, so that a busy minute affects them all."""
     arguments = ["--workload", workload["name"], "--warm-up", str(options.warm_up)]
     arguments += ["--repeats", str(options.repeats)] if options.repeats else [
         "--seconds", str(options.seconds)]
@@ -144,7 +144,7 @@ def main():
         print(f"{count}/{len(workloads)}  {workload['name']}", file=sys.stderr)
         try:
             rows.append(compared(workload, setups, options))
-        except subprocess.CalledProcessError:  # it has said why; what else was measured is kept
+        except subprocess.CalledProcessError:  # it has said why; other measurements are kept
             failed.append(workload["name"])
     if rows:
         report(rows, blas, options)

@@ -14,7 +14,7 @@ done
 install_packages libbenchmark-dev ${torch:+"$torch"} python3-matplotlib
 configure -DROWGRAD_BENCHMARKS=ON -DROWGRAD_EXAMPLES=ON
 compile bench_workloads
-# Scripts of the source folder leave no compiled copies there.
+# Python must not leave compiled scripts in the source folder.
 export PYTHONDONTWRITEBYTECODE=1
 exec /usr/bin/python3 "$root/tests/bench/compare.py" \
   --program "$build/tests/bench/bench_workloads" --output "$build/bench" "$@"

@@ -9,7 +9,7 @@
 namespace rowgrad::bench {
 namespace {
 
-// Times an optimizer reads or writes a number of a parameter, its gradient and its states.
+// How often an optimizer reads or writes each number of a parameter, its gradient and its states.
 double optimizer_accesses(const std::string& optimizer) {
   constexpr double kGradient = 1;   // read
   constexpr double kParameter = 2;  // read and written
@@ -24,9 +24,9 @@ double embedding_numbers(const Workload& workload) {
   const auto width = static_cast<double>(workload.width);
   const double looked_up = static_cast<double>(workload.tokens()) * width;
   const double rows = (distinct_ids(workload) + static_cast<double>(workload.context)) * width;
-  return rows         // tokens' and positions' rows, read
+  return rows         // rows of tokens and positions, read
          + looked_up  // token + position, written: a block of sums at a time
-         + looked_up  // the same, read: by the sum, or merged as the gradient of a head
+         + looked_up  // the gradient of that sum, read and merged
          + rows       // row gradients of both tables, written
          + rows * optimizer_accesses(workload.optimizer);
 }

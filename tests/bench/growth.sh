@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How the cost of a step grows with the vocabulary, the tokens of a step, the width and the threads:
-# compare.sh without PyTorch, with its options, for each of the four sweeps. (With PyTorch:
+# Measures how the cost of a step grows with the vocabulary, the tokens of a step, the width and the
+# threads: compare.sh without PyTorch, with its options, for each of the four sweeps. (With PyTorch:
 # compare.sh --sweep NAME.)
 set -euo pipefail
 

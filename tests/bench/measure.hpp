@@ -11,9 +11,9 @@ namespace rowgrad::bench {
 
 /// How often to run what is measured.
 struct Pace {
-  std::size_t warm_up = 3;  // runs before the first that counts
-  std::size_t repeats = 0;  // runs that count; 0: as `seconds` says
-  double seconds = 2;       // for how long to go on; at least three runs in any case
+  std::size_t warm_up = 3;  // runs before the first that is measured
+  std::size_t repeats = 0;  // measured runs; 0: as many as `seconds` allows
+  double seconds = 2;       // how long to measure; at least three runs in any case
 };
 
 struct Timing {
@@ -23,8 +23,8 @@ struct Timing {
 
 Timing time_runs(const std::function<void()>& run, const Pace& pace);
 
-/// The workload's steps, in this process: median_us, that of each part of a step, steps,
-/// tokens_per_second, and what it ran on.
+/// Measures the workload's steps in this process: median_us, the median of each part of a step,
+/// steps, tokens_per_second, and the BLAS that was used.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench

@@ -36,7 +36,7 @@ nlohmann::json outcome(const std::function<nlohmann::json()>& work) {
   }
 }
 
-// Does not return: what the program would do at its end is its parent's to do.
+// Does not return: only the parent does what the program does at its end.
 [[noreturn]] void run_child(const std::function<nlohmann::json()>& work, int out) {
   const std::string message = outcome(work).dump();
   std::size_t written = 0;

@@ -10,11 +10,11 @@
 
 namespace rowgrad::bench {
 
-/// `W1b-1k  embed  sgd  V 1000  d 256  B 64  T 256  2 threads`, in columns, without a line's end.
+/// `W1b-1k embed sgd V 1000 d 256 B 64 T 256 2 threads`, in columns, without a line end.
 void print_workload(std::ostream& out, const Workload& workload);
 
-/// What follows on that line: the median step, tokens a second, peak memory, what the step consists
-/// of; the floor if there.
+/// The rest of that line: the median step, tokens per second, peak memory, the parts of a step, and
+/// the floor if it is there.
 void print_result(std::ostream& out, const nlohmann::json& result);
 
 /// The whole run as one object, in the form that torch_workloads.py writes too.

@@ -37,7 +37,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   return std::make_unique<AdamW>(parameters, AdamWOptions());
 }
 
-// What sparse row gradients cost: nothing else is computed.
+// Measures the cost of row gradients: nothing else is computed.
 class EmbedStep : public TrainingStep {
  public:
   explicit EmbedStep(const Workload& workload)
@@ -57,10 +57,10 @@ class EmbedStep : public TrainingStep {
   Random random_{1};
   Embedding token_;
   PositionalEmbedding position_;
-  Tensor upstream_;  // the gradient that comes back
+  Tensor upstream_;  // the gradient of the output
 };
 
-// The toy next-token model: the same, a linear head and cross-entropy.
+// The toy next-token model: the same with a linear head and cross-entropy.
 class ToyStep : public TrainingStep {
  public:
   explicit ToyStep(const Workload& workload)

@@ -10,15 +10,15 @@
 
 namespace rowgrad::bench {
 
-/// Seconds that the parts of steps took, one entry a step.
+/// The seconds that the parts of steps took, one entry per step.
 struct StepParts {
-  std::vector<double> forward = {};  // zero_grad, too
+  std::vector<double> forward = {};  // including zero_grad
   std::vector<double> backward = {};
   std::vector<double> update = {};  // the optimizer's step
 };
 
-/// A model with its optimizer, and batches that come round: sixteen different ones, so that the
-/// rows of large batches are not in the cache when they come again.
+/// A model with its optimizer, and sixteen different batches that are used in turn, so that the
+/// rows of large batches are not in the cache when they are used again.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
@@ -29,7 +29,7 @@ class TrainingStep {
  protected:
   explicit TrainingStep(const Workload& workload);
 
-  /// Which optimizer, for which parameters. To be called once, by the constructor of each model.
+  /// Makes the optimizer for these parameters. The constructor of each model must call it once.
   void optimize(const std::vector<Parameter*>& parameters);
 
  private:
@@ -43,7 +43,7 @@ class TrainingStep {
   std::size_t next_ = 0;
 };
 
-/// Throws std::invalid_argument for a model or an optimizer that there is none of.
+/// Throws std::invalid_argument for an unknown model or optimizer.
 std::unique_ptr<TrainingStep> make_training_step(const Workload& workload);
 
 }  // namespace rowgrad::bench

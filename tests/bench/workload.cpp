@@ -10,7 +10,7 @@
 namespace rowgrad::bench {
 namespace {
 
-// Its own name, or what stands before one of its hyphens.
+// Whether this is its name, or the part of its name before a hyphen.
 bool answers_to(const Workload& workload, const std::string& name) {
   return workload.name == name || workload.name.starts_with(name + "-");
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is measured. The list is workloads.json, which torch_workloads.py reads too, so that the two
-// cannot come to differ.
+// The measured workloads, listed in workloads.json, which torch_workloads.py reads too, so that
+// both measure the same.
 
 #include <cstddef>
 #include <string>
@@ -14,13 +14,13 @@ namespace rowgrad::bench {
 /// A training step of a model on batches of random ids, [batch, context] each.
 struct Workload {
   std::string name;
-  std::string model;      // embed: token + position tables, sum; toy: with head and cross-entropy
+  std::string model;      // embed: token + position tables; toy: with head and cross-entropy
   std::string optimizer;  // sgd, momentum, momentum-decay or adamw
   std::size_t vocabulary = 0;
   std::size_t width = 0;
   std::size_t batch = 0;
   std::size_t context = 0;
-  int threads = 0;  // not in the list: the program's
+  int threads = 0;  // not in the list: an option of the program
 
   std::size_t tokens() const { return batch * context; }
 };
@@ -29,12 +29,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer
 
 inline const std::vector<std::string> kSweeps{"vocabulary", "tokens", "width", "threads"};
 
-/// The workloads, or the points of a sweep if `sweep` names one, to run with so many threads. The
-/// sweep over threads has 1, 2, 4 … up to that many, and their number in its names.
+/// The workloads, or the points of a sweep if `sweep` names one, for that many threads. The sweep
+/// over threads has 1, 2, 4 … up to that number, each with its number in the name.
 std::vector<Workload> listed_workloads(const std::string& sweep, int threads);
 
-/// Those with one of the names, in the order of the list; all of them for no names. `W1b` stands
-/// for all of W1b-1k, W1b-50k … Throws std::invalid_argument for a name that fits none.
+/// Those with one of the names, in the order of the list; all of them if there are no names. `W1b`
+/// selects all of W1b-1k, W1b-50k … Throws std::invalid_argument for a name that selects none.
 std::vector<Workload> selected(const std::vector<Workload>& listed,
                                const std::vector<std::string>& names);
 

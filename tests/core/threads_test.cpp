@@ -1,5 +1,5 @@
-// What the headers call safe from several threads, done by several at once and compared with what
-// one does alone. tests/thread_sanitizer.sh runs this under ThreadSanitizer.
+// What the headers call safe from several threads, done by several at once and compared with the
+// results of one. tests/thread_sanitizer.sh runs this under ThreadSanitizer.
 
 #include "tests/support/threads.hpp"
 
@@ -31,7 +31,7 @@ using testing::irregular;
 
 constexpr std::size_t kThreads = 4;
 
-// First, so that in a run of this file alone nothing has chosen the kernel before.
+// The first test, so that if only this file runs, nothing has chosen the kernel before.
 TEST(Threads, MakeTheirFirstProductsAtOnce) {
   constexpr std::size_t kSide = 64;
   const Tensor a = irregular({kSide, kSide}, 1);
@@ -103,7 +103,7 @@ TEST(Threads, ReadAParameterAtOnce) {
   });
 }
 
-// Every thread's own numbers, some steps of training long, and the loss of each.
+// Trains parameters of its own for some steps, and returns the loss of each step.
 std::vector<real> train(int seed) {
   Parameter table("table", irregular({50, 6}, seed));
   Parameter weight("weight", irregular({4, 6}, seed + 1));

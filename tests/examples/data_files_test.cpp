@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::error_of;
 using testing::TemporaryFolder;
 
-// Environment variables of a test; the ones from before come back at its end.
+// Sets environment variables for a test; at its end, the previous values are restored.
 class Environment {
  public:
   ~Environment() {
@@ -47,7 +47,7 @@ class Environment {
 
 const std::string kContents = "Once, and only once.\n";
 
-// Nothing is set but an empty cache folder; the network is a function that counts its calls.
+// Only an empty cache folder is set; the network is a function that counts its calls.
 class DataFiles : public ::testing::Test {
  protected:
   DataFiles() {
@@ -74,7 +74,7 @@ class DataFiles : public ::testing::Test {
       "A Tale is not in $ROWGRAD_DATA, not in the cache (" + cached.string() + "), and ";
 
   int downloads = 0;
-  std::string served = kContents;  // nothing: the network is down
+  std::string served = kContents;  // empty: the network is down
   const Download fetch = [this](const std::string&) {
     ++downloads;
     if (served.empty()) throw std::runtime_error("no network");

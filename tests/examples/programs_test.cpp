@@ -24,10 +24,10 @@ constexpr const char* kText =
 
 struct Outcome {
   int status = 0;
-  std::string output;  // and errors
+  std::string output;  // including errors
 };
 
-// A shell command with the programs in its path, without network and without files of the user.
+// A shell command with the programs in its path, without a network and without files of the user.
 Outcome shell(const std::string& command) {
   const std::string whole =
       concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
@@ -96,7 +96,7 @@ class ProgramsAndFiles : public ::testing::Test {
     std::filesystem::create_symlink("new", folder_ / "dangling");
   }
 
-  // In the folder, with the shortest training there is.
+  // In the folder, with the shortest possible training.
   std::string in_folder(const std::string& command) const {
     return concat("cd ", folder_.path().string(), "; train='train_verdict --context 4 --width 4 ",
                   "--hidden 4 --batch 4 --max-steps 2 --sample 0 --corpus corpus'; ", command);
@@ -137,8 +137,8 @@ TEST_F(ProgramsAndFiles, ARunMayGoOnInItsCheckpointAndDevicesMayBeShared) {
   }
 }
 
-// Given more than a pipe holds, the program has begun to read when all but the rest is written; and
-// it cannot end, for the pipe stays open.
+// Writes more than a pipe holds, so the program has begun to read once all but the rest is written;
+// it cannot end, because the pipe stays open.
 Outcome signalled_while_reading(int signal, const TemporaryFolder& folder) {
   std::array<int, 2> ends;
   if (pipe(ends.data()) != 0) throw std::runtime_error("there is no pipe");

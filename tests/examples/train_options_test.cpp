@@ -134,7 +134,7 @@ TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
             }).find("the name has more than 255 bytes"),
             std::string::npos);
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
-  if (geteuid() != 0) {  // who may write anything
+  if (geteuid() != 0) {  // root may write anything
     EXPECT_NE(
         error_of<std::runtime_error>([&] { check_outputs({file}, {}); }).find("is write-protected"),
         std::string::npos);

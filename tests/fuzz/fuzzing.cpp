@@ -16,8 +16,8 @@
 namespace rowgrad::fuzzing {
 namespace {
 
-// For the three bytes of `"",` the JSON reader takes 43 and a vector of strings 32, while that
-// grows three times as many. Besides, there are messages, folders and tables of fixed size.
+// For the three bytes `"",`, the JSON reader takes 43 bytes, and a vector of strings 32, or three
+// times as many while it grows. Messages, folders and tables of fixed size come on top of that.
 constexpr std::size_t kBytesPerByte = 48;
 constexpr std::size_t kFixedBytes = 64 * 1024;
 constexpr std::size_t kLongestMessage = 300;
@@ -44,7 +44,7 @@ void expect(bool condition, std::string_view message) {
 
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read) {
   static const bool prepared = [] {
-    character_class(U'a');  // makes a table that stays
+    character_class(U'a');  // makes a table that stays in memory
     return __sanitizer_install_malloc_and_free_hooks(count_allocation, count_release) != 0;
   }();
   expect(prepared, "memory cannot be counted");
@@ -83,7 +83,7 @@ std::string memory_file(std::string_view contents) {
 }  // namespace rowgrad::fuzzing
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Time of the processor: that of the clock on the wall depends on what else the machine does.
+  // Processor time, because wall-clock time depends on other load.
   const std::clock_t start = std::clock();
   rowgrad::fuzzing::run({reinterpret_cast<const char*>(data), size});
   rowgrad::fuzzing::expect(std::clock() - start < CLOCKS_PER_SEC, "over a second for one input");

@@ -1,7 +1,7 @@
 #pragma once
 
 // What every fuzz target checks. A target defines run(); libFuzzer calls it with one input after
-// another, and keeps an input at which the process ends.
+// another, and saves inputs for which the process aborts.
 
 #include <cstddef>
 #include <functional>
@@ -14,15 +14,15 @@ namespace rowgrad::fuzzing {
 /// Defined by each target.
 void run(std::string_view input);
 
-/// Ends the process with this message, unless the condition holds.
+/// Aborts the process with this message unless the condition holds.
 void expect(bool condition, std::string_view message);
 
-/// Reads what nobody vouches for. `read` may refuse it, with a std::runtime_error or a
-/// std::invalid_argument whose message is short and in words of ours, which is then returned; any
-/// other exception is a finding. So is memory beyond a small multiple of the input.
+/// Calls `read` for an untrusted input. It may refuse the input with a std::runtime_error or a
+/// std::invalid_argument whose message, which is then returned, is short and our own. Any other
+/// exception is a finding, and so is memory beyond a small multiple of the input.
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read);
 
-/// A file in memory with these contents, one at a time. Returns its path.
+/// Writes a file in memory, always the same one, and returns its path.
 std::string memory_file(std::string_view contents);
 
 }  // namespace rowgrad::fuzzing

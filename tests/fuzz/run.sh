@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Feeds the readers with inputs that libFuzzer makes up, under AddressSanitizer and
 # UndefinedBehaviorSanitizer, and fails at the first finding.
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one a processor
-# Beside crashes, findings are an exception of another kind than a refusal, a long message, an input
-# that takes a second, memory beyond a small multiple of the input (fuzzing.cpp), and what a target
-# itself compares. The programs read JSON, in lines as well as in files, and no CSV.
-# tests/fuzz/corpus has the inputs to start from; the build folder keeps what was found to be new.
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one per processor
+# Findings are crashes, exceptions other than refusals, long messages, inputs that take a second,
+# memory beyond a small multiple of the input (fuzzing.cpp), and differences that a target finds.
+# The programs read JSON, in lines as well as in files, and no CSV.
+# tests/fuzz/corpus has the first inputs; the build folder keeps those that were found to be new.
 # CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
@@ -21,8 +21,7 @@ if ((${#targets[@]} == 0)); then
   for corpus in "$root"/tests/fuzz/corpus/*; do targets+=("${corpus##*/}"); done
 fi
 
-# Whether a compiler has what the targets need: libFuzzer, and OpenMP, which not every one is
-# installed with.
+# Whether a compiler has what the targets need: libFuzzer and OpenMP, which may not be installed.
 suits() {
   printf '#include <omp.h>\nextern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) {
     return omp_get_max_threads() < 0; }' |
@@ -48,7 +47,7 @@ CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_SANITIZE
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=fuzzer-no-link -fno-sanitize-recover=all"
 compile fuzz_targets
 
-# These limits end what hangs or takes all memory; the targets measure more closely.
+# These limits stop what hangs or uses all memory; the targets measure more precisely.
 options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1 -len_control=20
   -dict="$root/tests/fuzz/json.dict" -max_total_time="$seconds")
 export OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
@@ -68,7 +67,7 @@ fuzz() {
     $1 ~ /average_exec_per_sec/ { rate = $2 }
     END { printf "%-16s %12d %9d\n", target, inputs, rate }' "$folder/log"
 }
-# One target a processor, the next when one is done.
+# One target per processor; the next starts when one is done.
 running=0
 for target in "${targets[@]}"; do
   if ((running++ >= $(nproc))); then wait -n; fi

@@ -1,4 +1,4 @@
-// Small fixed workloads on one thread, for tests/guard/run.sh to count the instructions of.
+// Small fixed workloads on one thread, whose instructions tests/guard/run.sh counts.
 //
 //   guard_workloads            their names, a line each
 //   guard_workloads NAME       runs one
@@ -49,7 +49,7 @@ std::vector<Ids> random_batches(std::size_t vocabulary, std::uint64_t seed) {
   return batches;
 }
 
-// Runs every batch once, so that memory and states are there, and then counts `count` steps.
+// Runs every batch once, so that memory and states exist, and then counts `count` steps.
 template <class Step>
 void counted_steps(std::size_t count, const Step& step) {
   for (std::size_t i = 0; i < kBatches; ++i) step(i);
@@ -78,7 +78,7 @@ void embed(const typename Made::Options& options) {
   });
 }
 
-// W2 of tests/bench, the toy next-token model, but narrower: OpenBLAS's share is not ours to guard.
+// W2 of tests/bench, the toy next-token model, but narrower: the guard is not about OpenBLAS.
 void toy() {
   constexpr std::size_t kVocabulary = 1132;
   NextTokenModel model({.vocabulary = kVocabulary, .context = 4, .width = 64}, Random(123));
@@ -93,7 +93,7 @@ void toy() {
   });
 }
 
-// Ops on a few numbers: all they cost is being recorded and gone back through.
+// Ops on a few values: they cost only what recording and going backward cost.
 void small_ops() {
   Parameter start("start", full({4}, 1));
   counted_steps(20, [&](std::size_t) {

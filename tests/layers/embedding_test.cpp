@@ -174,7 +174,7 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
   EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
 }
 
-// A row step must be the dense step: the lookup as a product with one-hot rows is the reference.
+// A row step must equal the dense step: the reference is the lookup as a product with one-hot rows.
 TEST(Embedding, ARowStepIsTheDenseStep) {
   Random random(5);
   Embedding rows(50, 8, random);
@@ -241,7 +241,7 @@ TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
   EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
 }
 
-// Looked up and added in one pass or in two, while an optimizer owes the rows updates.
+// Lookup and addition in one pass or in two, while updates of the rows are postponed.
 TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
   const auto run = [](bool one_pass, const EmbeddingOptions& options) {
     Random random(3);

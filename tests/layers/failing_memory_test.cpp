@@ -1,4 +1,4 @@
-// A model trained and loaded while memory runs out: each call finishes, or changes nothing.
+// A model that is trained and loaded while memory runs out: each call finishes or does nothing.
 
 #include <map>
 #include <memory>
@@ -29,7 +29,7 @@ const std::vector<NextTokenOptions>& models() {
   return all;
 }
 
-// A model, and the optimizer that trains it; momentum makes it keep the tables' numbers.
+// A model and its optimizer, which holds the values of the tables because of momentum.
 struct Training {
   explicit Training(const NextTokenOptions& options, int steps = 2) : model(options, Random(1)) {
     for (int i = 0; i < steps; ++i) step();
@@ -46,7 +46,7 @@ struct Training {
     sgd.step();
   }
 
-  // In bits.
+  // All values, bit by bit.
   std::string numbers() const { return testing::bits_of(model.state_dict()); }
 
   Numbers gradients() const {

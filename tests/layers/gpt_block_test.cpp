@@ -1,4 +1,4 @@
-// A textbook GPT block, from the parts that are there.
+// A textbook GPT block, made from existing layers and ops.
 
 #include <cmath>
 
@@ -117,7 +117,7 @@ TEST(GptBlock, SeesNoFutureTokens) {
       EXPECT_EQ(before(0, t, i) == after(0, t, i), t < 2) << t << ' ' << i;
 }
 
-// A layer that is no Part does everything but being trained.
+// A layer that is not a Part works, but is not trained.
 class Forgetful : public Layer {
  public:
   explicit Forgetful(Random& random)

@@ -69,7 +69,7 @@ TEST(DrawToken, RefusesWhatIsNoDistribution) {
   EXPECT_EQ(draw_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
 }
 
-// The smallest model there is: only the interface's own loss.
+// The smallest possible model: it inherits the loss.
 class Bigram : public LanguageModel {
  public:
   explicit Bigram(Random& random) : logits(*this, "logits", 7, 7, random) {}

@@ -50,7 +50,7 @@ class Growing : public Layer {
   std::deque<Parameter> parameters_;
 };
 
-// Reads the table of a part that another part owns.
+// Borrows a table that another part owns.
 class Borrower : public Layer {
  public:
   explicit Borrower(Parameter& table) { share("table", table); }
@@ -263,7 +263,7 @@ TEST(Layer, LoadsWhatFitsOfAForeignState) {
 }
 
 TEST(Layer, GivesAStateThatAnOptimizerDoesNotStepOver) {
-  for (const bool owed : {false, true}) {  // whether the state is of a table that is owed updates
+  for (const bool owed : {false, true}) {  // whether updates of the table are postponed
     Random random(1);
     Embedding token(4, 2, random);
     SGD sgd(token.parameters(), {.learning_rate = 0.1, .momentum = 0.9});

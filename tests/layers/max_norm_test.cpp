@@ -87,11 +87,11 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
             "before");
   EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
   EXPECT_EQ(embedding.weight.value(), before);
-  // A frozen table's numbers are in the gradients of others.
+  // A frozen table's values are in the gradients of other variables.
   Embedding frozen(Tensor{{3, 4}}, {.frozen = true, .max_norm = 1});
   linear(tape.input(full({1, 2}, 1)), tape.parameter(frozen.weight));
   EXPECT_THROW(frozen.forward(tape, ids({1}, {0})), std::logic_error);
-  // Another tape has not read it, but this one then must not go backward.
+  // Another tape that has not read it may change it, but then this tape must not go backward.
   const Variable loss = sum(tape.parameter(embedding.weight));
   Tape other;
   embedding.forward(other, ids({1}, {0}));

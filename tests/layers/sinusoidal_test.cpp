@@ -15,7 +15,7 @@ namespace {
 using testing::error_of;
 using testing::ids;
 
-// Numbers printed with all digits: sine and cosine round once, and so does the float build.
+// For values printed with all digits: one rounding by sine and cosine, and one to float.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
 
 TEST(Sinusoidal, IsTheTableOfTheTransformerPaper) {
@@ -32,8 +32,8 @@ TEST(Sinusoidal, IsTheTableOfTheTransformerPaper) {
       EXPECT_NEAR(positions.table.value()(t, i), expected[t][i], 5.1e-5) << t << " " << i;
 }
 
-// The table as printed, but for t = 4, column 8, where sin(4 / 5^0.8) = 0.8929172613168825 and some
-// copies have ...8166825.
+// The table as printed, except for t = 4, column 8, where sin(4 / 5^0.8) = 0.8929172613168825 and
+// some copies have ...8166825.
 TEST(Sinusoidal, HasThePerColumnTableAsPrinted) {
   const Sinusoidal positions(5, 10, {.base = 5, .scheme = FrequencyScheme::kPerColumn});
   const double expected[5][10] = {

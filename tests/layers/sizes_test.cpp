@@ -1,4 +1,4 @@
-// Sizes whose product no memory holds, in every layer that multiplies some.
+// Sizes whose product exceeds any memory, in every layer that multiplies sizes.
 
 #include <gtest/gtest.h>
 

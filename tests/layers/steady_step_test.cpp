@@ -1,5 +1,5 @@
-// A steady training step asks the operating system for no memory. Counted where nothing can escape:
-// after some steps, the kernel is told to answer every system call for memory with a signal.
+// A steady training step requests no memory from the operating system. So that no request is
+// missed, the kernel answers every system call for memory with a signal after some steps.
 
 #include <array>
 #include <csignal>
@@ -26,7 +26,7 @@ namespace rowgrad {
 namespace {
 
 constexpr int kAsked = 3;    // exit status: a step made a system call for memory
-constexpr int kRefused = 4;  // the kernel knows no such filter
+constexpr int kRefused = 4;  // the kernel does not support such filters
 
 extern "C" void exit_as_asked(int) { _exit(kAsked); }
 
@@ -48,7 +48,7 @@ void forbid_memory_calls() {
 
 // Makes some steps, then more with such calls forbidden, and ends the process.
 void make_steps(const std::function<void(int)>& step) {
-  constexpr int kUntilSteady = 40;  // the 16 batches come round more than twice
+  constexpr int kUntilSteady = 40;  // all 16 batches are used more than twice
   constexpr int kSteady = 32;
   for (int i = 0; i < kUntilSteady; ++i) step(i);
   forbid_memory_calls();
@@ -56,7 +56,7 @@ void make_steps(const std::function<void(int)>& step) {
   _exit(0);
 }
 
-// Ends with this code, or the kernel takes no filter of system calls.
+// The process ended with this code, or the kernel does not support filters of system calls.
 auto exits_with(int expected) {
   return [expected](int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -110,7 +110,7 @@ class SteadyStep : public ::testing::Test {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
     GTEST_SKIP() << "AddressSanitizer takes memory for itself";
 #endif
-    // Steps run in a program begun anew, for threads do not survive a fork.
+    // Steps run in a newly started program, because threads do not survive a fork.
     ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   }
 };

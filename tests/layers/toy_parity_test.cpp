@@ -121,7 +121,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       const std::size_t step = batch_number / batches_a_step;
       if (batch_number % batches_a_step == 0) optimizer->zero_grad();
       Tape tape;
-      // Two ways that must come to the same.
+      // Two ways that must give the same result.
       const Variable loss = batch_number % 2 == 0
                                 ? model.loss(tape, batch.inputs, batch.targets)
                                 : cross_entropy(model.forward(tape, batch.inputs), batch.targets);
@@ -140,13 +140,13 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       if (batch_number == losses.size()) break;
     }
   }
-  // Single rows first, while the others are still owed what they missed.
+  // Single rows first, while updates of the others are still postponed.
   for (const auto& [id, values] : reference["token_row_after"].items()) {
     const Tensor row = model.token.weight.rows(std::vector{std::stoi(id)});
     for (std::size_t i = 0; i < values.size(); ++i)
       EXPECT_NEAR(row(0, i), values[i].get<double>(), kRelative) << id << " " << i;
   }
-  // Sums of millions of rounded numbers: compared where rounding leaves something.
+  // Sums of millions of rounded values, which are meaningful only in double.
   if (sizeof(real) == 8) {
     const auto expect_total = [&](double found, const char* key) {
       const double expected = reference[key];

@@ -17,7 +17,7 @@
 namespace rowgrad {
 namespace {
 
-// The part of the programs that is tried: fewer under sanitizers, which takes one everywhere too.
+// One program in kShare is run: fewer under AddressSanitizer.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::uint32_t kShare = 12;
 #else
@@ -41,7 +41,7 @@ Case optimizer(const char* name, const Options& options) {
           }};
 }
 
-// One training, kept in two ways.
+// The same training done in two ways: with row gradients and with dense ones.
 class Twins {
  public:
   Twins(const Case& item, std::size_t rows, std::size_t width)
@@ -75,7 +75,7 @@ class Twins {
     item_.vary(*dense_optimizer_, same);
   }
 
-  // Other optimizers with other options go on from the state of these.
+  // Continues with new optimizers that have other options and the state of these.
   void change_optimizers(std::mt19937& random) {
     auto late = item_.make(*lazy_);
     auto dense = item_.make(dense_);
@@ -129,7 +129,7 @@ class Twins {
   std::unique_ptr<Optimizer> dense_optimizer_;
 };
 
-// Programs differ by their seed alone.
+// Programs differ only in their seeds.
 std::vector<std::int32_t> some_of(std::size_t rows, std::uint32_t percent, std::mt19937& random) {
   std::vector<std::int32_t> ids;
   for (std::size_t row = 0; row < rows; ++row)
@@ -267,7 +267,7 @@ void set_any(RmsPropOptions& options, std::mt19937& random) {
   options.alpha = any(random, {0.5, 0.9, 0.99});
   options.epsilon = any(random, {1e-3, 1e-2});
   options.momentum = any(random, {0.0, 0.5, 0.9});
-  // The decay of a row alone, step after step, would leave a deviation that is all rounding.
+  // With decay alone, the deviation of a row would soon consist of rounding errors only.
   options.centered = options.weight_decay == 0 && any(random, {true, false});
 }
 
@@ -285,7 +285,7 @@ Case changing(const char* name) {
   return made;
 }
 
-// Rows are away for long, and are looked up neither before nor after options change.
+// Rows are not looked up for a long time, neither before nor after options change.
 void run_changing_program(const Case& item, std::uint32_t seed, double tolerance) {
   std::mt19937 random(seed);
   constexpr std::size_t kRows = 4;

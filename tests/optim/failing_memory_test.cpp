@@ -1,5 +1,5 @@
-// Optimizers while memory runs out: a step, or whatever else fails, changes nothing, and the run
-// goes on with the same bits as one that was never disturbed.
+// Optimizers while memory runs out: a step or any other call that fails changes nothing, and the
+// run continues with the same bits as one that was never disturbed.
 
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ using testing::for_every_failure;
 using testing::irregular;
 
 // Two tables with row gradients, one that gets dense ones in between, and a parameter with dense
-// ones; other rows at each step.
+// ones; different rows in each step.
 template <class Optim>
 class Training {
  public:
@@ -53,8 +53,8 @@ class Training {
     dense_.add_gradient(irregular({3}, made_));
   }
 
-  // All of it, bit by bit: values of parameters, states of the optimizer. Values first: reading
-  // replays what rows are owed, and they are saved as they then stand.
+  // All values of the parameters and states of the optimizer, bit by bit. Values first: reading
+  // them replays postponed steps, which changes the state.
   std::string bits() const {
     Checkpoint all;
     for (const Parameter* parameter : optimizer.parameters())
@@ -79,7 +79,7 @@ class Training {
   Optim optimizer;
 };
 
-// Whether somebody has looked at the tables, and may hold on to what he saw.
+// Whether the tables have been read, so that references to their values may still be in use.
 enum class Looked { kNo, kYes };
 
 // Tries a call after some steps, with failures of all kinds, and goes on with more steps.
@@ -138,7 +138,7 @@ TEST(FailingMemory, LeavesAdagradAndRmsPropStepsAllOrNothing) {
   expect_steps<RMSprop>({.learning_rate = 0.1, .momentum = 0.9, .centered = true});
 }
 
-// The history of a table grows for thousands of steps, and is then made shorter.
+// The history of a table grows for thousands of steps and is then shortened.
 TEST(FailingMemory, LeavesTheBitsOfALongRunAsTheyAre) {
   constexpr int kSteps = 4200;
   Training<Adam> twin({.learning_rate = 0.1}, kSteps);
@@ -173,7 +173,7 @@ TEST(FailingMemory, LeavesTheOptimizersStateWhole) {
                     });
 }
 
-// States begin that a parameter has not had so far.
+// The step needs states that the parameter has not had so far.
 TEST(FailingMemory, LeavesAStepWithMoreStatesAllOrNothing) {
   expect_all_or_nothing<Adam>("amsgrad switched on", {.learning_rate = 0.1}, 5, [](auto& training) {
     training.optimizer.set_options({.learning_rate = 0.1, .amsgrad = true});

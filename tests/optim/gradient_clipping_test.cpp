@@ -50,7 +50,7 @@ TEST(GradientClipping, FollowsPyTorch) {
       const auto table = with_gradient(as_rows ? Gradient(row_gradient) : row_gradient.to_dense());
       Parameter unused("unused", zeros({4}));
       const std::vector<Parameter*> all{bias.get(), &unused, table.get()};
-      // Number, norm, factor and product are rounded, on numbers up to 2; in double, PyTorch's
+      // Value, norm, factor and product are rounded, for values up to 2; in double, PyTorch's
       // roundings are as large. A norm's relative error is at most that of its numbers, and its
       // own.
       const double tolerance = 8 * kEpsilon;
@@ -142,7 +142,7 @@ TEST(ClipGradientNorm, LeavesTheBitsOfSmallGradientsAlone) {
     EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, max_norm), 5);
     EXPECT_TRUE(same_bits(one->gradient().dense(), gradient));
   }
-  // At the limit itself PyTorch's 1e-6 in the denominator takes its share.
+  // At the limit itself, PyTorch's 1e-6 in the denominator has an effect.
   EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, 5), 5);
   EXPECT_EQ(one->gradient().dense()(2), -4 * static_cast<real>(5 / (5 + 1e-6)));
 }

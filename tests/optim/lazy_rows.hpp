@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of late rows share: steps with made-up row gradients.
+// What the tests of lazy updates share: steps with made-up row gradients.
 
 #include <cstdint>
 #include <vector>
@@ -37,7 +37,7 @@ inline void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
   dense.add_gradient(rows.to_dense());
 }
 
-// A few hundred steps, each of two of the rows; row 0 never, row 1 at first only.
+// Steps with gradients of two rows each: never of row 0, and of row 1 only at first.
 template <class Look>
 void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look& look) {
   const auto rows = static_cast<std::int32_t>(table.shape()[0]);
@@ -51,7 +51,7 @@ void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look&
 
 inline void expect_near(const Tensor& a, const Tensor& b) {
   ASSERT_EQ(a.shape(), b.shape());
-  // Some twenty steps of a few roundings each, of numbers of about one.
+  // About twenty steps with a few roundings each, of values of about 1.
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_NEAR(a.data()[i], b.data()[i], 200 * kEpsilon) << i;
 }

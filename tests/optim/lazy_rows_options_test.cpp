@@ -1,4 +1,4 @@
-// Rows that are owed steps while options change, or whose numbers leave the range of real.
+// Rows with postponed updates while options change, or whose values leave the range of `real`.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(LazyRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
     EXPECT_NEAR(late.data()[i], dense.value().data()[i], tolerance) << i;
 }
 
-// A gradient whose square is infinite stops a row for good under the dense optimizer.
+// In the dense optimizer, a gradient whose square is infinite stops a row permanently.
 template <class Made>
 void expect_the_same_after_overflow(const typename Made::Options& options) {
   Parameter table("table", irregular({4, 5}));
@@ -94,7 +94,7 @@ TEST(LazyRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {
   expect_the_same_after_overflow<Adam>({});
   expect_the_same_after_overflow<AdamW>({});
   expect_the_same_after_overflow<RMSprop>({});
-  // Momentum above 1 diverges where there was a gradient; a row of zeros stays one.
+  // Momentum above 1 diverges where there was a gradient; a row of zeros stays zero.
   Parameter table("table", zeros({3, 2}));
   SGD optimizer({&table}, {.learning_rate = 1, .momentum = 2});
   for (int i = 0; i < 3000; ++i) step(optimizer, table, {1}, i);

@@ -1,4 +1,4 @@
-// What late rows cost, and how exact they are after a long time.
+// What lazy updates cost, and how exact they are after a long time.
 
 #include <memory>
 
@@ -61,7 +61,7 @@ TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
 }
 
 TEST(LazyRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
-  // No two steps alike: what has been away for thousands of steps is settled.
+  // No two steps are alike: rows that were not read for thousands of steps are settled.
   Parameter table("table", zeros({1000, 4}));
   SGD optimizer({&table}, kMomentum);
   constexpr int kSteps = 20'000;
@@ -116,7 +116,7 @@ void expect_exact_after_long_absence(const typename Made::Options& options) {
 }
 
 TEST(LazyRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
-  // A learning rate of 1 is the largest that resting allows for; above, everything is replayed.
+  // A learning rate of 1 is the largest at which rows come to rest; above, everything is replayed.
   for (const AdamOptions& options :
        {AdamOptions{.learning_rate = 1}, AdamOptions{.learning_rate = 1, .amsgrad = true},
         AdamOptions{.learning_rate = 1e9}}) {
@@ -132,7 +132,7 @@ TEST(LazyRowsOf, ARestingRowOfAdamAreExactToTheLastPlace) {
       dense_optimizer.step();
     }
     const Tensor row = table.rows(std::vector<std::int32_t>{0});
-    // A few dozen steps of up to the rate, each rounded; what rests is within half a unit of w.
+    // A few dozen steps of up to the rate, each rounded; those left out at rest are below rounding.
     for (std::size_t i = 0; i < 9; ++i)
       EXPECT_NEAR(row(0, i), dense.value()(0, i), 20 * testing::kEpsilon * options.learning_rate)
           << i;

@@ -109,8 +109,8 @@ TEST(LearningRateSchedule, FollowsPyTorchStepByStepInEveryGroup) {
       const auto expected = item["rates"][step].get<std::vector<double>>();
       const std::vector<double> rates = groups.rates();
       ASSERT_EQ(rates.size(), expected.size());
-      // PyTorch goes from rate to rate, some fifty times at most; cos + 1 loses another factor 1e3
-      // near the end of a cosine.
+      // PyTorch computes each rate from the one before, some fifty times at most; cos + 1 loses
+      // another factor of 1e3 near the end of a cosine.
       for (std::size_t group = 0; group < rates.size(); ++group)
         EXPECT_NEAR(rates[group], expected[group], 1e-12 * expected[group])
             << what << " step " << step << " group " << group;
@@ -146,7 +146,7 @@ TEST(Schedule, OfOneStepIsDefined) {
   EXPECT_EQ(Schedule::cosine({.steps = 1}).factor(1), 0);
   EXPECT_EQ(Schedule::step_decay({.every = 1, .factor = 0}).factor(0), 1);
   EXPECT_EQ(Schedule::step_decay({.every = 1, .factor = 0}).factor(1), 0);
-  // As OneCycleLR: the only step is the last. Where the rise has no length, PyTorch divides by 0.
+  // As in OneCycleLR, the only step is the last. If the rise has no length, PyTorch divides by 0.
   EXPECT_EQ(Schedule::one_cycle({.steps = 1, .start_divisor = 2, .final_divisor = 2}).factor(0),
             0.25);
   EXPECT_EQ(Schedule::one_cycle({.steps = 1, .warmup_share = 1}).factor(0), 1);
@@ -252,7 +252,7 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
                  std::invalid_argument);
     EXPECT_EQ(groups.rates(), (std::vector<double>{1, 0.5}));
   }
-  // Too large for a number of type real times the second rate alone.
+  // Only the product with the second rate is too large for `real`.
   Groups groups({0.5, 1e30});
   const double factor = sizeof(real) == 8 ? 1e300 : 1e20;
   EXPECT_EQ(error_of<std::invalid_argument>([&] {

@@ -1,5 +1,5 @@
-// Rows whose numbers, or what many steps multiply them with, are near the ends of the range of
-// `real`, beyond it, or no numbers: what they are owed is what the dense optimizer does to them.
+// Rows whose values, or the factors that many steps multiply them by, are near the limits of the
+// range of `real`, beyond it, or NaN: postponed updates must give what the dense optimizer gives.
 
 #include <cmath>
 #include <limits>
@@ -27,8 +27,7 @@ real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, expone
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
 
-// Equal up to so many roundings, both NaN, or the same infinity. Subnormal numbers are as good as
-// zero.
+// Equal up to that many roundings, both NaN, or the same infinity. Subnormal numbers count as zero.
 ::testing::AssertionResult same(const Tensor& rows, const Tensor& dense, int roundings) {
   if (rows.shape() != dense.shape()) return ::testing::AssertionFailure() << "different shapes";
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -1,4 +1,4 @@
-// What every optimizer made of a rule has: groups, options, rates.
+// What every optimizer made from a rule has: groups, options, rates.
 
 #include <cmath>
 #include <cstdint>
@@ -78,7 +78,7 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
                 [&] { adam.load_state_dict(testing::without(state, "w.exp_avg_sq")); }),
             "Checkpoint: \"w.exp_avg_sq\" is missing");
   EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
-  adam.load_state_dict({});  // begins anew
+  adam.load_state_dict({});  // resets it
   EXPECT_TRUE(adam.state_dict().empty());
 }
 
@@ -168,12 +168,12 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     adam->rows_visited();
     EXPECT_TRUE(weight.gradient().is_rows());
     EXPECT_EQ(weight.value(), before);
-    adam.reset();  // gives back what it keeps of the others
+    adam.reset();  // returns the tables that it holds of the others
     EXPECT_EQ(weight.value(), before);
   }
 }
 
-// Momentum whose idle() says otherwise.
+// A rule with momentum whose idle() returns kSays.
 template <Idle kSays>
 struct Claiming : RuleDefaults {
   struct Options {
@@ -238,7 +238,7 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
             "Claiming: idle() says that a step without gradient is linear, but it makes the number "
             "0.515625, expected 0.75");
   EXPECT_NO_THROW(RuleOptimizer<Claiming<Idle::kReplay>>({&table}));
-  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding is no broken promise
+  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
     EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .momentum = 0.9}));

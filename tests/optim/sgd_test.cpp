@@ -32,7 +32,7 @@ void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
 
 class SgdRule : public ::testing::TestWithParam<Case> {};
 
-// The rule of torch.optim.SGD, number by number in double.
+// The rule of torch.optim.SGD, value by value in double.
 struct Reference {
   std::vector<double> w, v;
   bool first = true;

@@ -6,8 +6,8 @@
 
 namespace rowgrad::testing {
 
-/// Everything that a checkpoint holds, as bytes: equal only for the same names, kinds, shapes and
-/// bits. NaN equals itself, and -0 differs from 0.
+/// The contents of a checkpoint as bytes: equal only for the same names, kinds, shapes and bits.
+/// NaN equals itself, and -0 differs from 0.
 inline std::string bits_of(const Checkpoint& checkpoint) {
   std::string all;
   const auto add = [&](const std::string& kind, const Shape& shape, const auto* numbers,
@@ -32,7 +32,7 @@ inline std::string bits_of(const Checkpoint& checkpoint) {
   return all;
 }
 
-/// The same checkpoint with another value under a name.
+/// A copy of the checkpoint with another value under a name.
 inline Checkpoint with(Checkpoint checkpoint, const std::string& name, auto value) {
   checkpoint.erase(name);
   checkpoint.put(name, std::move(value));

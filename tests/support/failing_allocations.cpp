@@ -15,7 +15,7 @@ std::atomic<std::size_t> first_failing = kNever;
 std::atomic<std::size_t> failing_count = 0;
 std::atomic<bool> failed = false;
 
-// Whether the request that is being made is to fail.
+// Counts a request and returns whether it must fail.
 bool fails() {
   if (!armed) return false;
   const std::size_t number = ++requests;
@@ -24,7 +24,7 @@ bool fails() {
   return true;
 }
 
-// posix_memalign, for the linker takes aligned_alloc to be the one below.
+// Uses posix_memalign, because aligned_alloc is replaced below.
 void* allocate(std::size_t alignment, std::size_t bytes) {
   void* block = nullptr;
   return fails() || ::posix_memalign(&block, alignment, bytes) != 0 ? nullptr : block;
@@ -38,7 +38,7 @@ void* allocate_or_throw(std::size_t alignment, std::size_t bytes) {
 
 }  // namespace
 
-// These take the place of the C++ library's in the whole program. Its other forms (arrays, nothrow,
+// These replace the C++ library's operators in the whole program. Its other forms (arrays, nothrow,
 // sized) call them.
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(__STDCPP_DEFAULT_NEW_ALIGNMENT__, bytes);
@@ -51,7 +51,7 @@ void operator delete(void* block, std::size_t) noexcept { std::free(block); }
 void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
 
-// And this that of the C library's.
+// This replaces the C library's function.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return allocate(alignment, bytes);
 }

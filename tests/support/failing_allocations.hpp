@@ -1,6 +1,6 @@
 #pragma once
 
-// Memory that runs out, at a place of the test's choice.
+// Simulates memory that runs out at a point that the test chooses.
 
 #include <cstddef>
 #include <limits>
@@ -12,14 +12,14 @@
 
 namespace rowgrad::testing {
 
-/// While it lives, some requests for memory fail, of any thread: those of operator new, in all its
-/// forms, and those of std::aligned_alloc, which is what the buffer pool asks. Idle blocks of the
-/// pool are given back first, for they would serve without a request. One at a time.
+/// While it exists, some memory requests of all threads fail: those to operator new, in all its
+/// forms, and to std::aligned_alloc, which the buffer pool uses. The idle blocks of the pool are
+/// released first, because they would be used without a request. Only one may exist at a time.
 class FailingAllocations {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  /// From now on, request `first` (counted from 1) fails, and `count` in all.
+  /// From now on, `count` requests fail, the first of them being request `first`, counted from 1.
   explicit FailingAllocations(std::size_t first, std::size_t count = kAll);
   ~FailingAllocations();
   FailingAllocations(const FailingAllocations&) = delete;
@@ -29,11 +29,11 @@ class FailingAllocations {
   bool any_failed() const;
 };
 
-/// Tries a call with each request for memory that it makes failing in turn: that one alone, it and
-/// the next (the pool asks again before it gives up), it and all that follow. Each time `make()`
-/// gives what `call` is for; afterwards `check(*made, finished)` is to see that it is as after the
-/// call if that finished, and as before if std::bad_alloc came out. Other exceptions get through.
-/// Stops at the first failure of an expectation.
+/// Repeats a call and lets each memory request that it makes fail in turn: that one alone, that one
+/// and the next (the pool asks again before it gives up), that one and all that follow. Each time,
+/// `make()` returns the object for `call`; afterwards, `check(*made, finished)` should verify that
+/// the object is as after the call if that finished, and as before if it threw std::bad_alloc.
+/// Other exceptions are not caught. Stops at the first failed expectation.
 template <class Make, class Call, class Check>
 void for_every_failure(const Make& make, const Call& call, const Check& check) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{2}, FailingAllocations::kAll}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Golden numbers: JSON files that PyTorch wrote, and the closed-form weights they start from.
+// Golden values: JSON files that PyTorch wrote, and the closed-form weights that they start with.
 
 #include <cmath>
 #include <fstream>

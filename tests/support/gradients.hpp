@@ -1,6 +1,6 @@
 #pragma once
 
-// What every op's backward rule must do, in one call.
+// Checks in one call what every backward rule of an op must do.
 
 #include <functional>
 #include <optional>
@@ -18,7 +18,7 @@ namespace rowgrad::testing {
 
 using Function = std::function<Variable(std::span<const Variable>)>;
 
-/// One number that depends on every entry of x, each with a weight of its own.
+/// A scalar that depends on every entry of x, each with its own weight.
 inline Variable weighted_sum(const Variable& x) {
   Tensor weights = irregular(x.shape(), 5, 0.5, 1.5);
   double total = 0;

@@ -4,9 +4,9 @@
 
 namespace rowgrad::testing {
 
-/// How long this process computes for the action, whatever else the machine does, for tests of what
-/// must not grow with the square of its input. Their limits leave room for slow builds: what they
-/// are to catch takes many times as long.
+/// The processor time of the action, which does not depend on other load. Used by tests of time
+/// that must not grow with the square of the input. Their limits leave room for slow builds,
+/// because quadratic time would exceed them many times over.
 template <class Action>
 double seconds_of(Action&& action) {
   const std::clock_t start = std::clock();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tensors for tests: numbers in closed form, walked index by index, compared entry by entry.
+// Tensors for tests: values in closed form, access by index, and comparison entry by entry.
 
 #include <cmath>
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of numbers at 1. A correctly rounded operation errs by half of it, relatively.
+/// The spacing of numbers at 1. A correctly rounded operation has a relative error of half of it.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
-/// The tensor of that shape with those numbers, in row-major order.
+/// A tensor with this shape and these values in row-major order.
 inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
   check_argument(element_count(shape) == numbers.size(), "tensor: shape ", bracketed(shape),
                  " takes ", element_count(shape), " numbers, not ", numbers.size());
@@ -38,7 +38,7 @@ inline Tensor irregular(const Shape& shape, int seed = 0, double low = -1, doubl
   return result;
 }
 
-/// The numbers 1, 2, 3 … in row-major order: sums of a few are exact, and a misplaced one is seen.
+/// The numbers 1, 2, 3 … in row-major order: sums of a few are exact, and misplaced ones show.
 inline Tensor counting(const Shape& shape) {
   Tensor result = empty(shape);
   for (std::size_t k = 0; k < result.size(); ++k) result.data()[k] = static_cast<real>(k + 1);
@@ -64,8 +64,8 @@ inline double at(const Tensor& x, const Index& index) {
   return x.data()[offset];
 }
 
-/// Expects got to have that shape and, at each index, entry(index) to within tolerance(index,
-/// expected), an absolute bound.
+/// Expects `got` to have this shape and, at each index, the value entry(index), with an absolute
+/// error of at most tolerance(index, expected).
 template <class Entry, class Tolerance>
 void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
                     const Tolerance& tolerance, const std::string& what = "") {
@@ -78,7 +78,7 @@ void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
   }
 }
 
-/// The same with nothing allowed: entry(index), rounded to `real`, is what must stand there.
+/// The same without a tolerance: each value must be entry(index), rounded to `real`.
 template <class Entry>
 void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
                   const std::string& what = "") {
@@ -89,7 +89,7 @@ void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
   }
 }
 
-/// Two tensors entry by entry, to within an absolute tolerance.
+/// Compares two tensors entry by entry, with an absolute tolerance.
 inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
                         const std::string& what = "") {
   ASSERT_EQ(got.shape(), expected.shape()) << what;

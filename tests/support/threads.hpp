@@ -12,7 +12,7 @@
 
 namespace rowgrad::testing {
 
-/// Runs the rest of a scope on a number of threads, and then on as many as before.
+/// Sets the number of threads for the rest of a scope, and then restores it.
 class Threads {
  public:
   explicit Threads(int count) : before_(blas::info().threads) { blas::set_threads(count); }
@@ -24,7 +24,7 @@ class Threads {
   int before_;
 };
 
-/// Calls action(i) for i from 0 to count − 1, each in a thread of its own, all at once.
+/// Calls action(i) for i from 0 to count − 1, each in its own thread, all at the same time.
 template <class Action>
 void at_once(std::size_t count, const Action& action) {
   std::latch start(static_cast<std::ptrdiff_t>(count));

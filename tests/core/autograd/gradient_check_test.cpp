@@ -20,7 +20,7 @@ using testing::tensor;
 
 using Inputs = std::span<const Variable>;
 
-// x² with the derivative that is asked for.
+// x² with the given backward rule.
 Variable square_with(const Variable& x, const BackwardRule& rule) {
   Tensor value = x.value();
   for (real& entry : value.storage()) entry *= entry;
@@ -122,7 +122,7 @@ TEST(GradientCheck, FailsNotANumber) {
 
 TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
   const auto cube = [](Inputs x) { return x[0] * x[0] * x[0]; };
-  // A step of 0.1 errs by its square.
+  // A step of 0.1 has an error of about its square.
   EXPECT_FALSE(gradient_check(cube, {scalar(1)}, {.step = 0.1, .tolerance = 1e-3}).passed);
   const auto result = gradient_check(cube, {scalar(1)}, {.step = 0.1, .tolerance = 1e-2});
   EXPECT_TRUE(result.passed) << result.message();
@@ -190,7 +190,7 @@ TEST(GradientCheck, NamesTheWorstParameter) {
 TEST(GradientCheck, LeavesParametersAsTheyWereWhenTheFunctionThrows) {
   const Tensor value = tensor({2}, {1, 2});
   const Tensor gradient = tensor({2}, {7, 8});
-  // The first call is the one that goes backward, the later ones are for difference quotients.
+  // The first call is for backward, the later ones are for difference quotients.
   for (const int failing_call : {1, 2, 3, 4, 5}) {
     Parameter weight("weight", value);
     weight.add_gradient(gradient);

@@ -90,7 +90,7 @@ TEST(Parameter, KeepsTheShapeAndNumbersOfAValueThatWasGivenOut) {
   }
 }
 
-// What training needs at most: the table, its momentum, and little beside them.
+// The most memory that training may use, in tables: the table, its momentum, and little else.
 constexpr double kTables = 2.5;
 constexpr Shape::value_type kRows = 100'000;
 

@@ -1,4 +1,4 @@
-// What a tape shows beside values: gradients in the middle, itself as a picture, its random
+// What a tape offers besides values: gradients of intermediate variables, its graph, its random
 // numbers.
 
 #include <gtest/gtest.h>

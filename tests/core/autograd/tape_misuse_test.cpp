@@ -92,7 +92,7 @@ TEST(Tape, RefusesVariablesOfADeadTape) {
     Tape tape;
     dead = tape.input(scalar(1));
   }
-  Tape tape;  // may well live where the dead one did
+  Tape tape;  // may well have the address of the destroyed one
   const Variable alive = tape.input(scalar(1));
   const std::string message = "Variable: its tape has been destroyed";
   EXPECT_EQ(error_of<std::logic_error>([&] { dead.value(); }), message);
@@ -157,7 +157,7 @@ TEST(LookUp, RefusesRowsThatATableDoesNotHave) {
               concat("op: the table has shape ", bracketed(shape), ", expected [rows, width]"));
 }
 
-// What going back over an op with that rule throws; it has one input, a table [3, 2].
+// The error of going backward over an op with that rule and one input, a table [3, 2].
 template <class Error>
 std::string error_of_rule(const BackwardRule& rule) {
   Tape tape;

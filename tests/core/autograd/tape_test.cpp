@@ -129,7 +129,7 @@ TEST(Backward, LeavesTheGradientItStartsFromAsItIs) {
   const Tensor kept = upstream;
   Tape tape;
   const Variable x = tape.input(tensor({2, 2}, {5, 6, 7, 8}));
-  tape.backward(exp(x), upstream);  // whose rule works in the memory of its gradient
+  tape.backward(exp(x), upstream);  // its rule reuses the memory of the gradient
   EXPECT_EQ(upstream, kept);
 }
 
@@ -181,7 +181,7 @@ TEST(Backward, IgnoresWhatWasRecordedAfterTheLoss) {
   Tape tape;
   const Variable loss = tape.parameter(used) * real{3};
   const Variable after = loss * tape.parameter(later);
-  later.mutable_values()[0] = 9;  // of no concern to the loss
+  later.mutable_values()[0] = 9;  // does not affect the loss
   tape.backward(loss);
   EXPECT_EQ(used.gradient().dense(), scalar(3));
   EXPECT_TRUE(later.gradient().is_none());
@@ -231,7 +231,7 @@ TEST(Backward, DropsWhatARuleGivesForAnInputThatNeedsNothing) {
   tape.backward(record("generous", {x, fixed}, scalar(6), [](Backward& node) {
     node.give(0, scalar(3));
     node.give(1, scalar(2));
-    node.give(1, zeros({7}));  // nobody looks at it
+    node.give(1, zeros({7}));  // ignored
   }));
   EXPECT_EQ(tape.gradient(x).dense(), scalar(3));
 }
@@ -316,7 +316,7 @@ TEST(Backward, WalksTenThousandOpsWithoutRecursion) {
 }
 
 TEST(Backward, RunsOnATapeAThread) {
-  // Each thread learns the same thing; neither may see the other's tape or disturb its products.
+  // Each thread trains the same model; neither may see the other's tape or disturb its products.
   auto train = [](Tensor& gradient) {
     Parameter weight("weight", testing::irregular({8, 8}));
     for (int step = 0; step < 200; ++step) {

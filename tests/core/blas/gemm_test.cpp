@@ -23,7 +23,7 @@ struct Sizes {
   std::size_t rows, inner, columns;
 };
 
-// A factor as it is used in a product: [rows, columns], stored so or transposed.
+// A factor of a product: [rows, columns], stored as it is or transposed.
 struct Factor {
   Tensor stored;
   ConstMatrix matrix;
@@ -45,7 +45,7 @@ void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transp
   const auto [rows, inner, columns] = size;
   const Factor a(rows, inner, a_transpose, 1);
   const Factor b(inner, columns, b_transpose, 2);
-  // What is there must not be read where nothing of it is kept.
+  // With beta = 0, what was there before must not be read.
   const Tensor before = beta == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
   Tensor result = before;
   gemm(a.matrix, b.matrix, {result.data(), rows, columns}, beta);
@@ -140,12 +140,12 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
             "2147483647");
 }
 
-// On one core with AVX-512 a BLAS was seen 17 (double) to 38 times (float) as fast as this loop,
-// and 5 to 10 times with its oldest kernel. The loops that xtensor-blas falls back on without a
-// BLAS are no faster than it.
+// On one core with AVX-512, BLAS was measured to be 17 (double) to 38 times (float) as fast as this
+// loop, and 5 to 10 times with its oldest kernel. The loops that xtensor-blas uses without a BLAS
+// are no faster than this one.
 TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   constexpr std::size_t kSide = 192;
-  const testing::Threads one(1);  // two that wait for each other measure the machine's other work
+  const testing::Threads one(1);  // two that wait for each other would measure other load
   const Tensor a = irregular({kSide, kSide}, 1);
   const Tensor b = irregular({kSide, kSide}, 2);
   Tensor result = empty({kSide, kSide});

@@ -18,7 +18,7 @@ namespace {
 using testing::error_of;
 using testing::values;
 
-// A text of words over few letters, so that they share pairs; with runs of one letter, blanks and
+// A text of words over few letters, so that they share pairs; with runs of one letter, spaces, and
 // pieces too long for the cache.
 std::string made_up_text(unsigned seed, std::size_t words) {
   std::mt19937 random(seed);
@@ -31,8 +31,8 @@ std::string made_up_text(unsigned seed, std::size_t words) {
   return text;
 }
 
-// The definition, word for word: the merge of the lowest rank that occurs, everywhere from left to
-// right, and again.
+// The definition, literally: merge the pair of the lowest rank everywhere from left to right, again
+// and again.
 std::vector<std::int32_t> merged_by_definition(const BytePairTokenizer& tokenizer,
                                                std::string_view piece) {
   std::vector<std::int32_t> ids;

@@ -23,8 +23,8 @@ Pairs train(std::string_view text, std::int64_t count) {
   return trainer.train(count);
 }
 
-// The definition: count all pairs, merge the most frequent one everywhere, and again. A std::map
-// has the lower pair first, and only a higher count replaces it.
+// The definition: count all pairs, merge the most frequent one everywhere, again and again. In a
+// std::map the lower pair comes first, and only a higher count replaces it.
 Pairs trained_by_definition(std::string_view text, std::size_t count) {
   std::vector<std::vector<std::int32_t>> pieces;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {

@@ -31,7 +31,7 @@ TokenWindows windows(std::int32_t count) {
   return TokenWindows(to_ids(ids), {.context = 2, .stride = 2});
 }
 
-// The numbers of the windows in a batch.
+// The indices of the windows in a batch.
 Numbers window_numbers(const Batch& batch) {
   Numbers numbers;
   for (std::size_t row = 0; row < batch.inputs.shape(0); ++row)

@@ -24,8 +24,8 @@ std::uint64_t mixed(std::uint64_t block) {
   return (block ^ block >> 47) * kFactor;
 }
 
-// Texts of sixteen letters and signs with one and the same std::hash: for any first half there is a
-// second one, by the hash backwards, which now and then is made of printable characters too.
+// Texts of sixteen printable characters with the same std::hash: for any first half, inverting the
+// hash gives a second half, which now and then is printable too.
 std::vector<std::string> colliding_texts(std::size_t count) {
   const std::uint64_t back = inverse(kFactor);
   std::set<std::string> texts;

@@ -198,7 +198,7 @@ TEST(TokenizerJson, TakesTimeInProportionToItsLength) {
   text.back() = ',';  // instead of the last bracket
   for (int i = 0; i < kMany; ++i) text += "\"key " + std::to_string(i) + "\": {},";
   text.back() = '}';
-  // A tenth of a second; where each key or token is compared with all others it is many.
+  // Takes a tenth of a second; comparing each key or token with all others would take many seconds.
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(tokenizer_from_json(text)->size(), 3u + kMany); }), 5.0);
 }
 

@@ -56,7 +56,7 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
   }
   text += "<x99999<x>";
   ids.insert(ids.end(), {4, 5});
-  // Less than a tenth of a second; where each place is compared with all tokens it is many.
+  // Takes less than a tenth of a second; comparing all tokens at each position would take many.
   EXPECT_LT(testing::seconds_of([&] {
               EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = special})), ids);
             }),

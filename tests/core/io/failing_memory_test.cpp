@@ -1,4 +1,4 @@
-// Files are written whole or not at all, also where memory runs out.
+// Files are written whole or not at all, even if memory runs out.
 
 #include <filesystem>
 #include <fstream>

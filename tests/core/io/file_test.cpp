@@ -31,7 +31,7 @@ mode_t permissions(const fs::path& path) {
   return status.st_mode & 07777;
 }
 
-// While it lives, no file of this process can grow past that size: a full disk, nearly.
+// While it exists, no file of this process can grow beyond that size, almost as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -160,7 +160,7 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-// A process that stands still in the middle of writing a file.
+// A process that is halted while it writes a file.
 class HaltedWriter {
  public:
   explicit HaltedWriter(const fs::path& path) : process_(::fork()) {

@@ -98,7 +98,7 @@ TEST(Safetensors, WritesExactlyTheseBytes) {
   written.put("steps", 258);
   written.put("version", "3");
   write_safetensors(folder / "file", written);
-  // The longer numbers first.
+  // Larger types come first.
   const std::string header =
       "{\"__metadata__\":{\"version\":\"3\"},"
       "\"steps\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
@@ -124,7 +124,7 @@ TEST(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
   EXPECT_EQ(file.doubles("d"), (std::vector<double>{-1.5, 1e300}));
 }
 
-// A file with one value, of numbers of a type.
+// A file with one value, an array of numbers of one type.
 template <class Number>
 Checkpoint read_one(const TemporaryFolder& folder, const std::string& dtype,
                     const std::vector<Number>& numbers) {
@@ -360,7 +360,7 @@ TEST(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
     written.put("layer." + std::to_string(i), scalar(1));
     written.put("key " + std::to_string(i), "text");
   }
-  // A tenth of a second; where each tensor is compared with all others it is half a minute.
+  // Takes a tenth of a second; comparing each tensor with all others would take half a minute.
   EXPECT_LT(seconds_of([&] {
               write_safetensors(folder / "file", written);
               EXPECT_EQ(read_safetensors(folder / "file").names().size(), 2 * kTensors);

@@ -19,8 +19,8 @@ constexpr auto kExp = [](const Simd& x) { return xsimd::exp(x); };
 constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
 
 TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
-  // Longer than two vectors, so that an entry stands in a whole vector for some counts and in the
-  // padded last one for others.
+  // Longer than two vectors, so that an entry is in a full vector for some counts and in the padded
+  // last one for others.
   const std::size_t most = 3 * kLanes;
   const Tensor x = irregular({most});
   Tensor whole = empty({most});
@@ -31,7 +31,7 @@ TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
     EXPECT_EQ(std::memcmp(part.data(), whole.data(), count * sizeof(real)), 0) << count;
     for (std::size_t i = count; i < most; ++i)
       EXPECT_EQ(part.data()[i], -1) << "written behind the end of " << count;
-    // The same entries again, out of step with the vectors.
+    // The same entries again, not aligned with the vectors.
     for (std::size_t begin = 0; begin < kLanes && begin <= count; ++begin) {
       Tensor shifted = empty({most});
       map_span(count - begin, shifted.data(), kExp, x.data() + begin);
@@ -43,7 +43,7 @@ TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
 }
 
 TEST(Map, FillsAPartialVectorWithNumbersThatAreThere) {
-  // A function of a lane that holds no number would divide zero by zero or worse.
+  // With unused lanes left as they are, a function might divide zero by zero or worse.
   const std::vector<real> x{7, 8, 9};
   for (std::size_t count = 1; count < std::min<std::size_t>(kLanes, 4); ++count) {
     std::vector<real> lanes(kLanes);
@@ -85,7 +85,7 @@ TEST(Map, GivesTheSameBitsOnOneAndTwoThreads) {
   EXPECT_EQ(std::memcmp(single.data(), twofold.data(), count * sizeof(real)), 0);
 }
 
-// --- The vector functions that ops stand on -----------------------------------------------------
+// --- The vector functions that ops use ----------------------------------------------------------
 
 struct Range {
   double low;
@@ -125,7 +125,7 @@ double worst_error(const Range& range, const F& function, const Reference& refer
 
 // The bounds are what xsimd's polynomials promise: about two units in the last place, of which one
 // is at most an epsilon. Its erf in double is the exception (32 epsilon at |x| = 2.2), still four
-// digits better than parity with PyTorch asks for.
+// digits better than parity with PyTorch requires.
 TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
   const double largest_exponent = kDouble ? 708 : 87;
   const auto exp_of = [](long double v) { return std::exp(v); };

@@ -29,7 +29,7 @@ Numbers text_like_ids(std::size_t count, std::int32_t rows) {
   return ids;
 }
 
-// Sums in a sorted map, in the order in which the rows stand.
+// Sums in a sorted map, in the order of the rows.
 struct Reference {
   Numbers numbers;
   std::vector<real> values;

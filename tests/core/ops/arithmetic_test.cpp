@@ -67,8 +67,8 @@ TEST(Arithmetic, GivesTheNumbersThatLoopsGiveForEveryPairOfShapes) {
         const Tensor b = irregular(exchanged ? shapes.a : shapes.b, 2, 0.5, 2);
         Tape tape;
         const Variable y = binary.op(tape.input(a), tape.constant(b));
-        // One operation, rounded once: also where the reference took a detour through double, which
-        // has more than twice a float's digits (Figueroa 1995).
+        // One operation, rounded once. Computing the reference in double does not change that,
+        // because a double has more than twice the digits of a float (Figueroa 1995).
         testing::expect_exact(
             y.value(), shapes.result,
             [&](const testing::Index& i) {
@@ -90,7 +90,7 @@ TEST(Arithmetic, HasTheGradientsOfDifferenceQuotientsForEveryPairOfShapes) {
       }
 }
 
-// The gradient of a sum stays one number: it must be counted, and negated, all the same.
+// The gradient of a sum is a single value, which must still be counted and negated for every entry.
 TEST(Arithmetic, PassesTheGradientOfASumOnToEveryShape) {
   for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{
            {{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{1, 3}, {2, 1}}, {{}, {4, 2}}, {{0, 3}, {3}}}) {

@@ -37,8 +37,8 @@ TEST(Dropout, DropsTheShareThatIsAskedForAndScalesTheRest) {
         ASSERT_EQ(number, 3 * static_cast<real>(1 / (1 - p)));
       }
     }
-    // Five standard deviations of a binomial count: a right generator strays so far under one seed
-    // in two million.
+    // Five standard deviations of a binomial count: a correct generator deviates that far for one
+    // seed in two million.
     EXPECT_NEAR(static_cast<double>(zeros), p * kCount, 5 * std::sqrt(p * (1 - p) * kCount)) << p;
   }
 }

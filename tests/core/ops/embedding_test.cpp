@@ -276,8 +276,6 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
   }
 }
 
-// The gradient of a sum is never written out on its way to the tables; with powers of two, adding
-// up and multiplying are the same.
 TEST(EmbeddingAdd, TakesRowsOfNoWidth) {
   Tape tape;
   const Variable rows =

@@ -1,4 +1,4 @@
-// Every op, forward and backward, while memory runs out: std::bad_alloc comes out, and either all
+// Every op, forward and backward, while memory runs out: std::bad_alloc is thrown, and either all
 // gradients have been added or none.
 
 #include <memory>
@@ -34,7 +34,7 @@ using testing::irregular;
 
 using Inputs = std::span<const Variable>;
 
-// Parameters, and what is done with them.
+// Parameters and a function of them.
 class Computation {
  public:
   Computation(Function function, const std::vector<Shape>& shapes)
@@ -66,7 +66,7 @@ class Computation {
   std::vector<std::unique_ptr<Parameter>> parameters_;
 };
 
-// The call is the second of its kind, so that there are gradients to add to.
+// Tests the second call, so that there are gradients to add to.
 void expect_all_or_nothing(const std::string& what, const Function& function,
                            const std::vector<Shape>& shapes) {
   SCOPED_TRACE(what);
@@ -171,7 +171,7 @@ TEST(FailingMemory, LeavesLookupsAllOrNothing) {
                         {table, {6}});
 }
 
-// A long row's sum takes memory for its parts; here two threads sum rows.
+// The sum of a long row allocates memory for its parts; here two threads sum rows.
 TEST(FailingMemory, LetsBadAllocOutOfParallelLoops) {
   const testing::Threads scope(2);
   const Tensor x = irregular({4, 2 * kernels::kGrainNumbers});

@@ -41,7 +41,7 @@ TEST(BufferPool, AlignsBlocksToCacheLinesAndLargeOnesToHugePages) {
     if (bytes >= kHugePage) {
       EXPECT_TRUE(aligned(block, kHugePage)) << bytes;
     }
-    std::memset(block, 1, bytes);  // all of it is ours: AddressSanitizer would object
+    std::memset(block, 1, bytes);  // AddressSanitizer would object if not all of it were ours
     BufferPool::deallocate(block, bytes);
   }
 }
@@ -53,7 +53,7 @@ TEST(BufferPool, WastesAQuarterAtMost) {
     const std::size_t taken = BufferPool::statistics().bytes_in_use - before;
     BufferPool::deallocate(block, bytes);
     EXPECT_GE(taken, bytes);
-    // A block is whole cache lines, then a step of at most a quarter.
+    // Sizes are rounded up to whole cache lines, and then to steps of at most a quarter.
     const std::size_t lines = (bytes + 63) / 64 * 64;
     EXPECT_LE(taken, lines + lines / 4) << bytes;
   }
@@ -128,10 +128,10 @@ TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
   for (const std::size_t refusals : {1U, 2U}) {
     void* idle = BufferPool::allocate(100000);
     const std::size_t in_use = BufferPool::statistics().bytes_in_use;
-    BufferPool::deallocate(idle, 100000);  // that the pool has a list of such blocks
+    BufferPool::deallocate(idle, 100000);  // so that the pool has a list of such blocks
     idle = BufferPool::allocate(100000);
     const testing::FailingAllocations failing(1, refusals);
-    BufferPool::deallocate(idle, 100000);  // now, for the line above has emptied the pool
+    BufferPool::deallocate(idle, 100000);  // only now, because the line above has emptied the pool
     void* block = nullptr;
     if (refusals == 1) {
       EXPECT_NO_THROW(block = BufferPool::allocate(5000));

@@ -84,8 +84,8 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
   negative.put("step", -1);
   EXPECT_EQ(message([&] { negative.count("step"); }),
             "Checkpoint: \"step\" is -1, expected a number not below 0");
-  EXPECT_EQ(message([&] { negative.put("step", 1); }), "Checkpoint: the name \"step\" is taken");
-  EXPECT_EQ(message([&] { run.put("run", part); }), "Checkpoint: the name \"run.note\" is taken");
+  EXPECT_EQ(message([&] { negative.put("step", 1); }), "Checkpoint: \"step\" is there already");
+  EXPECT_EQ(message([&] { run.put("run", part); }), "Checkpoint: \"run.note\" is there already");
 }
 
 TEST(Checkpoint, IsAValue) {

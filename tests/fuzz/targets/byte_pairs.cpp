@@ -1,5 +1,5 @@
-// Byte pairs: a vocabulary with merges made of the input encodes as a naive encoder does, gives the
-// text back, and so does one that is trained on the text.
+// Byte pairs: a tokenizer whose vocabulary and merges are made from the input must encode like a
+// naive encoder and decode to the same text; so must one that is trained on the text.
 
 #include <fuzzer/FuzzedDataProvider.h>
 #include <map>
@@ -14,7 +14,7 @@ namespace rowgrad::fuzzing {
 namespace {
 
 constexpr std::size_t kMostMerges = 60;
-constexpr std::size_t kLongestToken = 80;  // more than MergeTable takes for a short piece
+constexpr std::size_t kLongestToken = 80;  // longer than a short piece of MergeTable
 constexpr std::size_t kMostSpecial = 4;
 constexpr std::size_t kLongestText = 600;
 
@@ -45,7 +45,7 @@ struct Recipe {
     }
   }
 
-  // Letters and earlier merges more often than other bytes.
+  // Chooses letters and earlier merges more often than other bytes.
   std::size_t token_id(FuzzedDataProvider& input) const {
     const auto byte = input.ConsumeIntegral<std::uint8_t>();
     const std::size_t merge = 256 + byte / 2;
@@ -64,8 +64,8 @@ struct Recipe {
   }
 };
 
-// The definition: of all neighbours that are a merge, those of the lowest rank become one, the
-// leftmost first.
+// The definition: of all adjacent pairs that are a merge, the leftmost one of the lowest rank is
+// merged, repeatedly.
 void append_piece(const Recipe& recipe, std::string_view piece, std::vector<std::int32_t>& ids) {
   std::vector<std::int32_t> tokens;
   for (const char byte : piece) tokens.push_back(static_cast<std::uint8_t>(byte));

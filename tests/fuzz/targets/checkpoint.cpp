@@ -1,5 +1,5 @@
-// Checkpoints through Training::resume. An input is a number of changes to a checkpoint of a small
-// run: to its texts, numbers, names and shapes. What is resumed can be trained, saved and resumed.
+// Checkpoints for Training::resume. An input is a series of changes to the texts, values, names and
+// shapes in the checkpoint of a small run. A run that resumes must then train, save and resume.
 
 #include <algorithm>
 #include <cmath>
@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 constexpr const char* kText =
     "Whether it was the clock or the wall that was slow, nobody could say: the clock said nothing.";
 
-// In memory, where there is such a folder.
+// In memory, if there is a folder for that.
 std::string path(const char* name) {
   const fs::path memory = "/dev/shm";
   const fs::path folder = fs::is_directory(memory) ? memory : fs::temp_directory_path();
   return folder / concat("rowgrad-fuzz-", ::getpid(), '-', name);
 }
 
-// Trains up to that step of the run, or to its end. Returns the last loss.
+// Trains up to step `last`, or to the end of the run. Returns the last loss.
 double train(Training& training, std::size_t last) {
   double loss = 0;
   bool goes_on = true;
@@ -81,7 +81,7 @@ std::vector<Checkpoint> checkpoints() {
 }
 
 void change_text(std::string& text, FuzzedDataProvider& input) {
-  // Near an end: in the middle of a long text are the thousands of digits of a generator.
+  // Near one of the ends of a long text.
   const auto near =
       input.ConsumeIntegralInRange<std::size_t>(0, std::min<std::size_t>(text.size(), 400));
   const std::size_t place = input.ConsumeBool() ? near : text.size() - near;
@@ -89,12 +89,12 @@ void change_text(std::string& text, FuzzedDataProvider& input) {
   text.replace(place, erased, input.ConsumeRandomLengthString(24));
 }
 
-// Another value in one place of an array.
+// Replaces one value of an array.
 void change_number(auto* numbers, std::size_t count, auto value, FuzzedDataProvider& input) {
   if (count > 0) numbers[input.ConsumeIntegralInRange<std::size_t>(0, count - 1)] = value;
 }
 
-// Changes some value, or its name, or takes it away.
+// Changes or removes a value, or changes its name.
 void change(Checkpoint& file, FuzzedDataProvider& input) {
   const auto names = file.names();
   if (names.empty()) return;

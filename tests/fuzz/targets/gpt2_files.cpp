@@ -1,5 +1,5 @@
 // GPT-2's two files. An input is vocab.bpe, a zero byte, and encoder.json, in which `@,` stands for
-// the 256 bytes, so that the rest of the input decides something.
+// the 256 bytes, so that the rest of the input matters.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/data/byte_text.hpp>

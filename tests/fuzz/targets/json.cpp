@@ -1,5 +1,5 @@
-// JsonReader, through which all JSON is read, against the tree that nlohmann/json makes of the same
-// text: both take the same texts but for what only the reader refuses, and have the same values.
+// Compares JsonReader, which reads all JSON, with the tree that nlohmann/json makes of a text: both
+// must accept the same texts, except for what only the reader refuses, with the same values.
 
 #include <nlohmann/json.hpp>
 
@@ -37,7 +37,7 @@ void expect_same(JsonReader& reader, const json& expected) {
 
 // What only the reader refuses.
 bool may_differ(std::string_view input, const std::string& refusal) {
-  return input.find('\0') != std::string_view::npos ||  // which ends the library's input
+  return input.find('\0') != std::string_view::npos ||  // ends the input of the library
          refusal.find("is there twice") != std::string::npos ||
          refusal.find("nested too deep") != std::string::npos;
 }

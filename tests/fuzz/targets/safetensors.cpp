@@ -1,5 +1,5 @@
-// Safetensors files: what is read is written and read again, to the same bits. An input is the
-// header, behind a byte that says how many bytes of data follow it; or F and a whole file.
+// Safetensors files: what can be read is written and read again, with the same bits. An input is a
+// byte with the number of data bytes, followed by the header; or F, followed by a whole file.
 
 #include <cstring>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Tokenizers from JSON: what is read is written and read again, and it encodes without loss.
+// Tokenizers from JSON: what can be read is written and read again, and encodes without loss.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/data/tokenizer.hpp>
@@ -21,7 +21,7 @@ void run(std::string_view input) {
     const bool unknown = tokenizer->vocabulary().find_special(kUnknown).has_value();
     expect(words || unknown || text == input, "another text");
   } catch (const std::invalid_argument&) {
-    // No id for a part of the text, or not UTF-8.
+    // The text has a part without an id, or is not UTF-8.
   }
 }
 

@@ -48,7 +48,7 @@ TokenWindows windows(std::size_t tokens, std::size_t context = 5) {
   return TokenWindows(to_ids(text), {.context = context, .stride = context});
 }
 
-// A run of its own, with everything in it.
+// A run that owns all its parts.
 struct Trained {
   Random random{1};
   Bigram model{random};

@@ -1,0 +1,238 @@
+// Rows that are owed updates, saved and loaded.
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/optim/lazy_rows.hpp"
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adagrad.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::bits_of;
+using testing::error_of;
+using testing::gradient;
+using testing::irregular;
+using testing::kAdam;
+using testing::kMomentum;
+using testing::step;
+using testing::train;
+using testing::with;
+using testing::without;
+
+// A table, up to date, and all that its optimizer keeps.
+std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
+  Checkpoint all;
+  all.put("table", table.value());
+  all.put("optimizer", optimizer.state_dict());
+  return testing::bits_of(all);
+}
+
+template <class Made>
+class LazyRowsStateTest : public ::testing::Test {
+ public:
+  // Adam with decay in the gradient has no closed form; AdamW, where it is decoupled, has one.
+  static typename Made::Options options() {
+    return {.learning_rate = 0.01, .weight_decay = std::is_same_v<Made, Adam> ? 0 : 0.01};
+  }
+};
+
+using Optimizers = ::testing::Types<SGD, Adam, AdamW, RMSprop, Adagrad>;
+TYPED_TEST_SUITE(LazyRowsStateTest, Optimizers);
+
+TYPED_TEST(LazyRowsStateTest, ARunGoesOnFromACheckpointWithTheSameBits) {
+  Parameter whole("table", irregular({13, 9}));
+  const auto options = TestFixture::options();
+  TypeParam whole_optimizer({&whole}, options);
+  Parameter stopped("table", irregular({13, 9}));
+  auto optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
+  const auto nothing = [](int) {};
+  train(whole_optimizer, whole, 0, 390, nothing);
+  int from = 0;
+  for (const int to : {1, 3, 150, 387}) {
+    train(*optimizer, stopped, from, to, nothing);
+    const Tensor value = stopped.value();
+    const Checkpoint state = optimizer->state_dict();
+    optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
+    stopped.assign(value);
+    optimizer->load_state_dict(state);
+    from = to;
+  }
+  train(*optimizer, stopped, from, 390, nothing);
+  EXPECT_EQ(whole.value(), stopped.value());
+  EXPECT_TRUE(bits_of(whole_optimizer.state_dict()) == bits_of(optimizer->state_dict()));
+}
+
+TYPED_TEST(LazyRowsStateTest, GoBackToAnEarlierStateWhileTheTableIsLent) {
+  Parameter table("table", irregular({13, 9}));
+  TypeParam optimizer({&table}, TestFixture::options());
+  const auto nothing = [](int) {};
+  train(optimizer, table, 0, 30, nothing);
+  const Tensor value = table.value();
+  const Checkpoint state = optimizer.state_dict();
+  train(optimizer, table, 30, 60, nothing);
+  const Tensor expected = table.value();
+  train(optimizer, table, 60, 70, nothing);
+  table.assign(value);
+  train(optimizer, table, 60, 65, nothing);  // lent again
+  optimizer.load_state_dict(state);
+  table.assign(value);
+  optimizer.load_state_dict(state);
+  train(optimizer, table, 30, 60, nothing);
+  EXPECT_EQ(table.value(), expected);
+}
+
+TYPED_TEST(LazyRowsStateTest, ComeBackBitForBitOnlyIfTheNumbersAreTheirs) {
+  Parameter table("table", irregular({13, 9}));
+  TypeParam first({&table}, TestFixture::options());
+  train(first, table, 0, 30, [](int) {});
+  const Checkpoint state = first.state_dict();
+  Parameter other("table", irregular({13, 9}, 5));
+  const Tensor before = other.value();
+  TypeParam optimizer({&other}, TestFixture::options());
+  optimizer.load_state_dict(state);  // of another model: its states are used, its values are not
+  EXPECT_EQ(other.value(), before);
+}
+
+TYPED_TEST(LazyRowsStateTest, ComeBackRowByRow) {
+  // One row is NaN, another was changed since: neither affects the other rows.
+  Parameter whole("table", irregular({13, 9}));
+  TypeParam whole_optimizer({&whole}, TestFixture::options());
+  Tensor not_numbers = full({1, 9}, NAN);
+  const std::vector<std::int32_t> fourth{4}, seventh{7};
+  train(whole_optimizer, whole, 0, 30, [](int) {});
+  whole.assign_rows(fourth, not_numbers);
+  train(whole_optimizer, whole, 30, 35, [](int) {});
+
+  const Tensor value = whole.value();
+  Parameter resumed("table", value);
+  TypeParam optimizer({&resumed}, TestFixture::options());
+  resumed.assign_rows(seventh, irregular({1, 9}, 3));
+  optimizer.load_state_dict(whole_optimizer.state_dict());
+  EXPECT_EQ(resumed.rows(seventh), irregular({1, 9}, 3));
+  whole.assign_rows(seventh, irregular({1, 9}, 3));
+
+  train(whole_optimizer, whole, 35, 50, [](int) {});
+  train(optimizer, resumed, 35, 50, [](int) {});
+  EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
+}
+
+// A gradient that is NaN poisons entry 3 of two rows and of their states: from then on, row 0 is
+// only owed steps, and row 4 is looked up again and again.
+template <class Made>
+void expect_to_resume_with_a_row_that_is_no_number(const typename Made::Options& options) {
+  Tensor poison = irregular({2, 9});
+  poison(0, 3) = poison(1, 3) = NAN;
+  const auto is_poisoned = [](std::size_t row, std::size_t i) {
+    return (row == 0 || row == 4) && i == 3;
+  };
+  for (const int until : {30, 31, 33, 150}) {
+    SCOPED_TRACE(until);
+    Parameter whole("table", irregular({13, 9}));
+    Made whole_optimizer({&whole}, options);
+    train(whole_optimizer, whole, 0, 30, [](int) {});
+    whole_optimizer.zero_grad();
+    whole.add_gradient(RowGradient({13, 9}, {0, 4}, poison));
+    whole_optimizer.step();
+    train(whole_optimizer, whole, 30, until, [](int) {});
+
+    const Tensor value = whole.copy();
+    const Checkpoint state = whole_optimizer.state_dict();
+    ASSERT_TRUE(state.contains("table.lazy.values"));
+    std::size_t tables = 0;
+    for (const std::string& name : state.names()) {
+      const auto* tensor = std::get_if<Tensor>(&state.at(name));
+      if (tensor == nullptr || tensor->shape() != value.shape()) continue;
+      ++tables;
+      for (std::size_t row = 0; row < 13; ++row)
+        for (std::size_t i = 0; i < 9; ++i)
+          ASSERT_EQ(std::isnan((*tensor)(row, i)), is_poisoned(row, i)) << name << " at " << row;
+    }
+    ASSERT_GE(tables, 2U);  // the table and a state of it
+
+    Parameter resumed("table", value);
+    Made optimizer({&resumed}, options);
+    optimizer.load_state_dict(state);
+    EXPECT_TRUE(bits_of(optimizer.state_dict()) == bits_of(state));
+    train(whole_optimizer, whole, until, until + 40, [](int) {});
+    train(optimizer, resumed, until, until + 40, [](int) {});
+    EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
+  }
+}
+
+TEST(LazyRowsStateOf, ATableWithNaNComeBackBitForBit) {
+  expect_to_resume_with_a_row_that_is_no_number<SGD>(kMomentum);
+  expect_to_resume_with_a_row_that_is_no_number<Adam>(kAdam);
+  expect_to_resume_with_a_row_that_is_no_number<AdamW>({});
+  expect_to_resume_with_a_row_that_is_no_number<RMSprop>({.momentum = 0.9});
+}
+
+TEST(LazyRowsStateOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
+  Parameter table("table", irregular({4, 2}));
+  SGD optimizer({&table}, kMomentum);
+  for (int i = 0; i < 3; ++i) step(optimizer, table, {i}, i);
+  const Checkpoint good = optimizer.state_dict();
+  const auto error = [](Optimizer& loading, const Checkpoint& state) {
+    return error_of<std::invalid_argument>([&] { loading.load_state_dict(state); });
+  };
+  const auto message = [&](const std::string& name, auto value) {
+    return error(optimizer, with(good, name, std::move(value)));
+  };
+  using Integers = std::vector<std::int64_t>;
+  ASSERT_EQ(good.integers("table.lazy.steps"), Integers{3});
+
+  const std::string wrong_at = "SGD::load_state_dict: 'table.lazy.at' has ";
+  EXPECT_EQ(message("table.lazy.at", Integers(4, 4)),
+            wrong_at + "4, expected a number from 0 to 3");
+  EXPECT_EQ(message("table.lazy.at", Integers{0, 1, 2, -1}),
+            wrong_at + "-1, expected a number from 0 to 3");
+  EXPECT_EQ(message("table.lazy.at", Integers(3, 0)), wrong_at + "3 numbers, expected 4");
+  EXPECT_EQ(message("table.lazy.at", Integers(5, 0)), wrong_at + "5 numbers, expected 4");
+  EXPECT_EQ(message("table.lazy.at", full({4}, 0.5)),
+            "Checkpoint: \"table.lazy.at\" is not an array of whole numbers");
+  EXPECT_EQ(message("table.lazy.values", zeros({4, 3})),
+            "Checkpoint: \"table.lazy.values\" has shape [4, 3], expected [4, 2]");
+  EXPECT_EQ(message("table.lazy.rules", full({1, 3}, 1)),
+            "Checkpoint: \"table.lazy.rules\" has shape [1, 3], expected [1, 6]");
+  EXPECT_EQ(message("table.lazy.rules", full({1, 6}, NAN)),
+            "SGD::load_state_dict: 'table.lazy.rules' has nan");
+  // Otherwise, rows would be replayed that often.
+  const std::string wrong_steps = "SGD::load_state_dict: 'table.lazy.steps' has ";
+  EXPECT_EQ(message("table.lazy.steps", Integers{16777215}),
+            wrong_steps + "16777215, expected a number from 1 to 3");
+  EXPECT_EQ(message("table.lazy.steps", Integers{0}),
+            wrong_steps + "0, expected a number from 1 to 3");
+  EXPECT_EQ(error(optimizer, with(with(good, "table.lazy.steps", Integers{2, 2}),
+                                  "table.lazy.rules", full({2, 6}, 0.5))),
+            wrong_steps + "2, expected a number from 1 to 1");
+  EXPECT_EQ(message("table.lazy.steps", Integers{2, 1}),
+            "Checkpoint: \"table.lazy.rules\" has shape [1, 6], expected [2, 6]");
+  EXPECT_EQ(message("table.step", -1),
+            "Checkpoint: \"table.step\" is -1, expected a number not below 0");
+  EXPECT_EQ(message("table.step", 2), wrong_steps + "3, expected a number from 1 to 2");
+  EXPECT_EQ(message("other.lazy.at", Integers(4, 0)),
+            "SGD::load_state_dict: there is no parameter for \"other.lazy.at\"");
+  for (const std::string name :
+       {"table.lazy.values", "table.lazy.at", "table.lazy.steps", "table.lazy.rules", "table.step"})
+    EXPECT_EQ(error(optimizer, without(good, name)),
+              concat("Checkpoint: \"", name, "\" is missing"));
+  EXPECT_TRUE(bits_of(optimizer.state_dict()) == bits_of(good));
+
+  Parameter bias("table", zeros({4}));
+  SGD other({&bias}, kMomentum);
+  EXPECT_EQ(error(other, without(good, "table.momentum")),
+            "SGD::load_state_dict: 'table' is no table, but its state has lazy rows");
+  EXPECT_TRUE(other.state_dict().empty());
+}
+
+}  // namespace
+}  // namespace rowgrad
