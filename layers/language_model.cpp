@@ -30,7 +30,32 @@ void check_temperature(std::string_view caller, double temperature) {
                  temperature, " must be finite and not below 0");
 }
 
+// Gives the model all that was read, each time.
+class ReadingAgain : public TextReader {
+ public:
+  explicit ReadingAgain(LanguageModel& model) : model_(model) {}
+
+  Tensor read(std::span<const std::int32_t> ids) override {
+    check_argument(!ids.empty(), "TextReader: there are no ids to read");
+    text_.insert(text_.end(), ids.begin(), ids.end());
+    Tape tape(Tape::inference);
+    const Variable logits = model_.forward(tape, to_ids(text_));
+    const std::size_t vocabulary = model_.vocabulary();
+    Tensor last = empty({vocabulary});
+    std::copy_n(logits.value().data() + (text_.size() - 1) * vocabulary, vocabulary, last.data());
+    return last;
+  }
+
+ private:
+  LanguageModel& model_;
+  std::vector<std::int32_t> text_;
+};
+
 }  // namespace
+
+std::unique_ptr<TextReader> LanguageModel::reader() {
+  return std::make_unique<ReadingAgain>(*this);
+}
 
 Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                              const CrossEntropyOptions& options) {
@@ -96,14 +121,17 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   check_temperature("generate", options.temperature);
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  const std::size_t vocabulary = model.vocabulary();
+  std::unique_ptr<TextReader> reader = model.reader();
+  std::size_t unread = std::min(text.size(), model.context());
   for (std::size_t i = 0; i < options.count; ++i) {
-    const std::size_t length = std::min(text.size(), model.context());
-    Tape tape(Tape::inference);
-    const Variable logits = model.forward(tape, to_ids(std::span(text).last(length)));
-    const std::span last(logits.value().data() + (length - 1) * vocabulary, vocabulary);
-    text.push_back(
-        static_cast<std::int32_t>(draw_token(last, options.temperature, options.top_k, random)));
+    if (i > 0 && text.size() > model.context()) {  // all positions have changed
+      reader = model.reader();
+      unread = model.context();
+    }
+    const Tensor logits = reader->read(std::span(text).last(unread));
+    unread = 1;
+    text.push_back(static_cast<std::int32_t>(
+        draw_token({logits.data(), logits.size()}, options.temperature, options.top_k, random)));
     if (options.on_token && !options.on_token(text.back())) break;
   }
   return to_ids(std::span(text).subspan(prompt.size()));

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
@@ -13,6 +15,16 @@
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
+
+/// Reads one text piece by piece, in evaluation mode, and remembers what later pieces need of it.
+class TextReader {
+ public:
+  virtual ~TextReader() = default;
+
+  /// The logits [vocabulary] for the token after these ids, which follow those read before. Throws
+  /// std::invalid_argument for no ids, and for more than the model's context in all.
+  virtual Tensor read(std::span<const std::int32_t> ids) = 0;
+};
 
 /// A model that predicts each next token of a text.
 class LanguageModel : public Layer {
@@ -25,6 +37,9 @@ class LanguageModel : public Layer {
   /// may override it with a faster implementation.
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
+
+  /// A reader of a new text. That of a model which remembers nothing reads all of it again.
+  virtual std::unique_ptr<TextReader> reader();
 
   virtual std::size_t context() const = 0;  // the longest input
   virtual std::size_t vocabulary() const = 0;

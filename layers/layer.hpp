@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -151,6 +152,15 @@ class Part : public L {
     owner.adopt(name, static_cast<Layer&>(*this));
   }
 };
+
+/// A part that exists only if it is wanted, for a member std::optional<Part<L>>.
+template <class L, class... Arguments>
+std::optional<Part<L>> part_if(bool wanted, Layer& owner, std::string_view name,
+                               Arguments&&... arguments) {
+  using Made = std::optional<Part<L>>;  // constructed in its place, as layers do not move
+  if (!wanted) return std::nullopt;
+  return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
+}
 
 /// Layers of one type, their number known only at run time, named by position: "0", "1", ….
 template <class L>

@@ -15,21 +15,16 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   check_argument(options.vocabulary > 0 && options.context > 0 && options.width > 0,
                  "NextTokenModel: vocabulary ", options.vocabulary, ", context ", options.context,
                  " and width ", options.width, " must be above 0");
+  check_argument(options.positions == Positions::kNone ||
+                     options.positions == Positions::kLearned ||
+                     options.positions == Positions::kSinusoidal,
+                 "NextTokenModel: positions of this kind need attention");
   const std::size_t read_by_head = hidden_widths(options).back();
   check_argument(!options.tie_weights || read_by_head == options.width,
                  "NextTokenModel: with tied weights the head must read the embedding's width of ",
                  options.width, ", but it reads ", read_by_head, ": make the last hidden layer ",
                  options.width, " wide, or do not tie the weights");
   return options;
-}
-
-// An optional part. Constructed in place, because layers cannot be moved.
-template <class L, class... Arguments>
-std::optional<Part<L>> made_if(bool wanted, Layer& owner, const char* name,
-                               Arguments&&... arguments) {
-  using Made = std::optional<Part<L>>;
-  if (!wanted) return std::nullopt;
-  return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
 
 Part<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter& table,
@@ -44,15 +39,15 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
     : options_(checked(options)),
       token(*this, "token", options.vocabulary, options.width, random,
             EmbeddingOptions{.dense_gradient = options.dense_gradients}),
-      position(made_if<PositionalEmbedding>(
+      position(part_if<PositionalEmbedding>(
           options.positions == Positions::kLearned, *this, "position", options.context,
           options.width, random,
           PositionalEmbeddingOptions{.dense_gradient = options.dense_gradients})),
-      sinusoidal(made_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
+      sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
                                      "sinusoidal", options.context, options.width)),
       sinusoidal_dropout(*this, "sinusoidal_dropout", options.dropout),
       look_back(*this, "look_back", options.look_back),
-      hidden(made_if<Mlp>(!options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
+      hidden(part_if<Mlp>(!options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
                           MlpOptions{.activate_last = true, .dropout = options.dropout})),
       head(make_head(*this, options, token.weight, random)) {}
 

@@ -10,12 +10,11 @@
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/look_back.hpp>
 #include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/layers/sinusoidal.hpp>
 
 namespace rowgrad {
-
-enum class Positions { kLearned, kSinusoidal, kNone };
 
 struct NextTokenOptions {
   std::size_t vocabulary = 0;

@@ -45,6 +45,7 @@ Checkpoint DataLoader::state_dict() const {
   Checkpoint state;
   state.put("epoch", position_.epoch);
   state.put("batch", position_.batch);
+  if (options_.generator != nullptr) state.put("order_seed", order_seed_);
   return state;
 }
 
@@ -52,6 +53,7 @@ void DataLoader::load_state_dict(const Checkpoint& state) {
   const Position position = {.epoch = state.count("epoch"), .batch = state.count("batch")};
   check_argument(position.batch < size_, "DataLoader::load_state_dict: there is no batch ",
                  position.batch, " in an epoch of ", size_, " batches");
+  if (options_.generator != nullptr) order_seed_ = state.count("order_seed");
   position_ = position;
   loaded_ = true;
 }
@@ -59,9 +61,18 @@ void DataLoader::load_state_dict(const Checkpoint& state) {
 void DataLoader::start_epoch() {
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
+  std::uint64_t seed = scramble(scramble(options_.seed) + start.epoch);
+  if (Random* generator = options_.generator; generator != nullptr && start.batch == 0) {
+    generator->bits();
+    generator->bits();
+    if (options_.shuffle) {
+      generator->bits();
+      order_seed_ = generator->bits();  // of 64 bits, a seed is the lower half
+    }
+  }
+  if (options_.generator != nullptr) seed = order_seed_;
   if (options_.shuffle)
-    order_ = Random(scramble(scramble(options_.seed) + start.epoch))
-                 .permutation(static_cast<std::int64_t>(windows_.size()));
+    order_ = Random(seed).permutation(static_cast<std::int64_t>(windows_.size()));
   position_ = start;
   loaded_ = false;
 }

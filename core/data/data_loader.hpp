@@ -7,6 +7,7 @@
 #include <rowgrad/core/data/token_windows.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
 
@@ -27,6 +28,10 @@ struct DataLoaderOptions {
   /// Whether each epoch drops the windows left over after the last full batch; otherwise they form
   /// a shorter batch.
   bool drop_last = false;
+  /// Draws the order from this generator, which the loader borrows, instead: at the beginning of
+  /// each loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation, as
+  /// torch.utils.data.DataLoader does.
+  Random* generator = nullptr;
 };
 
 /// Iterates over windows in batches; each range-for loop is one epoch:
@@ -78,6 +83,7 @@ class DataLoader {
   DataLoaderOptions options_;
   std::size_t size_;
   Position position_;
+  std::uint64_t order_seed_ = 0;  // of the epoch that is under way
   bool loaded_ = true;  // the next loop starts at position_, even inside an epoch
   std::vector<std::int64_t> order_;
   Batch full_;

@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/attention.hpp>
+#include <rowgrad/core/ops/key_value_cache.hpp>
+
+namespace rowgrad {
+
+KeyValueCache::KeyValueCache(std::size_t capacity, std::size_t width)
+    : keys_(empty({capacity, width})), values_(empty({capacity, width})) {}
+
+Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
+                          const AttentionOptions& options, KeyValueCache& cache) {
+  constexpr const char* kOp = "causal_attention with a cache";
+  const std::size_t capacity = cache.keys_.shape()[0];
+  const std::size_t width = cache.keys_.shape()[1];
+  const std::size_t heads = options.heads;
+  check_state(q.tape().is_inference(), kOp, ": the tape is not for inference");
+  check_argument(q.shape().size() == 3 && q.shape()[0] == 1 && q.shape()[2] == width, kOp,
+                 ": q has shape ", bracketed(q.shape()), ", expected [1, length, ", width, "]");
+  check_argument(k.shape() == q.shape() && v.shape() == q.shape(), kOp, ": k and v have shapes ",
+                 bracketed(k.shape()), " and ", bracketed(v.shape()), ", expected that of q, ",
+                 bracketed(q.shape()));
+  check_argument(heads > 0 && width % heads == 0, kOp, ": ", heads, " heads do not divide ", width,
+                 " columns");
+  check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
+  const std::size_t added = q.shape()[1];
+  const std::size_t length = cache.length_ + added;
+  check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
+                 " that there is room for");
+  const auto& bias = options.distance_bias;
+  check_argument(!bias || (bias->shape().size() == 2 && bias->shape()[0] == heads &&
+                           bias->shape()[1] >= length),
+                 kOp, ": distance_bias has shape ", bracketed(bias ? bias->shape() : Shape()),
+                 ", expected [", heads, ", distances] for ", length, " keys");
+
+  Tensor value = empty(q.shape());
+  std::copy_n(k.value().data(), added * width, cache.keys_.data() + cache.length_ * width);
+  std::copy_n(v.value().data(), added * width, cache.values_.data() + cache.length_ * width);
+  cache.length_ = length;
+  kernels::causal_attention({.batch = 1,
+                             .heads = heads,
+                             .width = width / heads,
+                             .queries = added,
+                             .keys = length,
+                             .q = {q.value().data(), width, added * width},
+                             .k = {cache.keys_.data(), width, length * width},
+                             .v = {cache.values_.data(), width, length * width},
+                             .distance_bias = bias ? bias->value().data() : nullptr,
+                             .distances = bias ? bias->shape()[1] : 0},
+                            {value.data(), width, added * width}, nullptr);
+  return q.tape().constant(std::move(value));
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,145 @@
+#include <cmath>
+
+#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+const GptOptions& checked(const GptOptions& options) {
+  check_argument(options.vocabulary > 0 && options.context > 0 && options.layers > 0,
+                 "GptModel: vocabulary ", options.vocabulary, ", context ", options.context,
+                 " and layers ", options.layers, " must be above 0");
+  return options;
+}
+
+TransformerBlockOptions block_options(const GptOptions& options) {
+  return {.attention = {.heads = options.heads,
+                        .qkv_bias = options.qkv_bias,
+                        .out_bias = options.bias,
+                        .dropout = options.dropout},
+          .feed_forward = {.gelu = options.gelu, .bias = options.bias, .dropout = options.dropout},
+          .norm = {.epsilon = options.norm_epsilon, .bias = options.bias}};
+}
+
+Part<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table, Random& random) {
+  const LinearOptions no_bias{.bias = false};
+  if (options.tie_weights) return Part<Linear>(owner, "head", table, random, no_bias);
+  return Part<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
+}
+
+}  // namespace
+
+GptModel::GptModel(const GptOptions& options, Random& random)
+    : options_(checked(options)),
+      token(*this, "token", options.vocabulary, options.width, random),
+      position(part_if<PositionalEmbedding>(options.positions == Positions::kLearned, *this,
+                                            "position", options.context, options.width, random)),
+      sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
+                                     "sinusoidal", options.context, options.width)),
+      dropout(*this, "dropout", options.dropout),
+      blocks(*this, "blocks", options.layers, options.width, random, block_options(options)),
+      norm(*this, "norm", options.width, block_options(options).norm),
+      head(make_head(*this, options, token.weight, random)) {
+  if (options.positions == Positions::kT5) {
+    t5_bucket(0, options.t5_buckets, options.t5_max_distance);  // refuses what is no such table
+    t5_table.emplace(*this, "t5_table", random.normal({options.t5_buckets, options.heads}));
+  }
+  if (options.positions == Positions::kRotary)
+    rotary.emplace(options.context, options.width / options.heads,
+                   RotaryOptions{.layout = options.rotary_layout, .base = options.rotary_base});
+  if (options.initialization == Initialization::kGpt2) initialize_as_gpt2(random);
+}
+
+void GptModel::initialize_as_gpt2(Random& random) {
+  const double added_up = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.layers));
+  for (Parameter* parameter : parameters()) {
+    const std::string& name = parameter->name();
+    const bool last = name.ends_with(".out.weight") || name.ends_with(".down.weight");
+    if (parameter->shape().size() == 2) {
+      parameter->assign(random.normal(parameter->shape(), 0, last ? added_up : 0.02));
+    } else if (name.ends_with(".bias")) {
+      parameter->assign(zeros(parameter->shape()));
+    }
+  }
+}
+
+Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {
+  const std::size_t length = ids.shape().back();
+  const Variable x =
+      position     ? token.forward(tape, ids, position->rows(tape, length, first_position))
+      : sinusoidal ? token.forward(tape, ids, sinusoidal->rows(tape, length, first_position))
+                   : token.forward(tape, ids);
+  return dropout.forward(x);
+}
+
+AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length) {
+  AttentionPositions result;
+  if (rotary) result.rotary = &*rotary;
+  if (options_.positions == Positions::kAlibi)
+    result.distance_bias = tape.constant(alibi_bias(options_.heads, length));
+  if (t5_table)
+    result.distance_bias = t5_bias(tape.parameter(*t5_table), length, options_.t5_max_distance);
+  return result;
+}
+
+Variable GptModel::before_head(Tape& tape, const Ids& ids) {
+  check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
+                 "GptModel: ids have shape ", bracketed(ids.shape()),
+                 ", expected [..., length] with a length of at most the context, ",
+                 options_.context);
+  Variable x = embed(tape, ids, 0);
+  const Shape shape = x.shape();
+  const std::size_t length = ids.shape().back();
+  const std::size_t batch = length == 0 ? 0 : ids.size() / length;
+  if (shape.size() != 3) x = reshape(x, {batch, length, options_.width});
+  const AttentionPositions positions = attention_positions(tape, length);
+  for (TransformerBlock& block : blocks) x = block.forward(x, positions);
+  x = norm.forward(x);
+  return shape.size() != 3 ? reshape(x, shape) : x;
+}
+
+Variable GptModel::forward(Tape& tape, const Ids& ids) {
+  return head.forward(before_head(tape, ids));
+}
+
+Variable GptModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
+                        const CrossEntropyOptions& options) {
+  return head.cross_entropy(before_head(tape, ids), targets, options);
+}
+
+class GptModel::Reader : public TextReader {
+ public:
+  explicit Reader(GptModel& model) : model_(model) {
+    const GptOptions& options = model.options();
+    for (std::size_t i = 0; i < options.layers; ++i)
+      caches_.emplace_back(options.context, options.width);
+  }
+
+  Tensor read(std::span<const std::int32_t> ids) override {
+    check_argument(!ids.empty() && caches_[0].length() + ids.size() <= model_.context(),
+                   "GptModel: cannot read ", ids.size(), " ids after ", caches_[0].length(),
+                   ", the context is ", model_.context());
+    Tape tape(Tape::inference);
+    const std::size_t first = caches_[0].length();
+    Ids batch = to_ids(ids);
+    batch.reshape(Ids::shape_type{1, ids.size()});
+    Variable x = model_.embed(tape, batch, first);
+    const AttentionPositions positions = model_.attention_positions(tape, first + ids.size());
+    for (std::size_t i = 0; i < caches_.size(); ++i)
+      x = model_.blocks[i].forward(x, positions, caches_[i]);
+    x = slice(x, 1, ids.size() - 1, ids.size());
+    Tensor logits = model_.head.forward(model_.norm.forward(x)).value();
+    logits.reshape(Shape{model_.vocabulary()});
+    return logits;
+  }
+
+ private:
+  GptModel& model_;
+  std::vector<KeyValueCache> caches_;
+};
+
+std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this); }
+
+}  // namespace rowgrad

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/positional_embedding.hpp>
+#include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/layers/transformer_block.hpp>
+
+namespace rowgrad {
+
+/// What weights start from.
+enum class Initialization {
+  /// PyTorch's defaults, drawn in the order of its modules: normal(0, 1) for embeddings,
+  /// uniform(−1/√inputs, 1/√inputs) for linear layers.
+  kPyTorch,
+  /// normal(0, 0.02) and biases of 0; normal(0, 0.02 / √(2 · layers)) for the last linear layers of
+  /// attention and feed-forward, whose results are added up (Radford et al. 2019, section 2.3).
+  kGpt2
+};
+
+struct GptOptions {
+  std::size_t vocabulary = 50257;
+  std::size_t context = 1024;  // the longest input
+  std::size_t width = 768;
+  std::size_t heads = 12;
+  std::size_t layers = 12;
+  Positions positions = Positions::kLearned;
+  /// Of the embeddings, the attention weights, and the results of attention and feed-forward.
+  double dropout = 0;
+  bool qkv_bias = false;     // of the query, key and value projections
+  bool bias = true;          // of all other linear layers but the head, and of the norms
+  bool tie_weights = false;  // whether the head's weight is the token table
+  Gelu gelu = Gelu::kTanh;
+  double norm_epsilon = 1e-5;
+  Initialization initialization = Initialization::kPyTorch;
+  /// Of Positions::kRotary: which columns of a head are rotated together, and the base.
+  RotaryLayout rotary_layout = RotaryLayout::kHalves;
+  double rotary_base = 10000;
+  /// Of Positions::kT5: the buckets, and the distance from which on all share the last one.
+  std::size_t t5_buckets = 32;
+  std::size_t t5_max_distance = 128;
+};
+
+/// GPT-2's architecture (Radford et al. 2019): token embedding, positions, dropout, `layers`
+/// transformer blocks, a layer norm, and a linear head without bias. Parts are made in that order,
+/// so a seed gives the weights that the same modules have in PyTorch.
+class GptModel : public LanguageModel {
+ public:
+  /// Throws std::invalid_argument for a size of 0 and for options that its parts refuse.
+  GptModel(const GptOptions& options, Random& random);
+  GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override;
+  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
+                const CrossEntropyOptions& options = {}) override;
+  std::unique_ptr<TextReader> reader() override;
+
+  std::size_t context() const override { return options_.context; }
+  std::size_t vocabulary() const override { return options_.vocabulary; }
+  const GptOptions& options() const { return options_; }
+
+ private:
+  class Reader;
+
+  Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
+  AttentionPositions attention_positions(Tape& tape, std::size_t length);
+  Variable before_head(Tape& tape, const Ids& ids);
+  void initialize_as_gpt2(Random& random);
+
+  GptOptions options_;
+
+ public:
+  Part<Embedding> token;
+  std::optional<Part<PositionalEmbedding>> position;  // for Positions::kLearned
+  std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
+  std::optional<Parameter> t5_table;                  // for Positions::kT5: [buckets, heads]
+  std::optional<RotaryTable> rotary;                  // for Positions::kRotary
+  Part<Dropout> dropout;
+  Part<LayerList<TransformerBlock>> blocks;
+  Part<LayerNorm> norm;
+  Part<Linear> head;
+};
+
+}  // namespace rowgrad
