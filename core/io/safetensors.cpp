@@ -264,7 +264,9 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
     }
   }
   // The largest types first, so that all values are aligned, as readers that map the file require.
-  std::ranges::stable_sort(all, std::ranges::greater(), &Stored::number_bytes);
+  std::ranges::sort(all, [](const Stored& a, const Stored& b) {
+    return a.number_bytes != b.number_bytes ? a.number_bytes > b.number_bytes : a.name < b.name;
+  });
 
   std::string header = "{";
   if (!texts.empty()) {
