@@ -52,9 +52,9 @@ Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
 // --- A layer: its parameters are members that it names -------------------------------------------
 // [layer]
 /// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
-class RmsNorm : public Layer {
+class MyRmsNorm : public Layer {
  public:
-  explicit RmsNorm(std::size_t width) : weight(*this, "weight", full({width}, 1)) {}
+  explicit MyRmsNorm(std::size_t width) : weight(*this, "weight", full({width}, 1)) {}
 
   Variable forward(const Variable& x) { return rms_normalize(x) * x.tape().parameter(weight); }
 
@@ -79,7 +79,7 @@ class NormedModel : public Layer {
 
   Part<Embedding> token;
   Part<PositionalEmbedding> position;
-  Part<RmsNorm> norm;
+  Part<MyRmsNorm> norm;
   Part<Linear> head;
 };
 // [model]
@@ -123,11 +123,11 @@ int run() {
                      {random.normal({3, 4, 5})});
   std::cout << "rms_normalize  " << of_op.message() << '\n';
 
-  RmsNorm layer(5);
+  MyRmsNorm layer(5);
   const Tensor x = random.normal({3, 5});
   const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
                                        layer.parameters());
-  std::cout << "RmsNorm        " << of_layer.message() << "\n\n";
+  std::cout << "MyRmsNorm      " << of_layer.message() << "\n\n";
   // [check]
   if (!of_op.passed || !of_layer.passed) return EXIT_FAILURE;
 
