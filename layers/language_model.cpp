@@ -41,6 +41,9 @@ class ReadingAgain : public TextReader {
     Tape tape(Tape::inference);
     const Variable logits = model_.forward(tape, to_ids(text_));
     const std::size_t vocabulary = model_.vocabulary();
+    check_argument(logits.shape() == Shape({text_.size(), vocabulary}),
+                   "LanguageModel: forward returned logits of shape ", bracketed(logits.shape()),
+                   ", expected [", text_.size(), ", ", vocabulary, "]");
     Tensor last = empty({vocabulary});
     std::copy_n(logits.value().data() + (text_.size() - 1) * vocabulary, vocabulary, last.data());
     return last;
@@ -85,6 +88,9 @@ std::size_t draw_token(std::span<const real> logits, double temperature, std::si
   check_argument(!logits.empty(), "draw_token: there are no logits");
   check_temperature("draw_token", temperature);
   const auto largest = std::max_element(logits.begin(), logits.end());
+  const bool numbers =
+      std::isfinite(*largest) && std::ranges::none_of(logits, [](real x) { return std::isnan(x); });
+  check_argument(numbers, "draw_token: the logits are not finite, the largest is ", *largest);
   if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
   real least = -std::numeric_limits<real>::infinity();
   if (top_k > 0 && top_k < logits.size()) {
@@ -100,8 +106,6 @@ std::size_t draw_token(std::span<const real> logits, double temperature, std::si
     weights[i] = logits[i] < least ? 0 : std::exp(static_cast<float>(distance));
     total += weights[i];
   }
-  check_argument(std::isfinite(total), "draw_token: the logits are not finite, the largest is ",
-                 *largest);
   std::size_t chosen = 0;
   float best = -1;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -118,6 +122,7 @@ std::size_t draw_token(std::span<const real> logits, double temperature, std::si
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random) {
   check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
+  check_argument(model.context() > 0, "generate: the model's context is 0");
   check_temperature("generate", options.temperature);
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());

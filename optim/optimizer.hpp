@@ -48,8 +48,9 @@ class Optimizer : private ParameterUser {
   virtual std::uint64_t rows_visited() const = 0;
 
   /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.
-  /// Loading an empty state resets the optimizer. Save the values of the parameters with it, and
-  /// load them first. Both throw std::invalid_argument if two parameters have the same name;
+  /// Save the values of the parameters with it, and load them first. Loading a state from a source
+  /// that is not trusted may take long: it may claim any number of steps, some of which are
+  /// replayed. Both throw std::invalid_argument if two parameters have the same name;
   /// loading also if a name, a shape or a value does not fit, and then changes nothing.
   virtual Checkpoint state_dict() const = 0;
   virtual void load_state_dict(const Checkpoint& state) = 0;

@@ -42,7 +42,7 @@ class ParameterUpdates {
 
   std::uint64_t rows_visited() const { return rows_visited_ + lazy_.rows_visited(); }
 
-  /// All of the above; empty before the first step. Rows are saved as they are stored, with the
+  /// All of the above. Rows are saved as they are stored, with the
   /// steps they are owed, so that a resumed run has the same bits.
   Checkpoint state_dict() const;
 
@@ -137,7 +137,6 @@ void ParameterUpdates<Rule>::step_rows(const Rule& rule, const RowGradient& grad
 template <class Rule>
 Checkpoint ParameterUpdates<Rule>::state_dict() const {
   Checkpoint state;
-  if (steps_ == 0) return state;
   state.put(kSteps, steps_);
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
     if (arrays_.states[i]) state.put(std::string(Rule::kStates[i]), *arrays_.states[i]);
@@ -159,8 +158,8 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
   auto loaded = std::make_unique<ParameterUpdates>(*parameter_);
   loaded->rows_visited_ = rows_visited();
   const auto has = [&](const std::string& name) { return state.contains(name); };
-  if (std::ranges::none_of(names(), has)) return loaded;
   loaded->steps_ = state.count(kSteps);
+  if (loaded->steps_ == 0) return loaded;
   const auto always = Rule::uses(Options());
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
     if (const std::string name(Rule::kStates[i]); always[i] || has(name))

@@ -35,6 +35,9 @@ class RuleOptimizer : public Optimizer {
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
+  RuleOptimizer(std::initializer_list<Parameter*> parameters, const Options& options = {})
+      : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
+
   /// Groups of parameters, each with its own options.
   explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
     for (const Group& group : groups) check(group.options);

@@ -3,6 +3,7 @@
 // Checks that stay on in release builds. A message names the op, the argument, what was passed and
 // what was expected; it is formatted only if the check fails.
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -12,7 +13,10 @@ namespace rowgrad {
 /// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
 /// them and leaves the text truncated.
 struct TextStream : std::ostringstream {
-  TextStream() { exceptions(std::ios::badbit); }
+  TextStream() {
+    exceptions(std::ios::badbit);
+    imbue(std::locale::classic());  // files are read again, so a program's locale has no say
+  }
 };
 
 /// Concatenates the parts, each as `operator<<` prints it.

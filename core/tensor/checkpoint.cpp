@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {
@@ -36,33 +36,71 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
   return stars;
 }
 
-Tensor transposed(const std::string& name, const Checkpoint::Value& value) {
-  const auto* matrix = std::get_if<Tensor>(&value);
-  check_argument(matrix != nullptr && matrix->dimension() == 2,
-                 "Checkpoint::renamed: ", in_quotes(name),
-                 " is to be transposed, but is no matrix");
-  return xt::transpose(*matrix);
+// columns × rows numbers in blocks, so that both sides stay in the cache.
+template <class Number>
+void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
+  constexpr std::size_t kBlock = 32;
+  for (std::size_t row = 0; row < rows; row += kBlock)
+    for (std::size_t column = 0; column < columns; column += kBlock)
+      for (std::size_t i = row; i < std::min(row + kBlock, rows); ++i)
+        for (std::size_t j = column; j < std::min(column + kBlock, columns); ++j)
+          to[j * rows + i] = from[i * columns + j];
+}
+
+Checkpoint::Value transposed(const std::string& name, const Checkpoint::Value& value) {
+  const auto check_matrix = [&](const Shape& shape) {
+    check_argument(shape.size() == 2, "Checkpoint::renamed: ", in_quotes(name), " of shape ",
+                   bracketed(shape), " is to be transposed, but is no matrix");
+    return Shape{shape[1], shape[0]};
+  };
+  if (const auto* tensor = std::get_if<Tensor>(&value)) {
+    Tensor result = empty(check_matrix(tensor->shape()));
+    transpose(tensor->data(), tensor->shape()[0], tensor->shape()[1], result.data());
+    return result;
+  }
+  const auto* doubles = std::get_if<Checkpoint::Doubles>(&value);
+  check_argument(doubles != nullptr, "Checkpoint::renamed: ", in_quotes(name),
+                 " is to be transposed, but is not a tensor");
+  Checkpoint::Doubles result{check_matrix(doubles->shape),
+                             std::vector<double>(doubles->values.size())};
+  transpose(doubles->values.data(), doubles->shape[0], doubles->shape[1], result.values.data());
+  return result;
+}
+
+// How many values an array has, and how many its shape asks for.
+struct Counts {
+  std::size_t values, shape;
+};
+Counts counts_of(const Checkpoint::Value& value) {
+  return std::visit(
+      [](const auto& kind) -> Counts {
+        using Kind = std::decay_t<decltype(kind)>;
+        if constexpr (std::is_same_v<Kind, Tensor> || std::is_same_v<Kind, std::string>) {
+          return {0, 0};
+        } else {
+          return {kind.values.size(), element_count(kind.shape, "Checkpoint")};
+        }
+      },
+      value);
 }
 
 }  // namespace
 
-// The message is formatted only if the check fails, because copy_to() must not fail.
-template <class... Parts>
-void Checkpoint::check(bool condition, const std::string& name, const Parts&... parts) const {
-  if (!condition) [[unlikely]]
-    check_argument(false, "Checkpoint: ", in_quotes(prefix_ + name), parts...);
-}
-
 void Checkpoint::put(const std::string& name, Value value) {
+  const auto [values, expected] = counts_of(value);
+  check(values == expected, name, " has ", values, " values, but a shape of ", expected);
   auto shared = std::make_shared<const Value>(std::move(value));
   check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
 }
 
 void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
+  decltype(values_) added;
   for (const auto& [name, value] : part.values_) {
     const std::string full_name = prefix + '.' + name;
-    check(values_.try_emplace(full_name, value).second, full_name, " is there already");
+    check(!values_.contains(full_name), full_name, " is there already");
+    added.emplace(full_name, value);
   }
+  values_.merge(added);
 }
 
 Checkpoint Checkpoint::part(const std::string& prefix) const {
@@ -76,21 +114,27 @@ Checkpoint Checkpoint::part(const std::string& prefix) const {
 }
 
 Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
+  struct Rule {
+    std::vector<std::string_view> from, to;
+    bool transpose;
+  };
+  std::vector<Rule> rules;
+  for (const auto& [from, to, transpose] : renamings) {
+    rules.push_back({split_at_stars(from), split_at_stars(to), transpose});
+    check_argument(rules.back().to.size() <= rules.back().from.size(),
+                   "Checkpoint::renamed: ", in_quotes(to), " has more * than ", in_quotes(from));
+  }
   Checkpoint result;
   result.prefix_ = prefix_;
   for (const auto& [name, value] : values_) {
     std::string new_name = name;
     auto new_value = value;
-    for (const Renaming& renaming : renamings) {
-      const auto from = split_at_stars(renaming.from);
-      const auto to = split_at_stars(renaming.to);
-      check_argument(to.size() <= from.size(), "Checkpoint::renamed: ", in_quotes(renaming.to),
-                     " has more * than ", in_quotes(renaming.from));
+    for (const auto& [from, to, transpose] : rules) {
       const auto stars = match(from, name);
       if (!stars) continue;
       new_name = to[0];
       for (std::size_t i = 1; i < to.size(); ++i) new_name.append((*stars)[i - 1]).append(to[i]);
-      if (renaming.transpose) new_value = std::make_shared<const Value>(transposed(name, *value));
+      if (transpose) new_value = std::make_shared<const Value>(transposed(name, *value));
       break;
     }
     check_argument(result.values_.try_emplace(new_name, std::move(new_value)).second,
@@ -139,6 +183,8 @@ std::uint64_t Checkpoint::count(const std::string& name) const {
 }
 
 std::vector<double> Checkpoint::doubles(const std::string& name) const {
+  if (const auto* integers = std::get_if<Integers>(&at(name)))
+    return {integers->values.begin(), integers->values.end()};
   if (const auto* tensor = std::get_if<Tensor>(&at(name))) return {tensor->begin(), tensor->end()};
   return get<Doubles>(name, "an array of numbers").values;
 }

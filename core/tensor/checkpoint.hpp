@@ -17,11 +17,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 
@@ -47,11 +49,14 @@ class Checkpoint {
   using Doubles = Array<double>;
   using Value = std::variant<Tensor, Integers, Doubles, std::string>;
 
-  /// Adds a value. Throws std::invalid_argument for a name that is already taken.
+  /// Adds a value. Throws std::invalid_argument for a name that is already taken, an array with
+  /// another number of values than its shape, and an integer of 2^63 or more.
   void put(const std::string& name, Value value);
   void put(const std::string& name, const char* text) { put(name, Value(std::string(text))); }
   void put(const std::string& name, std::integral auto number) {
-    put(name, Integers{{}, {static_cast<std::int64_t>(number)}});
+    const auto value = static_cast<std::int64_t>(number);
+    check(value >= 0 || std::is_signed_v<decltype(number)>, name, " is more than 2^63 - 1");
+    put(name, Integers{{}, {value}});
   }
   void put(const std::string& name, std::floating_point auto number) {
     put(name, Doubles{{}, {static_cast<double>(number)}});
@@ -85,7 +90,7 @@ class Checkpoint {
   std::int64_t integer(const std::string& name) const;
   std::uint64_t count(const std::string& name) const;  // an integer that is not negative
 
-  /// These read tensors and double-precision numbers alike.
+  /// These read tensors and double-precision numbers alike, the first two also integers.
   std::vector<double> doubles(const std::string& name) const;
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;
@@ -97,8 +102,12 @@ class Checkpoint {
  private:
   template <class Kind>
   const Kind& get(const std::string& name, const char* kind) const;
+  // The message is made only when it is needed, as copy_to() must not ask for memory.
   template <class... Parts>
-  void check(bool condition, const std::string& name, const Parts&... parts) const;
+  void check(bool condition, const std::string& name, const Parts&... parts) const {
+    if (!condition) [[unlikely]]
+      check_argument(false, "Checkpoint: ", in_quotes(prefix_ + name), parts...);
+  }
 
   std::string prefix_;  // of a part: where its names are in the whole, for messages
   std::map<std::string, std::shared_ptr<const Value>> values_;  // shared with copies and parts

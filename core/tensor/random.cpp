@@ -107,6 +107,8 @@ void Random::load_state_dict(const Checkpoint& state) {
                  " words of 32 bits, and a next one of at most ", MersenneTwister::kWords);
   const auto second =
       state.contains("second_normal") ? std::optional(state.number("second_normal")) : std::nullopt;
+  check_argument(!second || std::isfinite(*second), "Random::load_state_dict: second_normal is ",
+                 second.value_or(0));
   MersenneTwister::Words words;
   std::ranges::transform(numbers, words.begin(),
                          [](std::int64_t word) { return static_cast<std::uint32_t>(word); });

@@ -4,6 +4,7 @@
 
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
+#include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
 namespace {
@@ -49,12 +50,22 @@ std::vector<EpochRecord> history_in(const Checkpoint& state) {
   return history;
 }
 
+// Each evaluation takes the same windows in the same order.
+void rewind(DataLoader& loader) {
+  Checkpoint beginning;
+  for (const char* name : {"epoch", "batch", "order_seed"}) beginning.put(name, 0);
+  loader.load_state_dict(beginning);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
+  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
+                 "TrainingRun: the schedule is not at step 0");
+  check_option("TrainingRun", "clip_norm", parts_.clip_norm);
 }
 
 bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
@@ -63,12 +74,30 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
   if (!awaits_evaluation()) {
     parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
     for (const Batch& batch : parts_.loader) {
-      const double loss = step(batch);
+      const double loss = try_step(batch);
       goes_on = !after_step || after_step(loss);
       if (!goes_on && !awaits_evaluation()) return false;
     }
   }
   return finish_epoch(keep_evaluating) && goes_on;
+}
+
+// A step that fails can be made again: its batch comes again, with the same random numbers.
+double TrainingRun::try_step(const Batch& batch) {
+  const Random random = parts_.random;
+  try {
+    return step(batch);
+  } catch (...) {
+    const std::size_t size = parts_.loader.size();
+    Checkpoint before = parts_.loader.state_dict();
+    before.erase("epoch");
+    before.erase("batch");
+    before.put("epoch", steps_ / size);
+    before.put("batch", steps_ % size);
+    parts_.loader.load_state_dict(before);
+    parts_.random = random;
+    throw;
+  }
 }
 
 double TrainingRun::step(const Batch& batch) {
@@ -97,6 +126,7 @@ bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
                      .training_loss = loss_sum_ / static_cast<double>(tokens_),
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
+    rewind(*parts_.validation);
     record.validation_loss = evaluate(parts_.model, *parts_.validation, keep_evaluating);
     if (!record.validation_loss) return false;
   }
@@ -129,15 +159,17 @@ Checkpoint TrainingRun::state_dict() const {
 void TrainingRun::load_state_dict(const Checkpoint& state) {
   const Checkpoint before = state_dict();
   try {
-    load(state);
+    check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
+                   "TrainingRun: the state has a schedule, the run has none");
+    load(state, true);
   } catch (...) {
-    load(before);
+    load(before, false);
     throw;
   }
 }
 
 // Loads the optimizer last: how much work that takes depends on counts that are checked first.
-void TrainingRun::load(const Checkpoint& state) {
+void TrainingRun::load(const Checkpoint& state, bool checked) {
   history_ = history_in(state.part("history"));
   steps_ = state.count("steps");
   loss_sum_ = state.number("epoch_loss_sum");
@@ -147,7 +179,7 @@ void TrainingRun::load(const Checkpoint& state) {
   parts_.loader.load_state_dict(state.part("loader"));
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
-  check_progress();
+  if (checked) check_progress();
   const Checkpoint optimizer = state.part("optimizer");
   for (const Parameter* parameter : parts_.optimizer.parameters()) {
     const std::string name = parameter->name() + ".step";

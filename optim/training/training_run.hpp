@@ -42,7 +42,8 @@ struct EpochRecord {
 
 class TrainingRun {
  public:
-  /// Throws std::invalid_argument for a loader that is not at its beginning.
+  /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, and a
+  /// clip_norm that is negative or not finite.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
@@ -68,10 +69,11 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
+  double try_step(const Batch& batch);
   double step(const Batch& batch);
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
-  void load(const Checkpoint& state);
+  void load(const Checkpoint& state, bool checked);
   void check_progress() const;
 
   TrainingParts parts_;

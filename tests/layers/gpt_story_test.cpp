@@ -111,6 +111,9 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
   }
 
   for (const auto& [name, expected] : run["norm_after"].items()) {
+    // Its gradient is 0, for it adds the same to the scores of all keys. So Adam makes steps of
+    // rounding errors.
+    if (sizeof(real) == 4 && name.ends_with("key.bias")) continue;
     const Tensor& value = parameters.at(our_name(name))->value();
     const double squares = std::inner_product(value.begin(), value.end(), value.begin(), 0.0);
     EXPECT_NEAR(std::sqrt(squares), expected.get<double>(), 10 * kRelative * expected.get<double>())

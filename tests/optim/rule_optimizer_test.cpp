@@ -78,8 +78,12 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
                 [&] { adam.load_state_dict(testing::without(state, "w.exp_avg_sq")); }),
             "Checkpoint: \"w.exp_avg_sq\" is missing");
   EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
-  adam.load_state_dict({});  // resets it
-  EXPECT_TRUE(adam.state_dict().empty());
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { adam.load_state_dict({}); }),
+            "Checkpoint: \"w.step\" is missing");
+  const Checkpoint fresh = Adam({&w}).state_dict();
+  adam.load_state_dict(fresh);  // begins anew
+  EXPECT_EQ(adam.state_dict().names(), std::vector<std::string>{"w.step"});
+  EXPECT_EQ(adam.state_dict().integer("w.step"), 0);
 }
 
 TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {

@@ -1,3 +1,4 @@
+#include <locale>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,17 @@ TEST(Concat, ThrowsRatherThanLeaveSomethingOut) {
                              [&](const std::string& text, bool finished) {
                                EXPECT_EQ(text, finished ? "late." + name + ".12" : "");
                              });
+}
+
+TEST(Concat, GroupsNoDigitsWhateverTheProgramsLocale) {
+  struct Grouping : std::numpunct<char> {
+    char do_thousands_sep() const override { return ','; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Grouping));
+  const std::string text = concat(1234567, ' ', 0.5);
+  std::locale::global(before);
+  EXPECT_EQ(text, "1234567 0.5");
 }
 
 }  // namespace

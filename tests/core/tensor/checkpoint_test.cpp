@@ -70,8 +70,9 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
             "Checkpoint: \"run.steps\" has 2 numbers, expected one");
   EXPECT_EQ(message([&] { part.number("rates"); }),
             "Checkpoint: \"run.rates\" has 2 numbers, expected one");
-  EXPECT_EQ(message([&] { part.doubles("step"); }),
-            "Checkpoint: \"run.step\" is not an array of numbers");
+  EXPECT_EQ(message([&] { part.doubles("note"); }),
+            "Checkpoint: \"run.note\" is not an array of numbers");
+  EXPECT_EQ(part.number("step"), 7);
   EXPECT_EQ(message([&] { part.text("step"); }), "Checkpoint: \"run.step\" is not a text");
   EXPECT_EQ(message([&] { part.integers("weight"); }),
             "Checkpoint: \"run.weight\" is not an array of whole numbers");
@@ -149,7 +150,35 @@ TEST(Checkpoint, RefusesRenamingsThatLoseAValue) {
   EXPECT_EQ(message({"*.1", "c"}), "Checkpoint::renamed: two values would be named \"c\"");
   EXPECT_EQ(message({"a.1", "*"}), "Checkpoint::renamed: \"*\" has more * than \"a.1\"");
   EXPECT_EQ(message({.from = "a.*", .to = "a.*", .transpose = true}),
-            "Checkpoint::renamed: \"a.1\" is to be transposed, but is no matrix");
+            "Checkpoint::renamed: \"a.1\" of shape [2] is to be transposed, but is no matrix");
+}
+
+TEST(Checkpoint, TransposesDoublesToo) {
+  Checkpoint file;
+  file.put("w", Checkpoint::Doubles{{2, 3}, {1, 2, 3, 4, 5, 6}});
+  const std::vector<Renaming> rules{{.from = "w", .to = "w", .transpose = true}};
+  EXPECT_EQ(file.renamed(rules).doubles("w"), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+}
+
+TEST(Checkpoint, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
+  Checkpoint checkpoint = some();
+  const std::string before = bits_of(checkpoint);
+  const auto message = [](const auto& put) { return error_of<std::invalid_argument>(put); };
+  EXPECT_EQ(message([&] {
+              checkpoint.put("x", Checkpoint::Doubles{{2}, {1}});
+            }),
+            "Checkpoint: \"x\" has 1 values, but a shape of 2");
+  EXPECT_EQ(message([&] { checkpoint.put("x", std::uint64_t{1} << 63); }),
+            "Checkpoint: \"x\" is more than 2^63 - 1");
+  Checkpoint part;
+  part.put("a", 1);
+  part.put("b", 2);
+  checkpoint.put("p.b", 3);
+  EXPECT_EQ(message([&] { checkpoint.put("p", part); }), "Checkpoint: \"p.b\" is there already");
+  checkpoint.erase("p.b");
+  EXPECT_TRUE(bits_of(checkpoint) == before);
+  checkpoint.put("self", checkpoint);
+  EXPECT_TRUE(bits_of(checkpoint.part("self")) == before);
 }
 
 }  // namespace
