@@ -1,23 +1,21 @@
-#include <cmath>
-
 #include <rowgrad/core/ops/normalize.hpp>
 #include <rowgrad/layers/layer_norm.hpp>
 
 namespace rowgrad {
 namespace {
 
-double checked(const char* layer, std::size_t width, double epsilon) {
+Tensor norm_weight(const char* layer, std::size_t width, double epsilon) {
   check_argument(width > 0, layer, ": width is 0");
-  check_argument(std::isfinite(epsilon) && epsilon >= 0, layer, ": epsilon is ", epsilon,
-                 ", expected a finite number not below 0");
-  return epsilon;
+  check_norm_epsilon(layer, epsilon);
+  element_count({width}, layer);
+  return full({width}, 1);
 }
 
 }  // namespace
 
 LayerNorm::LayerNorm(std::size_t width, const LayerNormOptions& options)
-    : weight(*this, "weight", full({width}, 1)),
-      epsilon_(checked("LayerNorm", width, options.epsilon)) {
+    : weight(*this, "weight", norm_weight("LayerNorm", width, options.epsilon)),
+      epsilon_(options.epsilon) {
   if (options.bias) bias.emplace(*this, "bias", zeros({width}));
 }
 
@@ -28,7 +26,7 @@ Variable LayerNorm::forward(const Variable& x) {
 }
 
 RmsNorm::RmsNorm(std::size_t width, double epsilon)
-    : weight(*this, "weight", full({width}, 1)), epsilon_(checked("RmsNorm", width, epsilon)) {}
+    : weight(*this, "weight", norm_weight("RmsNorm", width, epsilon)), epsilon_(epsilon) {}
 
 Variable RmsNorm::forward(const Variable& x) {
   return rms_norm(x, x.tape().parameter(weight), epsilon_);

@@ -9,7 +9,7 @@
 namespace rowgrad {
 
 struct LayerNormOptions {
-  double epsilon = 1e-5;
+  double epsilon = 1e-5;  // added to the variance
   bool bias = true;
 };
 
@@ -17,7 +17,8 @@ struct LayerNormOptions {
 /// width] → the same shape. Parameters: weight [width], from ones, and bias [width], from zeros.
 class LayerNorm : public Layer {
  public:
-  /// Throws std::invalid_argument for a width of 0 and an epsilon that is negative or not finite.
+  /// Throws std::invalid_argument for a width of 0 or more than memory could hold, and for an
+  /// epsilon that is negative or not finite.
   explicit LayerNorm(std::size_t width, const LayerNormOptions& options = {});
 
   Variable forward(const Variable& x);

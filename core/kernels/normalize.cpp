@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/normalize.hpp>
@@ -9,14 +10,14 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Rows are handled in groups, so that the sums of one row need not wait for each other. The
-// arithmetic of a row is the same in a group of any size: fma() stands wherever a product is added,
-// or else the compiler would choose, in each place anew, whether to round the product.
-constexpr std::size_t kGroup = 4;
-constexpr std::size_t kRowsPerBlock = 32;  // whose gradients of the weight are added first
 constexpr std::size_t kBlock = 1024;       // values summed in registers; block sums are doubles
+constexpr std::size_t kRowsPerBlock = 32;  // whose gradients of the weight are summed first
 
-// Places in a row: a whole vector, and the last, partial one, whose other lanes get `padding`.
+// Rows are processed two at a time, so that their sums need not wait for each other. A row's bits
+// do not depend on whether it is one of two or alone: the arithmetic is the same.
+constexpr std::size_t kGroup = 2;
+
+// Places in a row: a whole vector, or the last, partial one, whose other lanes get `padding`.
 struct WholeVector {
   std::size_t at;
 
@@ -24,7 +25,8 @@ struct WholeVector {
   void store(const Simd& x, real* row) const { x.store_unaligned(row + at); }
 };
 struct PartialVector {
-  std::size_t at, count;
+  std::size_t at;
+  std::size_t count;
 
   Simd load(const real* row, real padding = 0) const {
     alignas(64) std::array<real, kLanes> lanes;
@@ -36,141 +38,184 @@ struct PartialVector {
 };
 
 template <class Visit>
-void for_each_vector(std::size_t begin, std::size_t end, const Visit& visit) {
+void for_each_place(std::size_t begin, std::size_t end, const Visit& visit) {
   for (; begin + kLanes <= end; begin += kLanes) visit(WholeVector{begin});
   if (begin < end) visit(PartialVector{begin, end - begin});
 }
 
+// `kSums` sums for each of `kRows` rows.
 template <std::size_t kRows, std::size_t kSums, class Number>
 using Sums = std::array<std::array<Number, kSums>, kRows>;
 
-// Means over each of a group of rows: add(sums, place) adds what stands at a place to the sums.
+// Means over each row of a group: add(sums, place) adds the values at a place to the sums.
 template <std::size_t kRows, std::size_t kSums, class Add>
 Sums<kRows, kSums, double> means(std::size_t width, const Add add) {
   Sums<kRows, kSums, double> totals{};
   for (std::size_t begin = 0; begin < width; begin += kBlock) {
     Sums<kRows, kSums, Simd> sums;
     for (auto& of_row : sums) of_row.fill(Simd(real{0}));
-    for_each_vector(begin, std::min(width, begin + kBlock),
-                    [&](const auto& place) { add(sums, place); });
+    for_each_place(begin, std::min(width, begin + kBlock),
+                   [&](const auto& place) { add(sums, place); });
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t k = 0; k < kSums; ++k) totals[r][k] += sum_of_lanes(sums[r][k]);
   }
+  const double share = 1 / static_cast<double>(width);
   for (auto& of_row : totals)
-    for (double& total : of_row) total /= static_cast<double>(width);
+    for (double& total : of_row) total *= share;
   return totals;
 }
 
-// x̂ of a vector of a row.
 Simd normalized(const Simd& x, const RowScaling& row) {
   return xsimd::fma(x - Simd(row.shift), Simd(row.scale), Simd(row.offset));
 }
 
-template <RowNorm kNorm, std::size_t kRows>
-void find_scalings(const real* x, std::size_t width, double epsilon, RowScaling* scalings) {
-  if constexpr (kNorm == RowNorm::kRootMeanSquare) {
-    const auto squares = means<kRows, 1>(width, [=](auto& sums, const auto& place) {
+struct RowMoments {
+  RowScaling scaling;
+  real mean;
+  bool shift_is_far;  // from the mean, so that the variance has lost digits
+};
+
+// From the means of x − shift and (x − shift)².
+[[gnu::noinline]] RowMoments row_moments(real shift, double rest, double square, double epsilon) {
+  constexpr double kFar = 9;  // variances: three standard deviations
+  const double rest_square = rest * rest;
+  const double variance = std::max(square - rest_square, 0.0);
+  const double scale = 1 / std::sqrt(variance + epsilon);
+  return {{shift, static_cast<real>(scale), static_cast<real>(-rest * scale)},
+          static_cast<real>(shift + rest),
+          rest_square > kFar * variance};
+}
+
+// One pass over the rows, with the first value of each as the shift; another if one is far from the
+// mean, with the mean that was found.
+template <std::size_t kRows>
+void find_layer_scalings(const real* x, std::size_t width, double epsilon, RowScaling* scalings) {
+  std::array<real, kRows> shifts;
+  for (std::size_t r = 0; r < kRows; ++r) shifts[r] = x[r * width];
+  bool again = true;
+  for (int pass = 0; again && pass < 2; ++pass) {
+    const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& place) {
       for (std::size_t r = 0; r < kRows; ++r) {
-        const Simd v = place.load(x + r * width);
-        sums[r][0] = xsimd::fma(v, v, sums[r][0]);
+        const Simd distance = place.load(x + r * width, shifts[r]) - Simd(shifts[r]);
+        sums[r][0] += distance;
+        sums[r][1] = xsimd::fma(distance, distance, sums[r][1]);
       }
     });
-    for (std::size_t r = 0; r < kRows; ++r)
-      scalings[r] = {0, static_cast<real>(1 / std::sqrt(squares[r][0] + epsilon)), 0};
-  } else {
-    const auto first = means<kRows, 1>(width, [=](auto& sums, const auto& place) {
-      for (std::size_t r = 0; r < kRows; ++r) sums[r][0] += place.load(x + r * width);
-    });
-    std::array<real, kRows> shifts;
-    for (std::size_t r = 0; r < kRows; ++r) shifts[r] = static_cast<real>(first[r][0]);
-    const auto rests = means<kRows, 2>(width, [=](auto& sums, const auto& place) {
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const Simd deviation = place.load(x + r * width, shifts[r]) - Simd(shifts[r]);
-        sums[r][0] += deviation;
-        sums[r][1] = xsimd::fma(deviation, deviation, sums[r][1]);
-      }
-    });
+    again = false;
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto [rest, square] = rests[r];  // the mean is shift + rest
-      const double variance = std::max(square - rest * rest, 0.0);
-      const double scale = 1 / std::sqrt(variance + epsilon);
-      scalings[r] = {shifts[r], static_cast<real>(scale), static_cast<real>(-rest * scale)};
+      const RowMoments row = row_moments(shifts[r], mean[r][0], mean[r][1], epsilon);
+      scalings[r] = row.scaling;
+      if (row.shift_is_far) shifts[r] = row.mean;
+      again |= row.shift_is_far;
     }
   }
 }
 
-template <RowNorm kNorm, std::size_t kRows>
-void forward_group(const real* x, std::size_t width, const real* weight, const real* bias,
-                   double epsilon, real* y, RowScaling* scalings) {
-  find_scalings<kNorm, kRows>(x, width, epsilon, scalings);
-  for (std::size_t r = 0; r < kRows; ++r) {
-    const real* from = x + r * width;
-    real* to = y + r * width;
-    if constexpr (kNorm == RowNorm::kRootMeanSquare)
-      visit_span<2>(width, {from, weight},
-                    [to, row = scalings[r]](const auto& v, const auto& put) {
-                      put(normalized(v[0], row) * v[1], to);
-                    });
-    else
-      visit_span<3>(width, {from, weight, bias}, [to, row = scalings[r]](const auto& v, const auto& put) {
-        put(xsimd::fma(normalized(v[0], row), v[1], v[2]), to);
-      });
-  }
+template <std::size_t kRows>
+void find_rms_scalings(const real* x, std::size_t width, double epsilon, RowScaling* scalings) {
+  const auto mean = means<kRows, 1>(width, [=](auto& sums, const auto& place) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Simd v = place.load(x + r * width);
+      sums[r][0] = xsimd::fma(v, v, sums[r][0]);
+    }
+  });
+  for (std::size_t r = 0; r < kRows; ++r)
+    scalings[r] = row_moments(0, 0, mean[r][0], epsilon).scaling;
 }
 
-// dx of a group of rows, unless dx is null; it may be dy. Adds the rows' gradients of the weight
+// A group of rows. `ahead` is the distance to the next group, whose values are fetched meanwhile:
+// the processor does not foresee the order in which rows that share a page are read.
+template <RowNorm kNorm, std::size_t kRows>
+void forward_group(const real* x, std::size_t width, std::size_t ahead, const real* weight,
+                   const real* bias, double epsilon, real* y, RowScaling* scalings) {
+  if constexpr (kNorm == RowNorm::kLayer)
+    find_layer_scalings<kRows>(x, width, epsilon, scalings);
+  else
+    find_rms_scalings<kRows>(x, width, epsilon, scalings);
+  for (std::size_t r = 0; r < kRows; ++r)
+    for_each_place(
+        0, width,
+        [=, from = x + r * width, to = y + r * width, row = scalings[r]](const auto& place) {
+          __builtin_prefetch(from + ahead + place.at);
+          const Simd normal = normalized(place.load(from), row);
+          const Simd w = place.load(weight);
+          if constexpr (kNorm == RowNorm::kLayer)
+            place.store(xsimd::fma(normal, w, place.load(bias)), to);
+          else
+            place.store(normal * w, to);
+        });
+}
+
+// dx = scale · g + slope · (x − shift) + constant in a row, from the means of g and g ∘ x̂.
+struct RowGradient {
+  real slope;
+  real constant;
+};
+[[gnu::noinline]] RowGradient row_gradient(const RowScaling& row, double mean_g,
+                                           double mean_product) {
+  const double scale = row.scale;
+  return {static_cast<real>(-scale * scale * mean_product),
+          static_cast<real>(-scale * (mean_product * row.offset + mean_g))};
+}
+
+// dx of a group of rows, unless it is null; it may be dy. Adds the rows' gradients of the weight
 // and, in layer normalisation, of the bias to `weight_sums`.
 template <RowNorm kNorm, std::size_t kRows>
-void backward_group(const real* x, const real* dy, std::size_t width, const real* weight,
-                    const RowScaling* scalings, real* weight_sums, real* dx) {
+void backward_group(const real* x, const real* dy, std::size_t width, std::size_t ahead,
+                    const real* weight, const RowScaling* scalings, real* weight_sums, real* dx) {
   constexpr bool kLayer = kNorm == RowNorm::kLayer;
-  std::array<RowScaling, kRows> group;
-  std::copy_n(scalings, kRows, group.begin());
+  std::array<RowScaling, kRows> rows;
+  std::copy_n(scalings, kRows, rows.begin());
   const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& place) {
     const Simd w = place.load(weight);
     Simd weight_sum = place.load(weight_sums);
     Simd bias_sum = kLayer ? place.load(weight_sums + width) : w;
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Simd normal = normalized(place.load(x + r * width, group[r].shift), group[r]);
-      const Simd g = place.load(dy + r * width);
-      if constexpr (kLayer) sums[r][0] = xsimd::fma(g, w, sums[r][0]);
-      sums[r][1] = xsimd::fma(g * w, normal, sums[r][1]);
-      weight_sum = xsimd::fma(g, normal, weight_sum);
-      if constexpr (kLayer) bias_sum += g;
+      const Simd normal = normalized(place.load(x + r * width, rows[r].shift), rows[r]);
+      const Simd upstream = place.load(dy + r * width);
+      const Simd g = upstream * w;
+      if constexpr (kLayer) sums[r][0] += g;
+      sums[r][1] = xsimd::fma(g, normal, sums[r][1]);
+      weight_sum = xsimd::fma(upstream, normal, weight_sum);
+      if constexpr (kLayer) bias_sum += upstream;
     }
     place.store(weight_sum, weight_sums);
     if constexpr (kLayer) place.store(bias_sum, weight_sums + width);
   });
   if (dx == nullptr) return;
   for (std::size_t r = 0; r < kRows; ++r) {
-    // dx = g · scale + (x − shift) · slope + constant, where g = dy ∘ weight
-    const auto [shift, scale, offset] = group[r];
-    const double per_normal = -scale * mean[r][1];
-    const auto slope = static_cast<real>(per_normal * scale);
-    const auto constant = static_cast<real>(per_normal * offset - scale * mean[r][0]);
-    visit_span<3>(width, {x + r * width, dy + r * width, weight},
-                  [=, shift = shift, scale = scale, to = dx + r * width](const auto& v, const auto& put) {
-                    const Simd rest = xsimd::fma(v[0] - Simd(shift), Simd(slope), Simd(constant));
-                    put(xsimd::fma(v[1] * v[2], Simd(scale), rest), to);
-                  });
+    for_each_place(
+        0, width,
+        [=, from = x + r * width, upstream = dy + r * width, to = dx + r * width, row = rows[r],
+         line = row_gradient(rows[r], mean[r][0], mean[r][1])](const auto& place) {
+          __builtin_prefetch(from + ahead + place.at);
+          __builtin_prefetch(upstream + ahead + place.at);
+          const Simd rest =
+              xsimd::fma(place.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
+          const Simd g = place.load(upstream) * place.load(weight);
+          place.store(xsimd::fma(g, Simd(row.scale), rest), to);
+        });
   }
 }
 
-// Calls each(rows as a constant, first row) for groups of rows, then for single ones.
+// Calls each(its number of rows as a constant, first row, distance to the next one) for each group
+// of the rows [begin, end).
 template <class Each>
-void for_each_group(std::size_t begin, std::size_t end, const Each& each) {
+void for_each_group(std::size_t begin, std::size_t end, std::size_t width, const Each& each) {
   for (; begin + kGroup <= end; begin += kGroup)
-    each(std::integral_constant<std::size_t, kGroup>(), begin);
-  for (; begin < end; ++begin) each(std::integral_constant<std::size_t, 1>(), begin);
+    each(std::integral_constant<std::size_t, kGroup>(), begin,
+         begin + 2 * kGroup <= end ? kGroup * width : 0);
+  for (; begin < end; ++begin) each(std::integral_constant<std::size_t, 1>(), begin, 0);
 }
 
 template <RowNorm kNorm>
 void forward_rows(const real* x, std::size_t rows, std::size_t width, const real* weight,
                   const real* bias, double epsilon, real* y, RowScaling* scalings) {
   parallel_for(rows, row_grain(width), [=](std::size_t begin, std::size_t end) {
-    for_each_group(begin, end, [=](auto count, std::size_t row) {
+    for_each_group(begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
       const std::size_t at = row * width;
-      forward_group<kNorm, count()>(x + at, width, weight, bias, epsilon, y + at, scalings + row);
+      forward_group<kNorm, count()>(x + at, width, ahead, weight, bias, epsilon, y + at,
+                                    scalings + row);
     });
   });
 }
@@ -181,19 +226,21 @@ void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t 
   constexpr std::size_t kParts = kNorm == RowNorm::kLayer ? 2 : 1;  // dweight and dbias
   const std::size_t blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
   Tensor sums = zeros({blocks, kParts, width});
-  real* const sums_data = sums.data();
-  parallel_for(blocks, row_grain(kRowsPerBlock * width), [=](std::size_t first, std::size_t last) {
-    for (std::size_t block = first; block < last; ++block) {
-      const std::size_t begin = block * kRowsPerBlock;
-      for_each_group(begin, std::min(rows, begin + kRowsPerBlock), [=](auto count,
-                                                                       std::size_t row) {
-        const std::size_t at = row * width;
-        backward_group<kNorm, count()>(x + at, dy + at, width, weight, scalings + row,
-                                       sums_data + block * kParts * width,
-                                       gradients.x != nullptr ? gradients.x + at : nullptr);
+  parallel_for(
+      blocks, row_grain(kRowsPerBlock * width),
+      [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
+        for (std::size_t block = first; block < last; ++block) {
+          real* const block_sums = all_sums + block * kParts * width;
+          const std::size_t begin = block * kRowsPerBlock;
+          const std::size_t end = std::min(rows, begin + kRowsPerBlock);
+          for_each_group(begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
+            const std::size_t at = row * width;
+            backward_group<kNorm, count()>(x + at, dy + at, width, ahead, weight, scalings + row,
+                                           block_sums,
+                                           gradients.x != nullptr ? gradients.x + at : nullptr);
+          });
+        }
       });
-    }
-  });
   if (gradients.weight == nullptr && gradients.bias == nullptr) return;
   const Tensor total = sum_along(sums, {true, false, false});
   if (gradients.weight != nullptr) std::copy_n(total.data(), width, gradients.weight);
@@ -206,19 +253,17 @@ void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t 
 void normalize_rows(RowNorm norm, const real* x, std::size_t rows, std::size_t width,
                     const real* weight, const real* bias, double epsilon, real* y,
                     RowScaling* scalings) {
-  if (norm == RowNorm::kLayer)
-    forward_rows<RowNorm::kLayer>(x, rows, width, weight, bias, epsilon, y, scalings);
-  else
-    forward_rows<RowNorm::kRootMeanSquare>(x, rows, width, weight, bias, epsilon, y, scalings);
+  const auto forward = norm == RowNorm::kLayer ? forward_rows<RowNorm::kLayer>
+                                               : forward_rows<RowNorm::kRootMeanSquare>;
+  forward(x, rows, width, weight, bias, epsilon, y, scalings);
 }
 
 void normalize_rows_backward(RowNorm norm, const real* x, const real* dy, std::size_t rows,
                              std::size_t width, const real* weight, const RowScaling* scalings,
                              const NormGradients& gradients) {
-  if (norm == RowNorm::kLayer)
-    backward_rows<RowNorm::kLayer>(x, dy, rows, width, weight, scalings, gradients);
-  else
-    backward_rows<RowNorm::kRootMeanSquare>(x, dy, rows, width, weight, scalings, gradients);
+  const auto backward = norm == RowNorm::kLayer ? backward_rows<RowNorm::kLayer>
+                                                : backward_rows<RowNorm::kRootMeanSquare>;
+  backward(x, dy, rows, width, weight, scalings, gradients);
 }
 
 }  // namespace rowgrad::kernels

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -6,67 +7,78 @@
 #include <rowgrad/core/ops/normalize.hpp>
 
 namespace rowgrad {
-namespace {
 
 using kernels::RowNorm;
 
-Variable normalize(OpName op, RowNorm norm, const Variable& x, const Variable& weight,
-                   const std::optional<Variable>& bias, double epsilon) {
-  const std::string_view name = op;
-  const Shape& shape = x.shape();
-  check_argument(!shape.empty() && shape.back() > 0, name, ": x has shape ", bracketed(shape),
-                 ", expected [..., width] with a width above 0");
-  const std::size_t width = shape.back();
-  const auto check_width = [&](const char* what, const Shape& got) {
-    check_argument(got == Shape{width}, name, ": ", what, " has shape ", bracketed(got),
-                   ", expected [", width, "]");
-  };
-  check_width("weight", weight.shape());
-  if (bias) check_width("bias", bias->shape());
-  check_argument(std::isfinite(epsilon) && epsilon >= 0, name, ": epsilon is ", epsilon,
-                 ", expected a finite number not below 0");
+namespace {
 
-  std::vector<Variable> inputs{x, weight};
-  if (bias) inputs.push_back(*bias);
-  const std::size_t rows = x.value().size() / width;
+void check_normalized(const char* op, const Variable& x, double epsilon) {
+  check_argument(!x.shape().empty() && x.shape().back() > 0, op, ": x has shape ",
+                 bracketed(x.shape()), ", expected [..., width] with a width above 0");
+  check_norm_epsilon(op, epsilon);
+}
+
+// The weight or bias called `name`, or a row of one number if there is none.
+Variable row_or(const char* op, const char* name, const Variable& x,
+                const std::optional<Variable>& row, real number) {
+  const std::size_t width = x.shape().back();
+  if (!row) return x.tape().constant(full({width}, number));
+  check_argument(row->shape() == Shape{width}, op, ": ", name, " has shape ",
+                 bracketed(row->shape()), ", expected [", width, "] for x of ",
+                 bracketed(x.shape()));
+  return *row;
+}
+
+// `inputs` are x, the weight and, in layer normalisation, the bias.
+Variable normalize_last_axis(OpName op, RowNorm norm, std::initializer_list<Variable> inputs,
+                             double epsilon) {
+  const bool has_bias = norm == RowNorm::kLayer;
+  const auto data = [&](std::size_t i) { return inputs.begin()[i].value().data(); };
+  const Shape& shape = inputs.begin()->shape();
+  const std::size_t width = shape.back();
+  Tensor y = empty(shape);
+  const std::size_t rows = y.size() / width;
   std::vector<kernels::RowScaling> scalings(rows);
-  Tensor value = empty(shape);
-  kernels::normalize_rows(norm, x.value().data(), rows, width, weight.value().data(),
-                          bias ? bias->value().data() : nullptr, epsilon, value.data(),
-                          scalings.data());
-  return record(op, inputs, std::move(value),
-                [norm, rows, width, scalings = std::move(scalings),
-                 with_bias = bias.has_value()](Backward& node) {
-                  const auto wanted = [&](std::size_t i) {
-                    return node.needs(i) ? empty(node.input_shape(i)) : Tensor();
-                  };
-                  Tensor dweight = wanted(1);
-                  Tensor dbias = with_bias ? wanted(2) : Tensor();
-                  const bool needs_x = node.needs(0);
-                  const bool needs_weight = node.needs(1);
-                  const bool needs_bias = with_bias && node.needs(2);
-                  Tensor dy = node.take_gradient();
-                  kernels::normalize_rows_backward(
-                      norm, node.input(0).data(), dy.data(), rows, width, node.input(1).data(),
-                      scalings.data(),
-                      {.x = needs_x ? dy.data() : nullptr,
-                       .weight = needs_weight ? dweight.data() : nullptr,
-                       .bias = needs_bias ? dbias.data() : nullptr});
-                  if (needs_x) node.give(0, std::move(dy));
-                  if (needs_weight) node.give(1, std::move(dweight));
-                  if (needs_bias) node.give(2, std::move(dbias));
-                });
+  kernels::normalize_rows(norm, data(0), rows, width, data(1), has_bias ? data(2) : nullptr,
+                          epsilon, y.data(), scalings.data());
+
+  auto rule = [=, scalings = std::move(scalings)](Backward& node) {
+    Tensor dx = node.take_gradient();  // the upstream gradient, which the kernel replaces
+    Tensor dweight = empty({width});
+    Tensor dbias = empty({width});
+    kernels::normalize_rows_backward(norm, node.input(0).data(), dx.data(), rows, width,
+                                     node.input(1).data(), scalings.data(),
+                                     {.x = node.needs(0) ? dx.data() : nullptr,
+                                      .weight = dweight.data(),
+                                      .bias = has_bias ? dbias.data() : nullptr});
+    if (node.needs(0)) node.give(0, std::move(dx));
+    if (node.needs(1)) node.give(1, std::move(dweight));
+    if (has_bias && node.needs(2)) node.give(2, std::move(dbias));
+  };
+  return record(op, inputs, std::move(y), std::move(rule));
 }
 
 }  // namespace
 
-Variable layer_norm(const Variable& x, const Variable& weight, const std::optional<Variable>& bias,
-                    double epsilon) {
-  return normalize("layer_norm", RowNorm::kLayer, x, weight, bias, epsilon);
+Variable layer_norm(const Variable& x, const std::optional<Variable>& weight,
+                    const std::optional<Variable>& bias, double epsilon) {
+  static constexpr char kName[] = "layer_norm";
+  check_normalized(kName, x, epsilon);
+  return normalize_last_axis(
+      kName, RowNorm::kLayer,
+      {x, row_or(kName, "weight", x, weight, 1), row_or(kName, "bias", x, bias, 0)}, epsilon);
 }
 
-Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
-  return normalize("rms_norm", RowNorm::kRootMeanSquare, x, weight, std::nullopt, epsilon);
+Variable rms_norm(const Variable& x, const std::optional<Variable>& weight, double epsilon) {
+  static constexpr char kName[] = "rms_norm";
+  check_normalized(kName, x, epsilon);
+  return normalize_last_axis(kName, RowNorm::kRootMeanSquare,
+                             {x, row_or(kName, "weight", x, weight, 1)}, epsilon);
+}
+
+void check_norm_epsilon(const char* caller, double epsilon) {
+  check_argument(std::isfinite(epsilon) && epsilon >= 0, caller, ": epsilon is ", epsilon,
+                 ", expected a finite number not below 0");
 }
 
 }  // namespace rowgrad

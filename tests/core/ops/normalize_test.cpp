@@ -1,0 +1,297 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/gradients.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/normalize.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::expect_gradients;
+using testing::gradients_of;
+using testing::irregular;
+using testing::kEpsilon;
+using testing::tensor;
+
+using Inputs = std::span<const Variable>;
+
+constexpr real kInfinity = std::numeric_limits<real>::infinity();
+constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
+
+// As the header of the kernel has it: the error of a normalised value of at most 1.
+double normal_error(std::size_t width) {
+  const double terms =
+      static_cast<double>(std::min<std::size_t>(width, 1024)) / kernels::kLanes + kernels::kLanes;
+  return 16 * (terms + 4) * kEpsilon / 2;
+}
+
+// Layer normalisation of one row, in long double, from the differences from its first value: these
+// are exact where all values are near each other.
+std::vector<long double> normalised(const real* x, std::size_t width, double epsilon) {
+  const auto count = static_cast<long double>(width);
+  std::vector<long double> result;
+  long double mean = 0;
+  for (std::size_t j = 0; j < width; ++j) {
+    result.push_back(static_cast<long double>(x[j]) - x[0]);
+    mean += result.back() / count;
+  }
+  long double variance = 0;
+  for (long double& number : result) {
+    number -= mean;
+    variance += number * number / count;
+  }
+  for (long double& number : result) number /= std::sqrt(variance + epsilon);
+  return result;
+}
+
+// layer_norm(x) without weight and bias against the definition.
+void expect_normalised(const Tensor& x, double epsilon, const std::string& what) {
+  const std::size_t width = x.shape().back();
+  Tape tape;
+  const Tensor y = layer_norm(tape.input(x), std::nullopt, std::nullopt, epsilon).value();
+  ASSERT_EQ(y.shape(), x.shape());
+  for (std::size_t row = 0; row < x.size() / width; ++row) {
+    const auto expected = normalised(x.data() + row * width, width, epsilon);
+    for (std::size_t j = 0; j < width; ++j)
+      ASSERT_NEAR(y.data()[row * width + j], static_cast<double>(expected[j]),
+                  normal_error(width) * std::max(1.0L, std::abs(expected[j])))
+          << what << ": row " << row << ", column " << j;
+  }
+}
+
+Variable composed_layer_norm(const Variable& x, const Variable& weight, const Variable& bias) {
+  const Variable centered = x - mean(x, {-1}, KeepAxes::kYes);
+  const Variable variance = mean(centered * centered, {-1}, KeepAxes::kYes);
+  return centered / sqrt(variance + real{1e-5}) * weight + bias;
+}
+
+Variable composed_rms_norm(const Variable& x, const Variable& weight) {
+  return x / sqrt(mean(x * x, {-1}, KeepAxes::kYes) + real{1e-5}) * weight;
+}
+
+Variable layer_norm_of(Inputs in) { return layer_norm(in[0], in[1], in[2]); }
+Variable rms_norm_of(Inputs in) { return rms_norm(in[0], in[1]); }
+
+// The tests of one op in turn with those of the other.
+struct Case {
+  const char* name;
+  testing::Function fused;
+  testing::Function composed;
+  std::size_t inputs;
+};
+const Case kCases[] = {
+    {"layer_norm", layer_norm_of,
+     [](Inputs in) { return composed_layer_norm(in[0], in[1], in[2]); }, 3},
+    {"rms_norm", rms_norm_of, [](Inputs in) { return composed_rms_norm(in[0], in[1]); }, 2}};
+
+std::vector<Tensor> inputs_of(const Case& each, const Shape& shape) {
+  const Shape row{shape.back()};
+  std::vector<Tensor> inputs{irregular(shape, 1, -2, 3), irregular(row, 2, 0.5, 1.5),
+                             irregular(row, 3)};
+  inputs.resize(each.inputs);
+  return inputs;
+}
+
+TEST(Normalize, GivesThePublishedNumbersAndGradients) {
+  const auto all = testing::golden("gpt_ops.json").at("cases");
+  for (const Case& each : kCases) {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& one) { return one.at("name") == each.name; });
+    ASSERT_NE(found, all.end()) << each.name;
+    const auto numbers = [](const nlohmann::json& list, const Shape& shape) {
+      return tensor(shape, list.get<std::vector<real>>());
+    };
+    const Shape shape{2, 3, 5};
+    const Shape row{5};
+    Tensor weight = testing::wave(row, 0.9, 0.2, 0.5);
+    for (real& number : weight.storage()) number += 1;
+    std::vector<Tensor> inputs{testing::wave(shape, 0.7, 0.1, 2), weight,
+                               testing::wave(row, 1.1, 0.3, 0.5)};
+    inputs.resize(each.inputs);
+    Tape tape;
+    std::vector<Variable> variables;
+    for (const Tensor& input : inputs) variables.push_back(tape.input(input));
+    const Variable y = each.fused(variables);
+    // Rows of 5 whose values and weights are below 2: errors of x, x̂, and, in gradients, of sums
+    // over 6 rows.
+    const double tolerance = sizeof(real) == 8 ? 1e-12 : 100 * kEpsilon;
+    testing::expect_near(y.value(), numbers(found->at("output"), shape), tolerance, each.name);
+    tape.backward(y, testing::wave(shape, 0.23, 0.4, 1));
+    const auto& gradients = found->at("gradients");
+    testing::expect_near(tape.gradient(variables[0]).dense(), numbers(gradients.at("x"), shape),
+                         tolerance, each.name);
+    testing::expect_near(tape.gradient(variables[1]).dense(), numbers(gradients.at("weight"), row),
+                         tolerance, each.name);
+    if (each.inputs == 3)
+      testing::expect_near(tape.gradient(variables[2]).dense(), numbers(gradients.at("bias"), row),
+                           tolerance, each.name);
+  }
+}
+
+TEST(Normalize, HasTheGradientsOfDifferenceQuotients) {
+  for (const Case& each : kCases)
+    for (const Shape& shape : {Shape{5}, Shape{1, 2}, Shape{3, 4}, Shape{2, 3, 5}, Shape{3, 17},
+                               Shape{37, 2}, Shape{0, 3}, Shape{2, 0, 3}})
+      expect_gradients(each.fused, inputs_of(each, shape),
+                       concat(each.name, ' ', bracketed(shape)));
+}
+
+TEST(Normalize, HasTheGradientsOfDifferenceQuotientsWithoutWeightOrBias) {
+  const Tensor x = irregular({3, 5}, 1, -2, 3);
+  const Tensor row = irregular({5}, 2, 0.5, 1.5);
+  expect_gradients([](Inputs in) { return layer_norm(in[0]); }, {x});
+  expect_gradients([](Inputs in) { return layer_norm(in[0], in[1]); }, {x, row});
+  expect_gradients([](Inputs in) { return layer_norm(in[0], std::nullopt, in[1]); }, {x, row});
+  expect_gradients([](Inputs in) { return rms_norm(in[0]); }, {x});
+}
+
+TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
+  std::vector<std::size_t> widths{768, 1025};
+  for (std::size_t width = 1; width <= 40; ++width) widths.push_back(width);
+  for (const Case& each : kCases)
+    for (const std::size_t width : widths)
+      for (const std::size_t rows : {1, 2, 3, 67}) {
+        const std::string what = concat(each.name, " [", rows, ", ", width, ']');
+        const auto inputs = inputs_of(each, {rows, width});
+        Tape tape;
+        std::vector<Variable> variables;
+        for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
+        // Values are below 4; the composed version rounds a little more often.
+        const double error = 2 * 4 * normal_error(width);
+        testing::expect_near(each.fused(variables).value(), each.composed(variables).value(), error,
+                             what);
+        const auto fused = gradients_of(each.fused, inputs);
+        const auto composed = gradients_of(each.composed, inputs);
+        // Of dx: a row of one has a deviation of 0, so that 1 / sqrt(epsilon) multiplies errors. Of
+        // weight and bias: sums over the rows.
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          testing::expect_near(Gradient(fused[i]).take_dense(), Gradient(composed[i]).take_dense(),
+                               (i > 0        ? static_cast<double>(rows)
+                                : width == 1 ? 4 / std::sqrt(1e-5)
+                                             : 4) *
+                                   error,
+                               concat(what, ", input ", i));
+      }
+}
+
+TEST(LayerNormOp, IsExactWhereTheMeanIsLarge) {
+  for (const std::size_t width : {2, 7, 64, 768, 5000})
+    for (const double mean : {0.0, 1e3, -1e6, 1e7}) {
+      Tensor x = irregular({5, width}, 1, -2, 2);
+      for (real& number : x.storage()) number = static_cast<real>(number + mean);
+      expect_normalised(x, 1e-5, concat("width ", width, ", mean ", mean));
+    }
+}
+
+TEST(LayerNormOp, IsExactWhereTheFirstValueIsFarFromTheMean) {
+  for (const std::size_t width : {20, 768, 5000})
+    for (const double first : {100.0, -1e5, 1e9}) {
+      Tensor x = irregular({3, width}, 1, -2, 2);
+      for (std::size_t row = 0; row < 3; row += 2) x(row, 0) = static_cast<real>(first);
+      expect_normalised(x, 1e-5, concat("width ", width, ", first value ", first));
+    }
+}
+
+TEST(LayerNormOp, GivesTheBiasForEqualNumbers) {
+  for (const std::size_t width : {1, 3, 16, 100}) {
+    Tape tape;
+    const Tensor bias = irregular({width});
+    const Variable x = tape.input(full({2, width}, static_cast<real>(12345.678)));
+    const Variable y = layer_norm(x, tape.constant(irregular({width}, 1)), tape.constant(bias));
+    for (std::size_t j = 0; j < width; ++j) {
+      EXPECT_EQ(y.value()(0, j), bias(j));
+      EXPECT_EQ(y.value()(1, j), bias(j));
+    }
+  }
+}
+
+TEST(Normalize, KeepsWhatIsNotFiniteInItsRow) {
+  for (const Case& each : kCases)
+    for (const real wrong : {kNaN, kInfinity, -kInfinity})
+      for (const std::size_t width : {3, 16, 21})
+        for (const std::size_t column : {std::size_t{0}, width - 1}) {
+          auto inputs = inputs_of(each, {4, width});
+          const auto run = [&](std::size_t row) {
+            Tape tape;
+            std::vector<Variable> variables;
+            for (const Tensor& input : inputs) variables.push_back(tape.input(input));
+            const Variable y = each.fused(variables);
+            tape.backward(y, irregular(y.shape(), 5));
+            const Tensor dx = tape.gradient(variables[0]).dense();
+            const auto of = [&](const Tensor& t) {
+              return std::vector<real>(t.data() + row * width, t.data() + (row + 1) * width);
+            };
+            return std::pair(of(y.value()), of(dx));
+          };
+          std::vector<decltype(run(0))> before;
+          for (const std::size_t row : {0, 1, 3}) before.push_back(run(row));
+          inputs[0](2, column) = wrong;
+          std::size_t i = 0;
+          for (const std::size_t row : {0, 1, 3}) EXPECT_EQ(run(row), before[i++]);
+          const auto [y, dx] = run(2);
+          EXPECT_TRUE(std::isnan(y[column]));
+          EXPECT_TRUE(std::isnan(dx[column]));
+        }
+}
+
+TEST(Normalize, TakesXWithoutRows) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 0, 3}));
+  const Variable weight = tape.input(full({3}, 1));
+  const Variable y = layer_norm(x, weight);
+  EXPECT_EQ(y.shape(), (Shape{2, 0, 3}));
+  tape.backward(y, zeros({2, 0, 3}));
+  EXPECT_EQ(tape.gradient(weight).dense(), zeros({3}));
+}
+
+TEST(Normalize, TakesOneVariableAsXAndWeight) {
+  Tape tape;
+  const Variable x = tape.input(tensor({2}, {3, 4}));
+  const Variable y = rms_norm(x, x, 0);
+  const double root = std::sqrt(12.5);
+  EXPECT_NEAR(y.value()(0), 9 / root, 20 * kEpsilon);
+  EXPECT_NEAR(y.value()(1), 16 / root, 20 * kEpsilon);
+  expect_gradients([](Inputs in) { return layer_norm(in[0], in[0], in[0]); }, {irregular({4})});
+}
+
+TEST(Normalize, RefusesShapesAndEpsilonsThatDoNotFit) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 3, 5}));
+  const Variable four = tape.input(zeros({4}));
+  const auto message = [](const auto& action) { return error_of<std::invalid_argument>(action); };
+  EXPECT_EQ(message([&] { layer_norm(x, four); }),
+            "layer_norm: weight has shape [4], expected [5] for x of [2, 3, 5]");
+  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, four); }),
+            "layer_norm: bias has shape [4], expected [5] for x of [2, 3, 5]");
+  EXPECT_EQ(message([&] {
+              rms_norm(x, tape.input(zeros({1, 5})));
+            }),
+            "rms_norm: weight has shape [1, 5], expected [5] for x of [2, 3, 5]");
+  EXPECT_EQ(message([&] { rms_norm(tape.input(scalar(1))); }),
+            "rms_norm: x has shape [], expected [..., width] with a width above 0");
+  EXPECT_EQ(message([&] {
+              layer_norm(tape.input(zeros({2, 0})));
+            }),
+            "layer_norm: x has shape [2, 0], expected [..., width] with a width above 0");
+  EXPECT_EQ(message([&] { rms_norm(x, std::nullopt, -1e-5); }),
+            "rms_norm: epsilon is -1e-05, expected a finite number not below 0");
+  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, std::nullopt, kNaN); }),
+            "layer_norm: epsilon is nan, expected a finite number not below 0");
+  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, std::nullopt, kInfinity); }),
+            "layer_norm: epsilon is inf, expected a finite number not below 0");
+}
+
+}  // namespace
+}  // namespace rowgrad
