@@ -137,7 +137,7 @@ class RunFiles {
   // A run that has diverged must not replace the last good checkpoint.
   void save(const Training& training) {
     for (const Parameter* parameter : training.model.parameters()) {
-      const Tensor values = parameter->copy();
+      const Tensor& values = parameter->value();
       check_runtime(
           std::all_of(values.begin(), values.end(), [](real x) { return std::isfinite(x); }),
           parameter->name(), " is not finite any more at step ", training.run.steps(),

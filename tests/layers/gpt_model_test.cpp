@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::ids;
+
+GptOptions small(Positions positions) {
+  return {.vocabulary = 11,
+          .context = 8,
+          .width = 12,
+          .heads = 3,
+          .layers = 2,
+          .positions = positions,
+          .t5_buckets = 4,
+          .t5_max_distance = 6};
+}
+
+constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions::kSinusoidal,
+                              Positions::kRotary, Positions::kAlibi,   Positions::kT5};
+
+// The first numbers that PyTorch 1.13 draws for the same modules under seed 123.
+TEST(GptModel, StartsFromTheWeightsOfTheTextbook) {
+  GptModel model({.context = 256, .layers = 1}, Random(123));
+  const auto expect_start = [](const Parameter& parameter, double first, double second) {
+    EXPECT_NEAR(parameter.value().data()[0], first, 1e-5) << parameter.name();
+    EXPECT_NEAR(parameter.value().data()[1], second, 1e-5) << parameter.name();
+  };
+  expect_start(model.token.weight, 0.33737, -0.17778);
+  expect_start(model.position->weight, 0.87687, 0.25503);
+  expect_start(model.blocks[0].attention.query.weight, 0.028347, -0.033219);
+  expect_start(model.blocks[0].attention.key.weight, 0.026624, 0.004932);
+  // The textbook's count is of twelve blocks and 1,024 positions.
+  const std::size_t block = 4 * 768 * 768 + 768 + 2 * 4 * 768 * 768 + 5 * 768 + 4 * 768;
+  EXPECT_EQ(model.parameter_count() + 11 * block + 768 * 768, 163'009'536U);
+}
+
+TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnce) {
+  for (const Positions positions : kAll) {
+    GptModel model(small(positions), Random(3));
+    model.eval();
+    const std::vector<std::int32_t> text{3, 1, 10, 0, 7, 7, 2, 5};
+    Tape tape(Tape::inference);
+    const Tensor whole = model.forward(tape, to_ids(text)).value();
+    const auto reader = model.reader();
+    std::size_t read = 0;
+    for (const std::size_t piece : {3, 1, 2, 1, 1}) {
+      const Tensor logits = reader->read(std::span(text).subspan(read, piece));
+      read += piece;
+      ASSERT_EQ(logits.shape(), Shape({11}));
+      for (std::size_t i = 0; i < 11; ++i)
+        EXPECT_NEAR(logits(i), whole(read - 1, i), 200 * testing::kEpsilon)
+            << static_cast<int>(positions) << ' ' << read;
+    }
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { reader->read(std::span(text).first(1)); }),
+              "GptModel: cannot read 1 ids after 8, the context is 8");
+  }
+}
+
+TEST(GptModel, TakesBatchesOfAnyRank) {
+  GptModel model(small(Positions::kLearned), Random(3));
+  model.eval();
+  Tape tape(Tape::inference);
+  const Tensor flat = model.forward(tape, ids({2, 3}, {1, 2, 3, 4, 5, 6})).value();
+  const Tensor deep = model.forward(tape, ids({2, 1, 3}, {1, 2, 3, 4, 5, 6})).value();
+  EXPECT_EQ(deep.shape(), Shape({2, 1, 3, 11}));
+  EXPECT_TRUE(std::equal(flat.begin(), flat.end(), deep.begin()));
+}
+
+TEST(GptModel, HasTheGradientsOfItsLoss) {
+  if (sizeof(real) == 4) GTEST_SKIP() << "gradients are checked in double";
+  for (const Positions positions : kAll)
+    for (const bool tied : {false, true}) {
+      GptOptions options = small(positions);
+      options.layers = 1;
+      options.width = 6;
+      options.qkv_bias = tied;
+      options.tie_weights = tied;
+      options.gelu = tied ? Gelu::kErf : Gelu::kTanh;
+      GptModel model(options, Random(5));
+      const auto result = gradient_check(
+          [&](Tape& tape) {
+            return model.loss(tape, ids({2, 4}, {1, 2, 3, 4, 5, 6, 6, 0}),
+                              ids({2, 4}, {2, 3, 4, 5, 6, 6, 0, 1}));
+          },
+          model.parameters());
+      EXPECT_TRUE(result.passed) << static_cast<int>(positions) << ' ' << result.message();
+    }
+}
+
+TEST(GptModel, GivesTheSameBitsForEveryDropoutSeed) {
+  GptOptions options = small(Positions::kLearned);
+  options.dropout = 0.3;
+  GptModel model(options, Random(5));
+  const auto loss = [&](std::uint64_t seed) {
+    Random random(seed);
+    Tape tape(random);
+    return model.loss(tape, ids({1, 4}, {1, 2, 3, 4}), ids({1, 4}, {2, 3, 4, 5})).item();
+  };
+  EXPECT_EQ(loss(1), loss(1));
+  EXPECT_NE(loss(1), loss(2));
+}
+
+TEST(GptModel, StartsAsGpt2DoesIfAsked) {
+  GptOptions options = small(Positions::kLearned);
+  options.width = 60;
+  options.vocabulary = 500;
+  options.initialization = Initialization::kGpt2;
+  GptModel model(options, Random(1));
+  const auto deviation = [](const Parameter& parameter) {
+    double squares = 0;
+    for (const real x : parameter.value()) squares += static_cast<double>(x) * x;
+    return std::sqrt(squares / static_cast<double>(parameter.size()));
+  };
+  EXPECT_NEAR(deviation(model.token.weight), 0.02, 5e-4);
+  EXPECT_NEAR(deviation(model.blocks[1].attention.query.weight), 0.02, 1e-3);
+  EXPECT_NEAR(deviation(model.blocks[1].attention.out.weight), 0.01, 5e-4);
+  EXPECT_NEAR(deviation(model.blocks[1].feed_forward.down.weight), 0.01, 5e-4);
+  EXPECT_EQ(deviation(*model.blocks[1].feed_forward.down.bias), 0);
+  EXPECT_EQ(deviation(model.norm.weight), 1);
+}
+
+TEST(GptModel, RefusesWhatDoesNotFit) {
+  const auto message = [](const GptOptions& options) {
+    return error_of<std::invalid_argument>([&] { GptModel(options, Random(1)); });
+  };
+  GptOptions options = small(Positions::kLearned);
+  options.layers = 0;
+  EXPECT_EQ(message(options), "GptModel: vocabulary 11, context 8 and layers 0 must be above 0");
+  options.layers = 1;
+  options.heads = 5;
+  EXPECT_EQ(message(options),
+            "CausalSelfAttention: width 12 is not a multiple of 5 heads, both above 0");
+  GptModel model(small(Positions::kRotary), Random(1));
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              model.forward(tape, ids({9}, {0, 0, 0, 0, 0, 0, 0, 0, 0}));
+            }),
+            "GptModel: ids have shape [9], expected [..., length] with a length of at most the "
+            "context, 8");
+}
+
+}  // namespace
+}  // namespace rowgrad
