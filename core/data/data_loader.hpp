@@ -84,7 +84,7 @@ class DataLoader {
   std::size_t size_;
   Position position_;
   std::uint64_t order_seed_ = 0;  // of the epoch that is under way
-  bool loaded_ = true;  // the next loop starts at position_, even inside an epoch
+  bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
   std::vector<std::int64_t> order_;
   Batch full_;
   Batch short_;  // the last batch of an epoch; empty if all are full
