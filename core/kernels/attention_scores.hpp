@@ -19,6 +19,7 @@ namespace rowgrad::kernels {
 /// The rows of one head.
 template <class Number>
 Number* rows_of(const HeadRows<Number>& rows, const CausalAttention& attention, std::size_t head) {
+  if (rows.data == nullptr) return nullptr;  // there are none, or none are wanted
   return rows.data + head / attention.heads * rows.batch_stride +
          head % attention.heads * attention.width;
 }
