@@ -110,6 +110,35 @@ class Reader {
     return visit(std::uint8_t());
   }
 
+  template <class Number>
+  Checkpoint::Value read_value(const Entry& entry) const {
+    const std::uint64_t offset = data_start_ + entry.begin;
+    const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
+    const auto read_to = [&](Number* numbers) {
+      file_.read(offset, std::as_writable_bytes(std::span(numbers, count)));
+    };
+    if constexpr (std::is_same_v<Number, real>) {
+      Tensor tensor = empty(entry.shape);
+      read_to(tensor.data());
+      return tensor;
+    }
+    std::vector<Number> numbers(count);
+    read_to(numbers.data());
+    if constexpr (std::is_integral_v<Number>) {
+      for (const Number number : numbers)
+        check(std::in_range<std::int64_t>(number), "tensor ", in_quotes(entry.name), " has ",
+              number, ", more than ", std::numeric_limits<std::int64_t>::max());
+      return Checkpoint::Integers{entry.shape, {numbers.begin(), numbers.end()}};
+    } else if constexpr (std::is_same_v<Number, double>) {
+      return Checkpoint::Doubles{entry.shape, std::move(numbers)};
+    } else {
+      Tensor tensor = empty(entry.shape);
+      std::ranges::transform(numbers, tensor.data(),
+                             [](Number number) { return static_cast<float>(number); });
+      return tensor;
+    }
+  }
+
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
@@ -206,35 +235,6 @@ class Reader {
     check(data_bytes >= covered, "truncated: the tensors have ", covered,
           " bytes, of which the file holds ", data_bytes);
     check(data_bytes == covered, data_bytes - covered, " bytes follow the last tensor");
-  }
-
-  template <class Number>
-  Checkpoint::Value read_value(const Entry& entry) const {
-    const std::uint64_t offset = data_start_ + entry.begin;
-    const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
-    const auto read_to = [&](Number* numbers) {
-      file_.read(offset, std::as_writable_bytes(std::span(numbers, count)));
-    };
-    if constexpr (std::is_same_v<Number, real>) {
-      Tensor tensor = empty(entry.shape);
-      read_to(tensor.data());
-      return tensor;
-    }
-    std::vector<Number> numbers(count);
-    read_to(numbers.data());
-    if constexpr (std::is_integral_v<Number>) {
-      for (const Number number : numbers)
-        check(std::in_range<std::int64_t>(number), "tensor ", in_quotes(entry.name), " has ",
-              number, ", more than ", std::numeric_limits<std::int64_t>::max());
-      return Checkpoint::Integers{entry.shape, {numbers.begin(), numbers.end()}};
-    } else if constexpr (std::is_same_v<Number, double>) {
-      return Checkpoint::Doubles{entry.shape, std::move(numbers)};
-    } else {
-      Tensor tensor = empty(entry.shape);
-      std::ranges::transform(numbers, tensor.data(),
-                             [](Number number) { return static_cast<float>(number); });
-      return tensor;
-    }
   }
 
   InputFile file_;
