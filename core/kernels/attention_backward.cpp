@@ -161,7 +161,8 @@ class HeadBackward {
     if (to.data == nullptr) return;
     real* row = rows_of(to, a_, head_) + first * to.row_stride;
     for (std::size_t i = 0; i < count; ++i, row += to.row_stride)
-      std::copy_n(from.data() + i * stride_, a_.width, row);
+      map_span(
+          a_.width, row, [](const Simd& x) { return x; }, from.data() + i * stride_);
   }
 
   const Given& given_;

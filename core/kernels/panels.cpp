@@ -9,11 +9,13 @@ namespace {
 
 // Stores one row of a panel, or adds it to what is there if result.add.
 void put(const Simd& left, const Simd& right, const PanelResult& result, real* to) {
-  if (result.columns == kPanel) {
-    (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
-    (result.add ? right + Simd::load_unaligned(to + kLanes) : right).store_unaligned(to + kLanes);
-    return;
-  }
+  (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
+  (result.add ? right + Simd::load_unaligned(to + kLanes) : right).store_unaligned(to + kLanes);
+}
+
+// The same for a row with fewer columns than a panel.
+[[gnu::noinline]] void put_part(const Simd& left, const Simd& right, const PanelResult& result,
+                                real* to) {
   alignas(64) std::array<real, kPanel> whole;
   left.store_aligned(whole.data());
   right.store_aligned(whole.data() + kLanes);
@@ -54,8 +56,13 @@ void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, Pa
     } else {
       for (std::size_t k = 0; k < a.length; ++k, factors += a.step) accumulate(factors);
     }
-    for (std::size_t i = 0; i < Rows; ++i)
-      put(left[i], right[i], result, result.data + i * result.stride);
+    if (result.columns == kPanel) {
+      for (std::size_t i = 0; i < Rows; ++i)
+        put(left[i], right[i], result, result.data + i * result.stride);
+    } else {
+      for (std::size_t i = 0; i < Rows; ++i)
+        put_part(left[i], right[i], result, result.data + i * result.stride);
+    }
     a.data += Rows * a.row;
     result.data += Rows * result.stride;
   }
@@ -79,25 +86,32 @@ Simd load_padded(const real* from, std::size_t count) {
   return Simd::load_aligned(lanes.data());
 }
 
-// The first or the second half of the lanes of two vectors by turns: a0 b0 a1 b1 …
-template <std::size_t Half, std::size_t... Lane>
-Simd interleaved(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
-  return __builtin_shufflevector(
-      a.data, b.data, static_cast<int>((Half * kLanes + Lane) / 2 + Lane % 2 * kLanes)...);
+// Rows a and b after an exchange: of each two blocks of Step lanes, the second one of a and the
+// first one of b change places. First selects the new a, otherwise it is the new b.
+template <std::size_t Step, bool First, std::size_t... Lane>
+Simd exchanged(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
+  constexpr auto source = [](std::size_t lane) {
+    const bool of_b = (lane & Step) != 0;
+    return static_cast<int>(First ? (of_b ? kLanes + lane - Step : lane)
+                                  : (of_b ? kLanes + lane : lane + Step));
+  };
+  return __builtin_shufflevector(a.data, b.data, source(Lane)...);
 }
 
-// Transposes a square of kLanes vectors. Interleaving each vector with the one half a square below
-// it rotates the bits of (row, column), the place of each value, by one. After as many rotations as
-// a row has bits, row and column have changed places.
+// Transposes a square of kLanes vectors: in each group of 2 × 2 blocks with sides of Step values,
+// the two off the diagonal change places; then in groups of twice the size.
+template <std::size_t Step = 1>
 void transpose(std::array<Simd, kLanes>& square) {
-  constexpr auto lanes = std::make_index_sequence<kLanes>();
-  for (std::size_t bit = 1; bit < kLanes; bit *= 2) {
-    const std::array<Simd, kLanes> before = square;
+  if constexpr (Step < kLanes) {
+    constexpr auto lanes = std::make_index_sequence<kLanes>();
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < kLanes / 2; ++i) {
-      square[2 * i] = interleaved<0>(before[i], before[i + kLanes / 2], lanes);
-      square[2 * i + 1] = interleaved<1>(before[i], before[i + kLanes / 2], lanes);
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      if ((i & Step) != 0) continue;
+      const Simd first = exchanged<Step, true>(square[i], square[i + Step], lanes);
+      square[i + Step] = exchanged<Step, false>(square[i], square[i + Step], lanes);
+      square[i] = first;
     }
+    transpose<2 * Step>(square);
   }
 }
 
@@ -107,9 +121,8 @@ void pack_panels(const StridedRows& matrix, real factor, real* panels) {
   for (std::size_t row = 0; row < matrix.rows; ++row)
     for (std::size_t first = 0; first < matrix.columns; first += kPanel)
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-        const std::size_t column = first + lane;
-        const std::size_t count =
-            std::min(kLanes, matrix.columns - std::min(column, matrix.columns));
+        const std::size_t column = std::min(first + lane, matrix.columns);
+        const std::size_t count = std::min(kLanes, matrix.columns - column);
         const Simd values = load_padded(matrix.data + row * matrix.stride + column, count);
         (values * Simd(factor)).store_aligned(panels + first * matrix.rows + row * kPanel + lane);
       }

@@ -26,70 +26,50 @@ struct Call {
   std::size_t keys;
   std::size_t heads;
   std::size_t width;
-  bool one_projection = false;  // whether q, k and v are parts of the rows of a single input
-  std::size_t distances = 0;    // of the bias
+  std::size_t distances = 0;  // of the bias
   kernels::KeepMask keep = {};
   real keep_factor = 1;
   kernels::SoftmaxRows softmax = {};
 
-  std::size_t bias_input() const { return one_projection ? 1 : 3; }
   Shape per_query() const { return {batch, heads, queries}; }
 
-  // The rows of q, k and v: in the inputs or in their gradients, where `data_of(i)` begins input i.
-  // A gradient that is not wanted is null.
-  template <class Number, class DataOf>
-  std::array<HeadRows<Number>, 3> rows(const DataOf& data_of) const {
-    const std::size_t row = heads * width;
-    std::array<HeadRows<Number>, 3> result;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const std::size_t length = i == 0 ? queries : keys;
-      Number* data = data_of(one_projection ? 0 : i);
-      const std::size_t stride = one_projection ? 3 * row : row;
-      if (one_projection && data != nullptr) data += i * row;
-      result[i] = {data, stride, length * stride};
-    }
-    return result;
+  // The rows of a tensor [batch, length, heads · width]; null if there is none.
+  template <class Number>
+  HeadRows<Number> rows(Number* data, std::size_t length) const {
+    return {data, heads * width, length * heads * width};
   }
 
   template <class DataOf>
   kernels::CausalAttention attention(const DataOf& data_of) const {
-    const auto [q, k, v] = rows<const real>(data_of);
     return {.batch = batch,
             .heads = heads,
             .width = width,
             .queries = queries,
             .keys = keys,
-            .q = q,
-            .k = k,
-            .v = v,
-            .distance_bias = distances > 0 ? data_of(bias_input()) : nullptr,
+            .q = rows<const real>(data_of(0), queries),
+            .k = rows<const real>(data_of(1), keys),
+            .v = rows<const real>(data_of(2), keys),
+            .distance_bias = distances > 0 ? data_of(3) : nullptr,
             .distances = distances,
             .keep = keep.words.empty() ? nullptr : &keep,
             .keep_factor = keep_factor};
   }
 
-  // The rows of a tensor of the result's shape.
-  template <class Number>
-  HeadRows<Number> result_rows(Number* data) const {
-    return {data, heads * width, queries * heads * width};
-  }
-
   void backward(Backward& node) const {
     std::array<Tensor, 4> gradients;
-    const std::size_t inputs = bias_input() + (distances > 0 ? 1 : 0);
+    const std::size_t inputs = distances > 0 ? 4 : 3;
     for (std::size_t i = 0; i < inputs; ++i)
       if (node.needs(i)) gradients[i] = empty(node.input_shape(i));
-    const auto gradient_of = [&](std::size_t i) {
+    const auto gradient_of = [&](std::size_t i) -> real* {
       return node.needs(i) ? gradients[i].data() : nullptr;
     };
-    const auto [dq, dk, dv] = rows<real>(gradient_of);
     kernels::causal_attention_backward(
         attention([&](std::size_t i) { return node.input(i).data(); }), softmax,
-        result_rows(node.output().data()), result_rows(node.gradient().data()),
-        {.q = dq,
-         .k = dk,
-         .v = dv,
-         .distance_bias = distances > 0 ? gradient_of(bias_input()) : nullptr});
+        rows(node.output().data(), queries), rows(node.gradient().data(), queries),
+        {.q = rows(gradient_of(0), queries),
+         .k = rows(gradient_of(1), keys),
+         .v = rows(gradient_of(2), keys),
+         .distance_bias = distances > 0 ? gradient_of(3) : nullptr});
     for (std::size_t i = 0; i < inputs; ++i)
       if (node.needs(i)) node.give(i, std::move(gradients[i]));
   }
@@ -106,28 +86,31 @@ Call checked_call(const Variable& q, const Variable& k, const AttentionOptions& 
   check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= of_q[1] && of_k[2] == of_q[2],
                  kOp, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
                  of_q[2], "] with no fewer keys than the ", of_q[1], " queries");
+  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kOp, ": dropout_p is ",
+                 options.dropout_p, ", expected 0 to 1");
+  if (options.distance_bias) {
+    const Shape& bias = options.distance_bias->shape();
+    check_argument(bias.size() == 2 && bias[0] == heads && bias[1] > 0 && bias[1] >= of_k[1], kOp,
+                   ": distance_bias has shape ", bracketed(bias), ", expected [", heads,
+                   ", distances] with no fewer distances than the ", of_k[1], " keys");
+  }
   return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads};
 }
 
-void check_options(const AttentionOptions& options, std::size_t keys) {
-  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kOp, ": dropout_p is ",
-                 options.dropout_p, ", expected 0 to 1");
-  if (!options.distance_bias) return;
-  const Shape& shape = options.distance_bias->shape();
-  check_argument(shape.size() == 2 && shape[0] == options.heads && shape[1] > 0 && shape[1] >= keys,
-                 kOp, ": distance_bias has shape ", bracketed(shape), ", expected [", options.heads,
-                 ", distances] with no fewer distances than the ", keys, " keys");
-}
+}  // namespace
 
-// `inputs` are q, k and v, or their projection.
-Variable attend(Call call, std::vector<Variable> inputs, const AttentionOptions& options) {
-  check_options(options, call.keys);
+Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
+                          const AttentionOptions& options) {
+  Call call = checked_call(q, k, options);
+  check_argument(v.shape() == k.shape(), kOp, ": v has shape ", bracketed(v.shape()),
+                 ", expected that of k, ", bracketed(k.shape()));
+  std::vector<Variable> inputs{q, k, v};
   if (options.distance_bias) {
     inputs.push_back(*options.distance_bias);
     call.distances = inputs.back().shape()[1];
   }
   if (const double p = options.dropout_p; p > 0) {
-    Random& random = inputs[0].tape().random(kOp);
+    Random& random = q.tape().random(kOp);
     const Shape weights{call.batch, call.heads, call.queries, call.keys};
     call.keep = kernels::draw_keep_mask(random, element_count(weights, kOp), p);
     call.keep_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
@@ -136,37 +119,16 @@ Variable attend(Call call, std::vector<Variable> inputs, const AttentionOptions&
   for (const Variable& input : inputs) for_backward |= input.needs_gradient();
   if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
 
-  Tensor value = empty({call.batch, call.queries, call.heads * call.width});
+  Tensor value = empty(q.shape());
   kernels::causal_attention(call.attention([&](std::size_t i) { return inputs[i].value().data(); }),
-                            call.result_rows(value.data()), for_backward ? &call.softmax : nullptr);
+                            call.rows(value.data(), call.queries),
+                            for_backward ? &call.softmax : nullptr);
   return record(kOp, inputs, std::move(value),
                 [call = std::move(call)](Backward& node) { call.backward(node); });
 }
 
-}  // namespace
-
-Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
-                          const AttentionOptions& options) {
-  const Call call = checked_call(q, k, options);
-  check_argument(v.shape() == k.shape(), kOp, ": v has shape ", bracketed(v.shape()),
-                 ", expected that of k, ", bracketed(k.shape()));
-  return attend(call, {q, k, v}, options);
-}
-
-Variable causal_attention(const Variable& qkv, const AttentionOptions& options) {
-  const Shape& shape = qkv.shape();
-  const std::size_t heads = options.heads;
-  check_argument(heads > 0, kOp, ": heads is 0");
-  check_argument(
-      shape.size() == 3 && shape[2] > 0 && shape[2] % 3 == 0 && shape[2] / 3 % heads == 0, kOp,
-      ": qkv has shape ", bracketed(shape), ", expected [batch, length, 3 · heads · width] for ",
-      heads, " heads");
-  return attend({shape[0], shape[1], shape[1], heads, shape[2] / 3 / heads, true}, {qkv}, options);
-}
-
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
   const Call call = checked_call(q, k, options);
-  check_options(options, call.keys);
   Tensor future = zeros({call.queries, call.keys});
   Tensor bias = zeros({call.heads, call.queries, call.keys});
   for (std::size_t i = 0; i < call.queries; ++i) {

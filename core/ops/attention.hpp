@@ -33,10 +33,6 @@ struct AttentionOptions {
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options);
 
-/// The same for the result of one projection: qkv [batch, length, 3 · heads · width] has q, k and v
-/// next to each other in each row → [batch, length, heads · width].
-Variable causal_attention(const Variable& qkv, const AttentionOptions& options);
-
 /// The weights themselves, without dropout and without a gradient, to be looked at: [batch, heads,
 /// queries, keys]. Throws what causal_attention throws.
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);

@@ -2,55 +2,10 @@
 #include <cmath>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/parallel.hpp>
+#include <rowgrad/core/kernels/rotary.hpp>
 #include <rowgrad/core/ops/rotary.hpp>
 
 namespace rowgrad {
-namespace {
-
-// How the pairs of one head lie in its row.
-struct Pairs {
-  std::size_t count;
-  std::size_t step;    // from one pair to the next
-  std::size_t second;  // from a pair's first column to its second
-};
-
-// Rotates every head of every row; by the negative angles if sign is −1.
-struct Rotation {
-  Pairs pairs;
-  std::size_t heads;
-  std::size_t head_width;
-  std::size_t length;
-  const real* cosines;  // from the first position on
-  const real* sines;
-
-  void apply(const Tensor& x, real sign, Tensor& result) const {
-    const std::size_t width = heads * head_width;
-    const std::size_t rows = x.size() / std::max<std::size_t>(width, 1);
-    kernels::parallel_for(rows, kernels::row_grain(width), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::size_t angles = row % length * pairs.count;
-        for (std::size_t head = 0; head < heads; ++head) {
-          const std::size_t offset = row * width + head * head_width;
-          rotate(x.data() + offset, cosines + angles, sines + angles, sign, result.data() + offset);
-        }
-      }
-    });
-  }
-
- private:
-  void rotate(const real* x, const real* cosine, const real* sine, real sign, real* to) const {
-    for (std::size_t i = 0; i < pairs.count; ++i) {
-      const real a = x[i * pairs.step];
-      const real b = x[i * pairs.step + pairs.second];
-      to[i * pairs.step] = a * cosine[i] - sign * b * sine[i];
-      to[i * pairs.step + pairs.second] = sign * a * sine[i] + b * cosine[i];
-    }
-    std::copy(x + 2 * pairs.count, x + head_width, to + 2 * pairs.count);
-  }
-};
-
-}  // namespace
 
 RotaryTable::RotaryTable(std::size_t positions, std::size_t head_width,
                          const RotaryOptions& options)
@@ -61,41 +16,48 @@ RotaryTable::RotaryTable(std::size_t positions, std::size_t head_width,
                  " columns of ", head_width, " cannot be rotated in pairs");
   check_argument(std::isfinite(options.base) && options.base > 0, "RotaryTable: base is ",
                  options.base, ", expected a finite number above 0");
+  element_count({positions, columns / 2}, "RotaryTable");
   cosines_ = empty({positions, columns / 2});
   sines_ = empty({positions, columns / 2});
-  for (std::size_t position = 0; position < positions; ++position)
-    for (std::size_t i = 0; i < columns / 2; ++i) {
-      const double rate =
-          std::pow(options.base, -2 * static_cast<double>(i) / static_cast<double>(columns));
+  for (std::size_t i = 0; i < columns / 2; ++i) {
+    const double rate =
+        std::pow(options.base, -2 * static_cast<double>(i) / static_cast<double>(columns));
+    for (std::size_t position = 0; position < positions; ++position) {
       const double angle = static_cast<double>(position) * rate;
       cosines_(position, i) = static_cast<real>(std::cos(angle));
       sines_(position, i) = static_cast<real>(std::sin(angle));
     }
+  }
 }
 
 Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position) {
   const Shape& shape = x.shape();
-  check_argument(shape.size() == 3 && shape[2] == heads * table.head_width(),
-                 "rotary: x has shape ", bracketed(shape), ", expected [batch, length, ", heads,
-                 " · ", table.head_width(), "]");
-  const std::size_t length = shape[1];
-  check_argument(first_position + length <= table.positions(), "rotary: position ",
-                 first_position + length - 1, " is past the table's ", table.positions(),
-                 " positions");
-  const std::size_t count = table.cosines_.shape()[1];
-  const bool halves = table.layout_ == RotaryLayout::kHalves;
-  const Rotation rotation{halves ? Pairs{count, 1, count} : Pairs{count, 2, 1},
-                          heads,
-                          table.head_width(),
-                          length,
-                          table.cosines_.data() + first_position * count,
-                          table.sines_.data() + first_position * count};
+  const std::size_t head_width = table.head_width();
+  check_argument(heads > 0, "rotary: there are 0 heads");
+  check_argument(
+      shape.size() >= 2 && shape.back() % heads == 0 && shape.back() / heads == head_width,
+      "rotary: x has shape ", bracketed(shape), ", expected [..., length, ", heads, " · ",
+      head_width, "]");
+  const std::size_t length = shape[shape.size() - 2];
+  const std::size_t positions = table.positions();
+  check_argument(first_position <= positions && length <= positions - first_position,
+                 "rotary: position ", std::max(first_position, positions), " is past the table's ",
+                 positions, " positions (", length, " from ", first_position, " on)");
+  const std::size_t rows = x.value().size() / shape.back();
+  const std::size_t pairs = table.cosines_.shape()[1];
+  const auto rotate = [=, interleaved = table.layout_ == RotaryLayout::kInterleaved,
+                       cosines = table.cosines_.data() + first_position * pairs,
+                       sines = table.sines_.data() + first_position * pairs](
+                          const Tensor& from, real sign, Tensor& to) {
+    kernels::rotate_rows({.pairs = pairs, .interleaved = interleaved}, from.data(), rows, length,
+                         heads, head_width, cosines, sines, sign, to.data());
+  };
   Tensor value = empty(shape);
-  rotation.apply(x.value(), 1, value);
-  return record("rotary", {x}, std::move(value), [rotation](Backward& node) {
-    Tensor dx = empty(node.input_shape(0));
-    rotation.apply(node.gradient(), -1, dx);
+  rotate(x.value(), 1, value);
+  return record("rotary", {x}, std::move(value), [rotate](Backward& node) {
+    Tensor dx = node.take_gradient();
+    rotate(dx, -1, dx);  // the transpose of a rotation is the rotation back
     node.give(0, std::move(dx));
   });
 }

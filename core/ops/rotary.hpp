@@ -23,11 +23,12 @@ struct RotaryOptions {
   std::size_t columns = 0;
 };
 
-/// The angles of all positions, made once for a model: cosines and sines [positions, columns / 2].
+/// The angles of all positions, made once for a model: cosines and sines [positions, columns / 2],
+/// computed in double.
 class RotaryTable {
  public:
-  /// Throws std::invalid_argument for 0 positions, for columns that are odd or more than
-  /// head_width, and for a base that is not finite and above 0.
+  /// Throws std::invalid_argument for 0 positions or more than memory could hold, for columns that
+  /// are odd or more than head_width, and for a base that is not finite and above 0.
   RotaryTable(std::size_t positions, std::size_t head_width, const RotaryOptions& options = {});
 
   std::size_t positions() const { return cosines_.shape()[0]; }
@@ -43,10 +44,13 @@ class RotaryTable {
   Tensor sines_;
 };
 
-/// x [batch, length, heads · head_width] → the same shape: each pair (a, b) of columns becomes
-/// (a cos − b sin, a sin + b cos). The table must outlive the tape. Throws std::invalid_argument
-/// for another shape and for positions that are not in the table.
+/// x [..., length, heads · head_width] → the same shape: each pair (a, b) of columns becomes
+/// (a cos − b sin, a sin + b cos), by the angles of the positions from first_position on. The table
+/// must outlive the tape. Throws std::invalid_argument for another shape, for 0 heads and for
+/// positions that are not in the table.
 Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position = 0);
+Variable rotary(const Variable& x, const RotaryTable&& table, std::size_t heads,
+                std::size_t first_position = 0) = delete;
 
 }  // namespace rowgrad

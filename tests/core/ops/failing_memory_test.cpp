@@ -14,6 +14,7 @@
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/attention.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/dropout.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
@@ -141,6 +142,17 @@ TEST(FailingMemory, LeavesLossesAllOrNothing) {
   expect_all_or_nothing("softmax", [](Inputs x) { return softmax(x[0]); }, {{3, 4}});
   expect_all_or_nothing("log_softmax", [](Inputs x) { return log_softmax(x[0], 0); }, {{3, 4}});
   expect_all_or_nothing("dropout", [](Inputs x) { return dropout(x[0], 0.5); }, {{3, 4}});
+}
+
+TEST(FailingMemory, LeavesAttentionAllOrNothing) {
+  const Shape rows{2, 3, 4};
+  expect_all_or_nothing("causal_attention",
+                        [](Inputs x) {
+                          return causal_attention(
+                              x[0], x[1], x[2],
+                              {.heads = 2, .dropout_p = 0.3, .distance_bias = x[3]});
+                        },
+                        {rows, rows, rows, {2, 3}});
 }
 
 TEST(FailingMemory, LeavesLookupsAllOrNothing) {

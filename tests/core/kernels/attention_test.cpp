@@ -1,0 +1,162 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/kernels/attention.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::irregular;
+
+// A call with everything that it can have, and the memory that it works on: rows and batches with
+// gaps of `gap` values between them, where nothing may be written.
+struct Memory {
+  static constexpr std::size_t kBatch = 2, kHeads = 3, kWidth = 5, kQueries = 37, kKeys = 45;
+  static constexpr std::size_t kDistances = 50;
+  static constexpr real kUntouched = 12345;
+
+  std::size_t gap;
+  std::size_t row = kHeads * kWidth + gap;
+  std::size_t batch = kKeys * row + gap;
+  Tensor q = spread(1), k = spread(2), v = spread(3), upstream = spread(4);
+  Tensor output = untouched(), dq = untouched(), dk = untouched(), dv = untouched();
+  Tensor bias = irregular({kHeads, kDistances}, 5), dbias = full(bias.shape(), kUntouched);
+  KeepMask keep = drawn();
+  SoftmaxRows softmax{empty({kBatch, kHeads, kQueries}), empty({kBatch, kHeads, kQueries})};
+
+  explicit Memory(std::size_t gap_) : gap(gap_) {}
+
+  // The same numbers for any gap, with the gaps untouched.
+  Tensor spread(int seed) const {
+    const Tensor numbers = irregular({kBatch, kKeys, kHeads * kWidth}, seed);
+    Tensor result = untouched();
+    for (std::size_t b = 0; b < kBatch; ++b)
+      for (std::size_t i = 0; i < kKeys; ++i)
+        for (std::size_t c = 0; c < kHeads * kWidth; ++c)
+          result.data()[b * batch + i * row + c] = numbers(b, i, c);
+    return result;
+  }
+  Tensor untouched() const { return full({kBatch * batch}, kUntouched); }
+  static KeepMask drawn() {
+    Random random(1);
+    return draw_keep_mask(random, kBatch * kHeads * kQueries * kKeys, 0.25);
+  }
+
+  template <class Number, class Source>
+  HeadRows<Number> rows(Source& x) const {
+    return {x.data(), row, batch};
+  }
+  CausalAttention attention() const {
+    return {.batch = kBatch,
+            .heads = kHeads,
+            .width = kWidth,
+            .queries = kQueries,
+            .keys = kKeys,
+            .q = rows<const real>(q),
+            .k = rows<const real>(k),
+            .v = rows<const real>(v),
+            .distance_bias = bias.data(),
+            .distances = kDistances,
+            .keep = &keep,
+            .keep_factor = static_cast<real>(1 / 0.75)};
+  }
+  void run() {
+    causal_attention(attention(), rows<real>(output), &softmax);
+    causal_attention_backward(attention(), softmax, rows<const real>(output),
+                              rows<const real>(upstream),
+                              {.q = rows<real>(dq),
+                               .k = rows<real>(dk),
+                               .v = rows<real>(dv),
+                               .distance_bias = dbias.data()});
+  }
+
+  // Expects x to have the numbers of the first `length` rows of other, which has no gaps, and
+  // nothing else written.
+  void expect_rows_of(const Tensor& x, const Tensor& other, std::size_t length,
+                      const char* what) const {
+    constexpr std::size_t kRow = kHeads * kWidth;
+    Tensor expected = untouched();
+    for (std::size_t b = 0; b < kBatch; ++b)
+      for (std::size_t i = 0; i < length; ++i)
+        for (std::size_t c = 0; c < kRow; ++c)
+          expected.data()[b * batch + i * row + c] = other.data()[(b * kKeys + i) * kRow + c];
+    EXPECT_EQ(x, expected) << what;
+  }
+};
+
+TEST(CausalAttentionKernel, TakesRowsOfLongerRowsAndWritesNothingBetweenThem) {
+  Memory dense(0);
+  dense.run();
+  for (const std::size_t gap : {1U, 15U, 33U}) {
+    Memory spread(gap);
+    spread.run();
+    spread.expect_rows_of(spread.output, dense.output, Memory::kQueries, "output");
+    spread.expect_rows_of(spread.dq, dense.dq, Memory::kQueries, "q");
+    spread.expect_rows_of(spread.dk, dense.dk, Memory::kKeys, "k");
+    spread.expect_rows_of(spread.dv, dense.dv, Memory::kKeys, "v");
+    EXPECT_EQ(spread.dbias, dense.dbias);
+  }
+}
+
+TEST(CausalAttentionKernel, GivesDistancesThatNeverOccurNoGradient) {
+  Memory memory(0);
+  memory.run();
+  for (std::size_t head = 0; head < Memory::kHeads; ++head)
+    for (std::size_t distance = 0; distance < Memory::kDistances; ++distance)
+      EXPECT_EQ(memory.dbias(head, distance) == 0, distance >= Memory::kKeys) << distance;
+}
+
+TEST(CausalAttentionKernel, KeepsTheLargestScoreAndTheInverseSumOfExponentials) {
+  Memory memory(0);
+  memory.run();
+  const auto value = [](const Tensor& x, std::size_t b, std::size_t i, std::size_t c) {
+    return static_cast<double>(
+        x.data()[(b * Memory::kKeys + i) * Memory::kHeads * Memory::kWidth + c]);
+  };
+  for (std::size_t b = 0; b < Memory::kBatch; ++b)
+    for (std::size_t h = 0; h < Memory::kHeads; ++h)
+      for (std::size_t i = 0; i < Memory::kQueries; ++i) {
+        const std::size_t position = i + Memory::kKeys - Memory::kQueries;
+        std::vector<double> scores;
+        for (std::size_t j = 0; j <= position; ++j) {
+          double score = 0;
+          for (std::size_t c = h * Memory::kWidth; c < (h + 1) * Memory::kWidth; ++c)
+            score += value(memory.q, b, i, c) * value(memory.k, b, j, c);
+          scores.push_back(score / std::sqrt(Memory::kWidth) + memory.bias(h, position - j));
+        }
+        const double largest = *std::max_element(scores.begin(), scores.end());
+        double sum = 0;
+        for (const double score : scores) sum += std::exp(score - largest);
+        // A score is a sum of six numbers that add up to less than 4 in size; an exponential errs
+        // as its argument does and by 6 epsilon, their sum by half an epsilon for each.
+        const double of_score = 6 * 4 * testing::kEpsilon;
+        EXPECT_NEAR(memory.softmax.largest(b, h, i), largest, of_score);
+        EXPECT_NEAR(memory.softmax.inverse_sum(b, h, i) * sum, 1,
+                    2 * of_score + (6 + Memory::kKeys / 2.0) * testing::kEpsilon);
+      }
+}
+
+TEST(CausalAttentionKernel, WritesTheSameGradientsWhetherOthersAreWantedOrNot) {
+  Memory all(0);
+  all.run();
+  for (int wanted = 0; wanted < 4; ++wanted) {
+    Memory one(0);
+    causal_attention_backward(one.attention(), all.softmax, one.rows<const real>(all.output),
+                              one.rows<const real>(one.upstream),
+                              {.q = wanted == 0 ? one.rows<real>(one.dq) : HeadRows<real>{},
+                               .k = wanted == 1 ? one.rows<real>(one.dk) : HeadRows<real>{},
+                               .v = wanted == 2 ? one.rows<real>(one.dv) : HeadRows<real>{},
+                               .distance_bias = wanted == 3 ? one.dbias.data() : nullptr});
+    EXPECT_EQ(one.dq == all.dq, wanted == 0);
+    EXPECT_EQ(one.dk == all.dk, wanted == 1);
+    EXPECT_EQ(one.dv == all.dv, wanted == 2);
+    EXPECT_EQ(one.dbias == all.dbias, wanted == 3);
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels
