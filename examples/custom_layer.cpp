@@ -14,35 +14,33 @@ using namespace rowgrad;
 
 // --- An op: forward and backward side by side ---------------------------------------------------
 // [op]
-/// y = x / r in each row of the last axis, where r = sqrt(mean x² + epsilon) (Zhang & Sennrich
-/// 2019, "Root Mean Square Layer Normalization").
-Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
-  check_argument(x.value().size() > 0, "rms_normalize: x has no numbers");
-  check_argument(!x.shape().empty(), "rms_normalize: x has no axis");
+/// y = x / n in each row of the last axis, where n = sqrt(Σ x² + epsilon): rows of length 1.
+Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
+  check_argument(x.value().size() > 0, "l2_normalize: x has no numbers");
+  check_argument(!x.shape().empty(), "l2_normalize: x has no axis");
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / width;
   Tensor y = empty(x.shape());
-  Tensor inverse = empty({rows});  // 1 / r, which backward needs again
+  Tensor inverse = empty({rows});  // 1 / n, which backward needs again
   for (std::size_t i = 0; i < rows; ++i) {
     const real* from = x.value().data() + i * width;
     double squares = 0;
     for (std::size_t j = 0; j < width; ++j) squares += static_cast<double>(from[j]) * from[j];
-    inverse(i) = static_cast<real>(1 / std::sqrt(squares / static_cast<double>(width) + epsilon));
+    inverse(i) = static_cast<real>(1 / std::sqrt(squares + epsilon));
     for (std::size_t j = 0; j < width; ++j) y.data()[i * width + j] = from[j] * inverse(i);
   }
 
-  // dx = (dy − y · mean(dy ∘ y)) / r. The tape hands over dy and y, and adds dx where it belongs.
-  return record("rms_normalize", {x}, std::move(y),
+  // dx = (dy − y · Σ dy ∘ y) / n. The tape hands over dy and y, and adds dx where it belongs.
+  return record("l2_normalize", {x}, std::move(y),
                 [rows, width, inverse = std::move(inverse)](Backward& node) {
                   Tensor dx = empty(node.output().shape());
                   for (std::size_t i = 0; i < rows; ++i) {
                     const real* y_row = node.output().data() + i * width;
                     const real* dy_row = node.gradient().data() + i * width;
-                    real mean = 0;
+                    real dot = 0;
+                    for (std::size_t j = 0; j < width; ++j) dot += y_row[j] * dy_row[j];
                     for (std::size_t j = 0; j < width; ++j)
-                      mean += y_row[j] * dy_row[j] / static_cast<real>(width);
-                    for (std::size_t j = 0; j < width; ++j)
-                      dx.data()[i * width + j] = (dy_row[j] - y_row[j] * mean) * inverse(i);
+                      dx.data()[i * width + j] = (dy_row[j] - y_row[j] * dot) * inverse(i);
                   }
                   node.give(0, std::move(dx));
                 });
@@ -51,14 +49,14 @@ Variable rms_normalize(const Variable& x, double epsilon = 1e-5) {
 
 // --- A layer: its parameters are members that it names -------------------------------------------
 // [layer]
-/// rms_normalize(x) ∘ weight: x [..., width] → [..., width]. Parameter: weight [width], from ones.
-class MyRmsNorm : public Layer {
+/// Gives rows a learned length (Nguyen & Salazar 2019, "Transformers without Tears").
+class ScaleNorm : public Layer {
  public:
-  explicit MyRmsNorm(std::size_t width) : weight(*this, "weight", full({width}, 1)) {}
+  explicit ScaleNorm(real start) : length(*this, "length", full({1}, start)) {}
 
-  Variable forward(const Variable& x) { return rms_normalize(x) * x.tape().parameter(weight); }
+  Variable forward(const Variable& x) { return l2_normalize(x) * x.tape().parameter(length); }
 
-  Parameter weight;
+  Parameter length;
 };
 // [layer]
 
@@ -69,7 +67,7 @@ class NormedModel : public Layer {
   NormedModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
       : token(*this, "token", vocabulary, width, random),
         position(*this, "position", context, width, random),
-        norm(*this, "norm", width),
+        norm(*this, "norm", std::sqrt(static_cast<real>(width))),
         head(*this, "head", width, vocabulary, random) {}
 
   Variable forward(Tape& tape, const Ids& ids) {
@@ -79,7 +77,7 @@ class NormedModel : public Layer {
 
   Part<Embedding> token;
   Part<PositionalEmbedding> position;
-  Part<MyRmsNorm> norm;
+  Part<ScaleNorm> norm;
   Part<Linear> head;
 };
 // [model]
@@ -119,15 +117,15 @@ int run() {
   // [check]
   Random random(123);
   const auto of_op =
-      gradient_check([](std::span<const Variable> inputs) { return rms_normalize(inputs[0]); },
+      gradient_check([](std::span<const Variable> inputs) { return l2_normalize(inputs[0]); },
                      {random.normal({3, 4, 5})});
-  std::cout << "rms_normalize  " << of_op.message() << '\n';
+  std::cout << "l2_normalize  " << of_op.message() << '\n';
 
-  MyRmsNorm layer(5);
+  ScaleNorm layer(2);
   const Tensor x = random.normal({3, 5});
   const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
                                        layer.parameters());
-  std::cout << "MyRmsNorm      " << of_layer.message() << "\n\n";
+  std::cout << "ScaleNorm     " << of_layer.message() << "\n\n";
   // [check]
   if (!of_op.passed || !of_layer.passed) return EXIT_FAILURE;
 
