@@ -1,6 +1,6 @@
 #pragma once
 
-#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/dropout.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -10,10 +10,12 @@ namespace rowgrad {
 class Dropout : public Layer {
  public:
   /// Throws std::invalid_argument for p outside [0, 1].
-  explicit Dropout(double p);
+  explicit Dropout(double p) : p_(p) {
+    check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
+  }
 
   /// Throws std::logic_error in training mode for a tape without random numbers.
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) { return training() ? dropout(x, p_) : x; }
 
  private:
   double p_;

@@ -34,7 +34,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 
 Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {
   if (options_.max_norm) {
-    kernels::check_ids("Embedding", ids, weight.shape()[0]);
+    kernels::check_ids("Embedding", ids.storage(), ids.shape(), weight.shape()[0]);
     embedding_renorm("Embedding", tape, weight, ids, *options_.max_norm, options_.norm_type);
   }
   return tape.parameter(weight);

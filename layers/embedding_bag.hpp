@@ -34,13 +34,9 @@ struct EmbeddingBagOptions {
 /// those that were largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public Layer {
  public:
-  /// Initialised from normal(0, 1). Throws std::invalid_argument for 0 rows or columns, more values
-  /// than memory could hold, a padding id outside the table, scale_grad_by_freq with kMax, and a
-  /// max_norm or norm_type that is not above 0.
+  /// As Embedding's constructors. Throws also for scale_grad_by_freq with kMax.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
-
-  /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit EmbeddingBag(Tensor table, const EmbeddingBagOptions& options = {});
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any

@@ -23,8 +23,7 @@ std::string grouped(std::size_t number) {
 }  // namespace
 
 // Calls visit_layer for this layer and all layers in it, outer layers first.
-template <class Visit>
-void Layer::visit(const Visit& visit_layer) const {
+void Layer::visit(const auto& visit_layer) const {
   visit_layer(*this);
   for (const auto& [name, layer] : layers_) layer->visit(visit_layer);
 }

@@ -109,8 +109,7 @@ class Layer : public ParameterOwner {
   void set_path(std::string path);
   void set_training(bool training);
   void set_trainable(bool trainable);
-  template <class Visit>
-  void visit(const Visit& visit_layer) const;
+  void visit(const auto& visit_layer) const;
 
   std::string path_;  // "" or "token.": the prefix of the names of this layer's parts
   Layer* owner_ = nullptr;

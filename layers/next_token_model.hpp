@@ -40,12 +40,9 @@ class NextTokenModel : public LanguageModel {
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}
 
-  /// ids [..., length], length ≤ context → logits [..., length, vocabulary]. Throws
-  /// std::invalid_argument for a longer input or an id outside the vocabulary.
   Variable forward(Tape& tape, const Ids& ids) override;
 
-  /// cross_entropy(forward(tape, ids), targets, options), but faster and without ever holding all
-  /// logits in memory. Targets have the shape of ids. For evaluation, use an inference tape.
+  /// Faster than cross_entropy(forward(…), …), and never holds all logits in memory.
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                 const CrossEntropyOptions& options = {}) override;
 

@@ -38,8 +38,7 @@ class Sinusoidal : public Layer {
   /// Throws std::invalid_argument for x longer than max_length or of another width.
   Variable forward(const Variable& x);
 
-  /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
-  /// lookup. Throws std::invalid_argument for a position that is not below max_length.
+  /// As PositionalEmbedding::rows.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
   Buffer table;

@@ -8,30 +8,27 @@
 
 namespace rowgrad {
 
-struct AdamOptions {
+/// Of Adam, and with kDecoupled of AdamW.
+template <bool kDecoupled>
+struct AdamOptionsOf {
   double learning_rate = 1e-3;
-  double beta1 = 0.9;       // decay factor of the running mean of the gradients
-  double beta2 = 0.999;     // decay factor of the running mean of their squares
-  double epsilon = 1e-8;    // added to the square root
-  double weight_decay = 0;  // weight_decay · w is added to the gradient
-  bool amsgrad = false;     // divide by the largest mean of squares so far (Reddi et al. 2018)
-  bool maximize = false;    // ascend the gradient
+  double beta1 = 0.9;     // decay factor of the running mean of the gradients
+  double beta2 = 0.999;   // decay factor of the running mean of their squares
+  double epsilon = 1e-8;  // added to the square root
+  /// weight_decay · w is added to the gradient; decoupled, w is first reduced by learning_rate ·
+  /// weight_decay · w.
+  double weight_decay = kDecoupled ? 1e-2 : 0;
+  bool amsgrad = false;   // divide by the largest mean of squares so far (Reddi et al. 2018)
+  bool maximize = false;  // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;
 };
+using AdamOptions = AdamOptionsOf<false>;
+using AdamWOptions = AdamOptionsOf<true>;
 
-struct AdamWOptions {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 1e-2;  // w is first reduced by learning_rate · weight_decay · w
-  bool amsgrad = false;
-  bool maximize = false;
-  RowUpdates rows = RowUpdates::kExact;
-};
-
-/// The coefficients of one step of Adam or AdamW, and the update itself.
-struct AdamSteps : RuleDefaults {
+template <bool kDecoupled>
+struct AdamRuleOf : RuleDefaults {
+  using Options = AdamOptionsOf<kDecoupled>;
+  static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
   static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
                                                            "max_exp_avg_sq"};
 
@@ -40,10 +37,15 @@ struct AdamSteps : RuleDefaults {
   real keep;     // w is multiplied by this, for decoupled weight decay: AdamW
   real amsgrad;  // 1 or 0
   real fading;   // all further steps sum to at most fading · |m| / (√v + epsilon); 0: no bound
-  static auto members(const AdamSteps& r) {
+  static auto members(const AdamRuleOf& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
                     r.epsilon, r.sign, r.decay, r.keep, r.amsgrad, r.fading);
   }
+
+  AdamRuleOf(const Options& options, const StepNumber& number);
+
+  static void check(const Options& options);
+  static std::array<bool, 3> uses(const Options& options) { return {true, true, options.amsgrad}; }
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
@@ -67,7 +69,7 @@ struct AdamSteps : RuleDefaults {
   /// to 1, w no longer changes (except by decoupled weight decay), and the means just shrink.
   Idle idle() const { return fading > 0 ? Idle::kFading : Idle::kReplay; }
 
-  bool fades_like(const AdamSteps& before) const {
+  bool fades_like(const AdamRuleOf& before) const {
     return beta1 == before.beta1 && beta2 == before.beta2 && epsilon == before.epsilon &&
            amsgrad == before.amsgrad && fading == before.fading;
   }
@@ -86,35 +88,9 @@ struct AdamSteps : RuleDefaults {
                (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny)) &&
            divisor >= square;
   }
-
- protected:
-  AdamSteps(const AdamOptions& options, std::uint64_t step, bool decay_in_gradient);
 };
-
-struct AdamRule : AdamSteps {
-  using Options = AdamOptions;
-  static constexpr std::string_view kName = "Adam";
-
-  AdamRule(const AdamOptions& options, const StepNumber& number)
-      : AdamSteps(options, number.step, true) {}
-
-  static void check(const AdamOptions& options);
-  static std::array<bool, 3> uses(const AdamOptions& options) {
-    return {true, true, options.amsgrad};
-  }
-};
-
-struct AdamWRule : AdamSteps {
-  using Options = AdamWOptions;
-  static constexpr std::string_view kName = "AdamW";
-
-  AdamWRule(const AdamWOptions& options, const StepNumber& number);
-
-  static void check(const AdamWOptions& options);
-  static std::array<bool, 3> uses(const AdamWOptions& options) {
-    return {true, true, options.amsgrad};
-  }
-};
+using AdamRule = AdamRuleOf<false>;
+using AdamWRule = AdamRuleOf<true>;
 
 /// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam at step t:
 ///

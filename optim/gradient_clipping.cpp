@@ -59,8 +59,7 @@ double joint_norm(std::span<const Parameter* const> parameters, double p) {
 }
 
 // values = f(values) in every gradient.
-template <class F>
-void change_gradients(std::span<Parameter* const> parameters, const F& f) {
+void change_gradients(std::span<Parameter* const> parameters, const auto& f) {
   for (Parameter* parameter : parameters) {
     const std::span<real> numbers = parameter->mutable_gradient_values();
     kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());

@@ -103,8 +103,7 @@ class LazyTable final : public LazyRows {
   bool history_is_long() const { return history_.runs().size() >= 2 * half_history(); }
 
   // Calls visit(i, owed), which returns the number of steps it replayed, for i < count in parallel.
-  template <class Visit>
-  void visit_rows(std::size_t count, const Visit& visit) {
+  void visit_rows(std::size_t count, const auto& visit) {
     std::atomic<std::uint64_t> replayed = 0;
     kernels::parallel_for(count, kernels::row_grain(width()),
                           [&](std::size_t begin, std::size_t end) {
@@ -264,7 +263,7 @@ void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
   }
   Arrays::read_span(width(), pointers,
                     [map = owed.map(), &owed, out](const Vectors& x, const auto& put) {
-                      put(owed.number(map, x), out);
+                      put(owed.apply(map, x)[0], out);
                     });
 }
 

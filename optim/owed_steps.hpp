@@ -12,60 +12,6 @@
 
 namespace rowgrad {
 
-/// Several steps without gradient as one linear map with coefficients of type `real`. It holds only
-/// for moderate values: none overflows, and coefficients below the range of `real` do not matter.
-template <class Rule>
-class OwedMap {
- public:
-  using Arrays = RuleArrays<Rule>;
-  using Simd = typename Arrays::Simd;
-  using Vectors = typename Arrays::Vectors;
-
-  OwedMap() = default;
-  explicit OwedMap(const LinearMap<Arrays::kArrays>& map) {
-    using Limits = std::numeric_limits<real>;
-    constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
-    Coefficient total = 1;  // after the map, values are at most this many times as large
-    Coefficient lost = 0;   // the largest error of a coefficient below the normal range
-    for (std::size_t i = 0; i < Arrays::kArrays; ++i)
-      for (std::size_t j = 0; j < Arrays::kArrays; ++j) {
-        const Coefficient size = std::abs(map[i][j]);
-        total += size;
-        if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
-        map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
-      }
-    Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, because sums are rounded
-    if (!(most >= 1)) return;
-    if (lost > 0) most = std::min(most, Limits::min() / lost);
-    most_ = Simd(static_cast<real>(most));
-  }
-
-  /// For which values, together with their states, the map holds. Never for infinity or NaN.
-  auto holds(const Vectors& x) const {
-    Simd total = xsimd::abs(x[0]);
-    for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
-    return total <= most_;
-  }
-
-  Simd number(const Vectors& x) const { return row(0, x); }
-
-  Vectors apply(const Vectors& x) const {
-    Vectors y;
-    for (std::size_t i = 0; i < Arrays::kArrays; ++i) y[i] = row(i, x);
-    return y;
-  }
-
- private:
-  Simd row(std::size_t i, const Vectors& x) const {
-    Simd sum = map_[i][0] * x[0];
-    for (std::size_t j = 1; j < Arrays::kArrays; ++j) sum = sum + map_[i][j] * x[j];
-    return sum;
-  }
-
-  std::array<std::array<Simd, Arrays::kArrays>, Arrays::kArrays> map_;
-  Simd most_ = Simd(real{-1});
-};
-
 /// The steps that rows are owed up to `to`. Keeps the last map, as neighbours often share it.
 template <class Rule>
 class OwedSteps {
@@ -74,36 +20,73 @@ class OwedSteps {
   using Simd = typename Arrays::Simd;
   using Vectors = typename Arrays::Vectors;
 
+  /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
+  /// only for moderate values: none overflows, and coefficients below the range of `real` do not
+  /// matter.
+  class Map {
+   public:
+    Map() = default;
+    explicit Map(const LinearMap<Arrays::kArrays>& map) {
+      using Limits = std::numeric_limits<real>;
+      constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
+      Coefficient total = 1;  // after the map, values are at most this many times as large
+      Coefficient lost = 0;   // the largest error of a coefficient below the normal range
+      for (std::size_t i = 0; i < Arrays::kArrays; ++i)
+        for (std::size_t j = 0; j < Arrays::kArrays; ++j) {
+          const Coefficient size = std::abs(map[i][j]);
+          total += size;
+          if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
+          map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
+        }
+      Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, because sums are rounded
+      if (!(most >= 1)) return;
+      if (lost > 0) most = std::min(most, Limits::min() / lost);
+      most_ = Simd(static_cast<real>(most));
+    }
+
+    /// For which values, together with their states, the map holds. Never for infinity or NaN.
+    auto holds(const Vectors& x) const {
+      Simd total = xsimd::abs(x[0]);
+      for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
+      return total <= most_;
+    }
+
+    Vectors apply(const Vectors& x) const {
+      Vectors y;
+      for (std::size_t i = 0; i < Arrays::kArrays; ++i) {
+        y[i] = map_[i][0] * x[0];
+        for (std::size_t j = 1; j < Arrays::kArrays; ++j) y[i] = y[i] + map_[i][j] * x[j];
+      }
+      return y;
+    }
+
+   private:
+    std::array<std::array<Simd, Arrays::kArrays>, Arrays::kArrays> map_;
+    Simd most_ = Simd(real{-1});
+  };
+
   OwedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
 
   /// Whether a row that is up to date as of step `from` is owed any steps. If so, the functions
   /// below are about these steps, each of which must have a closed form.
   bool since(std::uint64_t from) {
     if (from == to_) return false;
-    if (std::exchange(from_, from) != from) map_ = OwedMap<Rule>(history_.compose_steps(from, to_));
+    if (std::exchange(from_, from) != from) map_ = Map(history_.compose_steps(from, to_));
     return true;
   }
 
   std::uint64_t to() const { return to_; }
-  const OwedMap<Rule>& map() const { return map_; }
+  const Map& map() const { return map_; }
 
-  /// apply: values and states after the steps; number: the values alone. `map` is a copy of map():
+  /// Values and states after the steps. `map` is a copy of map():
   /// as a local variable of the caller, it stays in registers.
-  Vectors apply(const OwedMap<Rule>& map, const Vectors& x) const {
+  Vectors apply(const Map& map, const Vectors& x) const {
     const auto holds = map.holds(x);
     if (xsimd::all(holds)) [[likely]]
       return map.apply(x);
     Vectors result = copy(x);
     replay(holds, result);
     return result;
-  }
-  Simd number(const OwedMap<Rule>& map, const Vectors& x) const {
-    const auto holds = map.holds(x);
-    if (xsimd::all(holds)) [[likely]]
-      return map.number(x);
-    Vectors result = copy(x);
-    replay(holds, result);
-    return result[0];
   }
 
  private:
@@ -116,8 +99,7 @@ class OwedSteps {
 
   // Replays every step for values that the map does not hold for: those that overflow on the way,
   // or are not finite to begin with, end as they do under the dense optimizer.
-  template <class Holds>
-  [[gnu::noinline]] void replay(Holds holds, Vectors& x) const {
+  [[gnu::noinline]] void replay(auto holds, Vectors& x) const {
     const Vectors mapped = map_.apply(x);
     for (Simd& numbers : x) numbers = xsimd::select(holds, Simd(real{0}), numbers);
     std::uint64_t at = from_;
@@ -140,7 +122,7 @@ class OwedSteps {
   const StepHistory<Rule>& history_;
   std::uint64_t to_;
   std::uint64_t from_ = ~std::uint64_t{0};
-  OwedMap<Rule> map_;
+  Map map_;
 };
 
 }  // namespace rowgrad

@@ -66,9 +66,8 @@ class RuleArrays {
   /// Changes `count` entries in place: calls change(x, g) a vector at a time, where g is the
   /// gradient or zeros if there is none. `change` should hold its members by value (see
   /// visit_span).
-  template <class Change>
   static void change_span(std::size_t count, const Pointers& pointers, const real* gradient,
-                          const Change change) {
+                          const auto change) {
     std::array<const real*, kArrays + 1> inputs;
     std::copy(pointers.begin(), pointers.end(), inputs.begin());
     inputs.back() = gradient;
@@ -82,8 +81,7 @@ class RuleArrays {
   }
 
   /// Calls read(x, put) for `count` entries, as visit_span does.
-  template <class Read>
-  static void read_span(std::size_t count, const Pointers& pointers, const Read read) {
+  static void read_span(std::size_t count, const Pointers& pointers, const auto read) {
     std::array<const real*, kArrays> inputs;
     std::copy(pointers.begin(), pointers.end(), inputs.begin());
     kernels::visit_span(count, inputs, read);

@@ -14,9 +14,7 @@
 namespace rowgrad {
 
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
-/// rows. With row gradients and RowUpdates::kExact, the default, a step gives the same values as
-/// with the dense gradient, up to rounding, at the cost of the rows that were looked up: the other
-/// rows are brought up to date when they are read (lazy_table.hpp). If hardly any two steps are
+/// rows; with row gradients as RowUpdates says (lazy_table.hpp). If hardly any two steps are
 /// alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
 /// after thousands of them, each step also settles a few of the rows that are owed the oldest
 /// steps, going through the whole table in turn.

@@ -39,6 +39,16 @@ LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   return result;
 }
 
+/// The value and states after a step without gradient.
+template <class Rule>
+auto idle_step(const Rule& rule, std::array<double, 1 + Rule::kStates.size()> values) {
+  std::array<double, Rule::kStates.size()> states;
+  std::copy(values.begin() + 1, values.end(), states.begin());
+  rule.update(values[0], 0.0, states);
+  std::copy(states.begin(), states.end(), values.begin() + 1);
+  return values;
+}
+
 /// The closed form of a step without gradient. Applying the rule itself to each unit vector of
 /// value and states gives one column of the map.
 template <class Rule>
@@ -46,12 +56,10 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
   constexpr std::size_t kArrays = 1 + Rule::kStates.size();
   LinearMap<kArrays> map{};
   for (std::size_t column = 0; column < kArrays; ++column) {
-    double number = column == 0 ? 1 : 0;
-    std::array<double, kArrays - 1> states{};
-    if (column > 0) states[column - 1] = 1;
-    rule.update(number, 0.0, states);
-    map[0][column] = number;
-    for (std::size_t i = 1; i < kArrays; ++i) map[i][column] = states[i - 1];
+    std::array<double, kArrays> unit{};
+    unit[column] = 1;
+    unit = idle_step(rule, unit);
+    for (std::size_t i = 0; i < kArrays; ++i) map[i][column] = unit[i];
   }
   // Once faded, a value and its states no longer affect each other: each is only scaled.
   if (rule.idle() == Idle::kFading)
@@ -59,6 +67,32 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
       for (std::size_t j = 0; j < kArrays; ++j)
         if (i != j) map[i][j] = 0;
   return map;
+}
+
+/// Throws std::logic_error if update does not do what idle() promises: that nothing changes, or
+/// that the change is linear.
+template <UpdateRule Rule>
+void check_idle(const Rule& rule) {
+  constexpr std::size_t kArrays = 1 + Rule::kStates.size();
+  const bool linear = rule.idle() == Idle::kLinear;
+  if (!linear && rule.idle() != Idle::kNothing) return;
+  const auto map = linear ? idle_map(rule) : identity_map<kArrays>();
+  std::array<double, kArrays> x, expected{};
+  for (std::size_t i = 0; i < kArrays; ++i) x[i] = 0.75 - 0.125 * static_cast<double>(i);
+  double magnitude = 1;  // of the terms of a sum, which is rounded
+  for (std::size_t i = 0; i < kArrays; ++i)
+    for (std::size_t k = 0; k < kArrays; ++k) {
+      expected[k] += x[i] * static_cast<double>(map[k][i]);
+      magnitude = std::max(magnitude, std::abs(static_cast<double>(map[k][i])));
+    }
+  if (!(magnitude < 1e300)) return;  // near the limit of a double, sums prove nothing
+  const auto after = idle_step(rule, x);
+  for (std::size_t k = 0; k < kArrays; ++k)
+    check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, Rule::kName,
+                ": idle() says that a step without gradient ",
+                linear ? "is linear" : "changes nothing", ", but it makes ",
+                k == 0 ? std::string_view("the number") : Rule::kStates[k - (k > 0)], " ", after[k],
+                ", expected ", expected[k]);
 }
 
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.
@@ -97,9 +131,6 @@ class StepHistory {
 
   /// Whether a step after `from` may have to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
-
-  /// The last step that may have to be replayed; 0 if there is none.
-  std::uint64_t last_replay() const { return last_replay_; }
 
   void clear() { *this = StepHistory(); }
 

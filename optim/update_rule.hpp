@@ -56,33 +56,19 @@ struct StepNumber {
 struct RuleDefaults {
   static constexpr std::array<std::string_view, 0> kStates{};
 
-  template <class Options>
-  static void check(const Options&) {}
-
-  template <class Options>
-  static std::array<bool, 0> uses(const Options&) {
-    return {};
-  }
+  static void check(const auto& /*options*/) {}
+  static std::array<bool, 0> uses(const auto& /*options*/) { return {}; }
 
   /// The initial value of a state.
-  template <class Options>
-  static double start(const Options&, std::size_t) {
-    return 0;
-  }
+  static double start(const auto& /*options*/, std::size_t /*state*/) { return 0; }
 
   Idle idle() const { return Idle::kReplay; }
 
   /// For Idle::kFading: whether the states are so small that further steps do not change the value.
-  template <class Number, class State>
-  auto faded(const Number& w, const State&) const {
-    return w == w;
-  }
+  auto faded(const auto& w, const auto& /*states*/) const { return w == w; }
 
   /// Whether a state that has faded under the previous rule has also faded under this one.
-  template <class Rule>
-  bool fades_like(const Rule&) const {
-    return true;
-  }
+  bool fades_like(const auto& /*before*/) const { return true; }
 };
 
 /// Whether these are all members of a rule, and all of type `real`: rules are saved as such arrays.
@@ -106,47 +92,6 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   requires are_all_members<Rule>(std::type_identity<decltype(Rule::members(rule))>());
   { rule.idle() } -> std::same_as<Idle>;
 };
-
-/// Throws std::logic_error if update does not do what idle() promises: that nothing changes, or
-/// that the change is linear.
-template <UpdateRule Rule>
-void check_idle(const Rule& rule) {
-  constexpr std::size_t kNumbers = 1 + Rule::kStates.size();
-  using Numbers = std::array<double, kNumbers>;
-  const auto step = [&rule](Numbers x) {
-    std::array<double, Rule::kStates.size()> state;
-    std::copy(x.begin() + 1, x.end(), state.begin());
-    rule.update(x[0], 0.0, state);
-    std::copy(state.begin(), state.end(), x.begin() + 1);
-    return x;
-  };
-  Numbers x;
-  for (std::size_t i = 0; i < kNumbers; ++i) x[i] = 0.75 - 0.125 * static_cast<double>(i);
-  Numbers expected = x;  // according to idle()
-  double magnitude = 1;  // of the terms of a sum, which is rounded
-  if (rule.idle() == Idle::kLinear) {
-    expected.fill(0);
-    for (std::size_t i = 0; i < kNumbers; ++i) {
-      Numbers unit{};
-      unit[i] = 1;
-      const Numbers image = step(unit);
-      for (std::size_t k = 0; k < kNumbers; ++k) {
-        expected[k] += x[i] * image[k];
-        magnitude = std::max(magnitude, std::abs(image[k]));
-      }
-    }
-  } else if (rule.idle() != Idle::kNothing) {
-    return;
-  }
-  if (!(magnitude < 1e300)) return;  // near the limit of a double, sums prove nothing
-  const Numbers after = step(x);
-  for (std::size_t k = 0; k < kNumbers; ++k)
-    check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, Rule::kName,
-                ": idle() says that a step without gradient ",
-                rule.idle() == Idle::kLinear ? "is linear" : "changes nothing", ", but it makes ",
-                k == 0 ? std::string_view("the number") : Rule::kStates[k - (k > 0)], " ", after[k],
-                ", expected ", expected[k]);
-}
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 

@@ -3,20 +3,18 @@
 #include <functional>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 namespace {
 
 using kernels::Simd;
 
-constexpr auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
-
 void add_rows_to(Tensor& dense, const RowGradient& rows) {
   const std::size_t width = rows.width();
   for (const auto [number, values] : rows) {
     real* to = dense.data() + static_cast<std::size_t>(number) * width;
-    kernels::map_span(width, to, kAdd, to, values.data());
+    kernels::map_span(width, to, std::plus<>(), to, values.data());
   }
 }
 
@@ -34,7 +32,7 @@ RowGradient sum(const RowGradient& a, const RowGradient& b) {
     const bool from_b = in_b < b.size() && b.indices()[in_b] == indices[i];
     real* to = values.data() + i * width;
     if (from_a && from_b) {
-      kernels::map_span(width, to, kAdd, a.row(in_a).data(), b.row(in_b).data());
+      kernels::map_span(width, to, std::plus<>(), a.row(in_a).data(), b.row(in_b).data());
     } else {
       std::copy_n((from_a ? a.row(in_a) : b.row(in_b)).data(), width, to);
     }
@@ -56,8 +54,7 @@ RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> indices, T
                      values_.shape()[1] == table_shape_[1],
                  "RowGradient: values have shape ", bracketed(values_.shape()), ", expected [",
                  indices_.size(), ", ", table_shape_[1], "]");
-  check_argument(std::adjacent_find(indices_.begin(), indices_.end(), std::greater_equal<>()) ==
-                     indices_.end(),
+  check_argument(kernels::strictly_rising(indices_),
                  "RowGradient: the row indices are not strictly rising");
   check_argument(indices_.empty() || (indices_.front() >= 0 &&
                                       static_cast<std::size_t>(indices_.back()) < table_shape_[0]),
@@ -140,7 +137,7 @@ void Gradient::add_prepared(Gradient&& prepared) noexcept {
   if (prepared.is_rows()) {
     add_rows_to(sum, prepared.rows());
   } else {
-    kernels::map_into(sum.size(), sum.data(), kAdd, sum.data(), prepared.dense().data());
+    kernels::map_into(sum.size(), sum.data(), std::plus<>(), sum.data(), prepared.dense().data());
   }
 }
 

@@ -41,20 +41,16 @@ class RowGradient {
     std::int32_t index;
     std::span<const real> values;
   };
-  class Iterator {
-   public:
-    Row operator*() const { return {rows_->indices_[index_], rows_->row(index_)}; }
+  struct Iterator {
+    const RowGradient* rows;
+    std::size_t place;
+
+    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }
     Iterator& operator++() {
-      ++index_;
+      ++place;
       return *this;
     }
     bool operator==(const Iterator&) const = default;
-
-   private:
-    friend RowGradient;
-    Iterator(const RowGradient* rows, std::size_t index) : rows_(rows), index_(index) {}
-    const RowGradient* rows_;
-    std::size_t index_;
   };
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }

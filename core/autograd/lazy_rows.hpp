@@ -1,7 +1,5 @@
 #pragma once
 
-// The interface of a table whose rows are updated lazily.
-
 #include <cstdint>
 #include <span>
 
@@ -9,10 +7,8 @@
 
 namespace rowgrad {
 
-/// Holds the values of a table [rows, width] with lazy updates: what an optimizer would have done
-/// to rows that were not looked up stays pending until they are read. Every read is up to date, so
-/// no reader of a lent parameter can miss an update. Optimizers implement this interface; readers
-/// go through Parameter.
+/// Holds the values of a table [rows, width] whose updates an optimizer postpones (see Parameter).
+/// Optimizers implement this interface; readers go through Parameter, and every read is up to date.
 class LazyRows {
  public:
   LazyRows(const LazyRows&) = delete;

@@ -5,11 +5,6 @@
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
-namespace {
-
-Tensor nothing() { return empty({0}); }
-
-}  // namespace
 
 Parameter::Parameter(std::string name, Tensor value)
     : name_(std::move(name)), value_(std::move(value)), shape_(value_.shape()) {
@@ -39,26 +34,26 @@ Tensor Parameter::copy() const {
   return result;
 }
 
-void Parameter::check_rows(const char* caller, std::span<const std::int32_t> ids) const {
-  check_argument(shape_.size() == 2, caller, ": ", name_, " has shape ", bracketed(shape_),
-                 ", expected [rows, width]");
-  const auto wrong = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
-    return id < 0 || static_cast<std::size_t>(id) >= shape_[0];
-  });
-  check_argument(wrong == ids.end(), caller, ": id ", wrong == ids.end() ? 0 : *wrong, " at [",
-                 wrong - ids.begin(), "] is outside the ", shape_[0], " rows of ", name_);
+void Parameter::check_rows(std::span<const std::int32_t> ids) const {
+  kernels::check_table(name_, shape_);
+  kernels::check_ids(name_, ids, {ids.size()}, shape_[0]);
 }
 
 Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) const {
-  check_rows("Parameter::rows", ids);
+  check_rows(ids);
   const std::size_t width = shape_[1];
-  const kernels::AddedRows plus = kernels::added_rows("Parameter::rows", added, ids.size(), width);
+  if (ids.empty() || width == 0) added = nullptr;
+  check_argument(added == nullptr || (added->size() > 0 && added->shape().back() == width &&
+                                      ids.size() * width % added->size() == 0),
+                 name_, ": what is added has shape ",
+                 bracketed(added == nullptr ? Shape() : added->shape()),
+                 ", expected rows of width ", width, ", as many as go into ", ids.size());
   Tensor result = empty({ids.size(), width});
   if (whole_) {
-    kernels::gather_rows(value_.data(), width, ids, result.data(), plus);
+    kernels::gather_rows(value_.data(), width, ids, result.data(), added);
   } else {
     keeper_->read_rows(ids, result.data());
-    kernels::add_rows(result.data(), width, ids.size(), plus);
+    if (added != nullptr) kernels::add_rows(result.data(), width, ids.size(), *added);
   }
   return result;
 }
@@ -78,15 +73,14 @@ void Parameter::assign(Tensor value) {
 }
 
 void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
-  check_rows("Parameter::assign_rows", ids);
+  check_rows(ids);
   const auto wrong = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>());
   if (wrong != ids.end())
-    check_argument(false, "Parameter::assign_rows: id ", wrong[1], " at [", wrong - ids.begin() + 1,
-                   "] follows ", wrong[0], ", expected strictly rising ids");
+    check_argument(false, name_, ": id ", wrong[1], " at [", wrong - ids.begin() + 1, "] follows ",
+                   wrong[0], ", expected strictly rising ids");
   const std::size_t width = shape_[1];
-  check_argument(values.shape() == Shape({ids.size(), width}),
-                 "Parameter::assign_rows: the values have shape ", bracketed(values.shape()),
-                 ", expected [", ids.size(), ", ", width, "]");
+  check_argument(values.shape() == Shape({ids.size(), width}), name_, ": the values have shape ",
+                 bracketed(values.shape()), ", expected [", ids.size(), ", ", width, "]");
   if (keeper_ != nullptr) {
     keeper_->write_rows(ids, values.data());
     note_change(*keeper_);
@@ -103,7 +97,7 @@ Tensor Parameter::lend(LazyRows& keeper, std::optional<Tensor> copy) {
   keeper_ = &keeper;
   whole_ = given_out_;
   if (given_out_) return std::move(copy).value();
-  Tensor own = std::exchange(value_, nothing());
+  Tensor own = std::exchange(value_, empty({0}));
   return copy ? *std::move(copy) : std::move(own);
 }
 

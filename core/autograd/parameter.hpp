@@ -137,7 +137,7 @@ class Parameter {
 
  private:
   void read_whole() const;
-  void check_rows(const char* caller, std::span<const std::int32_t> ids) const;
+  void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
   mutable Tensor value_;  // while lent, empty until it is read as a whole

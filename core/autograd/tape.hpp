@@ -80,9 +80,7 @@ class OpName {
 /// parameters or its source of random numbers.
 class Tape {
  public:
-  enum class Mode { kGradient, kInference };
-  static constexpr Mode gradient_mode = Mode::kGradient;
-  static constexpr Mode inference = Mode::kInference;  // values only: nothing is kept for backward
+  enum Mode { gradient_mode, inference };  // inference: values only, nothing is kept for backward
 
   explicit Tape(Mode mode = gradient_mode);
 
@@ -141,7 +139,7 @@ class Tape {
   /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
-  bool is_inference() const { return mode_ == Mode::kInference; }
+  bool is_inference() const { return mode_ == inference; }
   std::size_t size() const { return nodes_.size(); }
 
  private:

@@ -22,17 +22,17 @@ auto adapt(Number* data, std::size_t rows, std::size_t columns) {
                    std::array<std::size_t, 2>{rows, columns});
 }
 
+auto adapt(const ConstMatrix& factor) {
+  return factor.transposed ? adapt(factor.data, factor.columns, factor.rows)
+                           : adapt(factor.data, factor.rows, factor.columns);
+}
+
 }  // namespace
 
 void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta) {
-  const bool a_transposed = a.transpose == Transpose::kYes;
-  const bool b_transposed = b.transpose == Transpose::kYes;
-  const std::size_t rows = a_transposed ? a.columns : a.rows;
-  const std::size_t inner = a_transposed ? a.rows : a.columns;
-  const std::size_t b_inner = b_transposed ? b.columns : b.rows;
-  const std::size_t columns = b_transposed ? b.rows : b.columns;
-  check_argument(inner == b_inner && rows == result.rows && columns == result.columns, "gemm: [",
-                 rows, ", ", inner, "] times [", b_inner, ", ", columns, "] does not make [",
+  const auto [rows, inner, columns] = std::array{a.rows, a.columns, b.columns};
+  check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
+                 rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",
                  result.rows, ", ", result.columns, "]");
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
   check_argument(std::max({rows, inner, columns}) <= kLargest, "gemm: a side of [", rows, ", ",
@@ -44,10 +44,8 @@ void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real
     return;
   }
   prepare();
-  const auto left = adapt(a.data, a.rows, a.columns);
-  const auto right = adapt(b.data, b.rows, b.columns);
   auto target = adapt(result.data, rows, columns);
-  xt::blas::gemm(left, right, target, a_transposed, b_transposed, real{1}, beta);
+  xt::blas::gemm(adapt(a), adapt(b), target, a.transposed, b.transposed, real{1}, beta);
 }
 
 }  // namespace rowgrad::blas

@@ -8,14 +8,13 @@
 
 namespace rowgrad::blas {
 
-enum class Transpose { kNo, kYes };
-
-/// A row-major matrix in memory that it does not own, stored as `rows` × `columns`.
+/// A factor [rows, columns] in memory that it does not own: row-major, or transposed and then
+/// stored as [columns, rows].
 struct ConstMatrix {
   const real* data;
   std::size_t rows;
   std::size_t columns;
-  Transpose transpose = Transpose::kNo;  // whether products use its transpose
+  bool transposed = false;
 };
 
 struct Matrix {
@@ -25,9 +24,8 @@ struct Matrix {
 };
 
 /// The transpose of a matrix, without a copy.
-inline ConstMatrix transposed(ConstMatrix matrix) {
-  matrix.transpose = matrix.transpose == Transpose::kNo ? Transpose::kYes : Transpose::kNo;
-  return matrix;
+inline ConstMatrix transposed(const ConstMatrix& matrix) {
+  return {matrix.data, matrix.columns, matrix.rows, !matrix.transposed};
 }
 
 /// result = a · b + beta · result; `result` is not read if beta is 0. Throws std::invalid_argument

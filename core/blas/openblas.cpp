@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <omp.h>
 #include <optional>
@@ -56,22 +57,17 @@ bool room_for_threads(int count) {
   return space != MAP_FAILED && munmap(space, bytes) == 0;
 }
 
-bool contains(const auto& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 }  // namespace
 
 VectorLevel kernel_level(const std::string& kernel) {
-  static constexpr std::array<std::string_view, 3> kAvx512{"SkylakeX", "Cooperlake",
-                                                           "Sapphirerapids"};
-  static constexpr std::array<std::string_view, 2> kAvx2{"Haswell", "Zen"};
-  static constexpr std::array<std::string_view, 5> kAvx{"Sandybridge", "Bulldozer", "Piledriver",
-                                                        "Steamroller", "Excavator"};
-  if (contains(kAvx512, kernel)) return VectorLevel::kAvx512;
-  if (contains(kAvx2, kernel)) return VectorLevel::kAvx2;
-  if (contains(kAvx, kernel)) return VectorLevel::kAvx;
-  return VectorLevel::kBeforeAvx;
+  using enum VectorLevel;
+  static const std::map<std::string_view, VectorLevel> levels{
+      {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512}, {"Sapphirerapids", kAvx512},
+      {"Haswell", kAvx2},    {"Zen", kAvx2},          {"Sandybridge", kAvx},
+      {"Bulldozer", kAvx},   {"Piledriver", kAvx},    {"Steamroller", kAvx},
+      {"Excavator", kAvx}};
+  const auto found = levels.find(kernel);
+  return found == levels.end() ? kBeforeAvx : found->second;
 }
 
 VectorLevel cpu_level() {

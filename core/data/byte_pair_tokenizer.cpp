@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <utility>
 
 #include <rowgrad/core/data/byte_pair_tokenizer.hpp>

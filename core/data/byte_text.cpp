@@ -37,14 +37,8 @@ constexpr ByteMap kByteMap;
 
 std::string printable_from_bytes(std::string_view bytes) {
   std::string text;
-  for (const char byte : bytes) {
-    const unsigned point = kByteMap.code_point[static_cast<std::uint8_t>(byte)];
-    if (point < 0x80) {
-      text += static_cast<char>(point);
-    } else {
-      text += {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
-    }
-  }
+  for (const char byte : bytes)
+    append_utf8(text, kByteMap.code_point[static_cast<std::uint8_t>(byte)]);
   return text;
 }
 

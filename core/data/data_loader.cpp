@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/tensor/check.hpp>

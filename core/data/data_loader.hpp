@@ -100,7 +100,6 @@ class DataLoader::Iterator {
   explicit Iterator(DataLoader& loader) : loader_(&loader) { ++*this; }
 
   const Batch& operator*() const { return *batch_; }
-  const Batch* operator->() const { return batch_; }
   Iterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return batch_ == nullptr; }

@@ -79,7 +79,15 @@ class PieceCache {
 
   /// Adds a piece that is not in the cache, unless it has too many bytes or ids.
   void keep(std::string_view text, std::size_t begin, std::size_t end,
-            std::span<const std::int32_t> ids);
+            std::span<const std::int32_t> ids) {
+    if (end - begin > PieceKey::kLongest || ids.size() > kMostIds) return;
+    const PieceKey key(text, begin, end - begin);
+    Entry* entry = &entries_[first_entry(key)];
+    entry[1] = entry[0];
+    entry->key = key;
+    entry->count = static_cast<std::int32_t>(ids.size());
+    std::copy(ids.begin(), ids.end(), entry->ids.begin());
+  }
 
  private:
   static constexpr std::size_t kPlaces = std::size_t{1} << 13;
@@ -99,8 +107,21 @@ class PieceCache {
 /// loop. Creates as many caches as there are simultaneous calls.
 class PieceCachePool {
  public:
-  std::unique_ptr<PieceCache> borrow();
-  void give_back(std::unique_ptr<PieceCache> cache);
+  std::unique_ptr<PieceCache> borrow() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<PieceCache> cache = std::move(idle_.back());
+        idle_.pop_back();
+        return cache;
+      }
+    }
+    return std::make_unique<PieceCache>();
+  }
+  void give_back(std::unique_ptr<PieceCache> cache) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(cache));
+  }
 
  private:
   std::mutex mutex_;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <span>
 
 #include <rowgrad/core/data/special_tokens.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -31,25 +30,16 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-// Walks along the text and narrows the range of tokens that match it so far.
+// The last token up to the text is the longest one, or begins with all that the text begins with.
 const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
-  const Token* longest = nullptr;
-  std::span<const Token> alike = tokens_;
-  for (std::size_t length = 0; !alike.empty(); ++length) {
-    if (alike.front().first.size() == length) longest = &alike.front();
-    if (begin + length == text_.size()) break;
-    // A token that ends here sorts before all longer ones; its missing byte counts as −1.
-    const auto byte_there = [&](const Token& token) {
-      return token.first.size() == length ? -1 : static_cast<std::uint8_t>(token.first[length]);
-    };
-    const int byte = static_cast<std::uint8_t>(text_[begin + length]);
-    const auto first = std::partition_point(
-        alike.begin(), alike.end(), [&](const Token& token) { return byte_there(token) < byte; });
-    const auto last = std::partition_point(
-        first, alike.end(), [&](const Token& token) { return byte_there(token) <= byte; });
-    alike = std::span(first, last);
+  for (std::string_view rest = text_.substr(begin);;) {
+    auto token = std::ranges::upper_bound(tokens_, rest, {}, &Token::first);
+    if (token == tokens_.begin()) return nullptr;
+    const std::string_view letters = (--token)->first;
+    const auto same = std::mismatch(letters.begin(), letters.end(), rest.begin(), rest.end()).first;
+    if (same == letters.end()) return &*token;
+    rest = rest.substr(0, static_cast<std::size_t>(same - letters.begin()));
   }
-  return longest;
 }
 
 }  // namespace rowgrad

@@ -38,7 +38,7 @@ Split split(const Ids& ids, double validation_fraction) {
                  validation_fraction, " is outside [0, 1)");
   const auto count = static_cast<double>(ids.size());
   const auto train = static_cast<std::size_t>(std::floor((1 - validation_fraction) * count));
-  const std::span all(ids.data(), ids.size());
+  const std::span<const std::int32_t> all = ids.storage();
   return {to_ids(all.first(train)), to_ids(all.subspan(train))};
 }
 

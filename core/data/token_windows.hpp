@@ -27,7 +27,6 @@ class TokenWindows {
   std::size_t size() const { return size_; }
 
   std::size_t context() const { return options_.context; }
-  std::size_t stride() const { return options_.stride; }
   const Ids& ids() const { return ids_; }
 
   /// The ids of window i and the same shifted by one, [context] each; valid as long as this object.

@@ -18,10 +18,6 @@ Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const
   return to_ids(ids);
 }
 
-std::string Tokenizer::decode(const Ids& ids) const {
-  return join(std::span(ids.data(), ids.size()));
-}
-
 void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }
 
 std::string Tokenizer::join(std::span<const std::int32_t> ids) const {

@@ -41,7 +41,7 @@ class Tokenizer {
 
   /// The text of ids of any rank, read in row-major order. Throws std::invalid_argument for an id
   /// out of range.
-  std::string decode(const Ids& ids) const;
+  std::string decode(const Ids& ids) const { return join(ids.storage()); }
   std::string decode(std::span<const std::int32_t> ids) const { return join(ids); }
 
   /// The number of ids.

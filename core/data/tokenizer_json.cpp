@@ -96,8 +96,7 @@ auto& required(std::optional<List>& list, const char* name) {
 }
 
 // The vocabulary of the file, with decode(token) in place of each ordinary token.
-template <class Decode>
-Vocabulary vocabulary(Contents& contents, const Decode& decode) {
+Vocabulary vocabulary(Contents& contents, const auto& decode) {
   std::vector<std::string>& tokens = required(contents.tokens, "tokens");
   std::vector<std::int32_t> special_ids;
   std::vector<bool> is_special(tokens.size());

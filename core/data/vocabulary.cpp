@@ -10,11 +10,8 @@
 #include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
-namespace {
 
 constexpr std::int32_t kFreeSlot = -1;
-
-}  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens,
                        const std::vector<std::int32_t>& special_ids)

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <dirent.h>
@@ -23,13 +22,6 @@ namespace fs = std::filesystem;
   throw std::system_error(error, std::generic_category(), concat(what, ' ', path.string()));
 }
 
-template <class Call>
-auto retry_interrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -47,7 +39,7 @@ class Descriptor {
 };
 
 int open_for_reading(const fs::path& path) {
-  const int number = retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  const int number = TEMP_FAILURE_RETRY(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (number < 0) fail("cannot read", path);
   return number;
 }
@@ -55,8 +47,7 @@ int open_for_reading(const fs::path& path) {
 void write_all(int descriptor, std::span<const std::string_view> pieces, const fs::path& path) {
   for (std::string_view rest : pieces) {
     while (!rest.empty()) {
-      const ssize_t written =
-          retry_interrupted([&] { return ::write(descriptor, rest.data(), rest.size()); });
+      const ssize_t written = TEMP_FAILURE_RETRY(::write(descriptor, rest.data(), rest.size()));
       if (written < 0) fail("cannot write", path);
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
@@ -106,16 +97,15 @@ class Replacement {
     static std::atomic<unsigned> count = 0;
     for (;;) {
       temporary_ = target_.parent_path() / concat(prefix_, ::getpid(), '-', count++, kSuffix);
-      file_.emplace(retry_interrupted([&] {
-        return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      }));
+      file_.emplace(TEMP_FAILURE_RETRY(
+          ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)));
       if (file_->number() < 0) {
         if (errno != EEXIST) fail("cannot write", target_);
         continue;
       }
       // Another writer may have removed it as abandoned before it was locked. On a file system
       // without locks, no writer gets a lock, and abandoned files are not removed.
-      retry_interrupted([&] { return ::flock(file_->number(), LOCK_EX); });
+      TEMP_FAILURE_RETRY(::flock(file_->number(), LOCK_EX));
       struct stat status {};
       if (::fstat(file_->number(), &status) == 0 && status.st_nlink > 0) return;
     }
@@ -165,8 +155,8 @@ std::string read_file(const fs::path& path) {
   std::size_t length = 0;
   for (;;) {
     if (length == contents.size()) contents.resize(2 * length);
-    const ssize_t count = retry_interrupted(
-        [&] { return ::read(file.number(), contents.data() + length, contents.size() - length); });
+    const ssize_t count = TEMP_FAILURE_RETRY(
+        ::read(file.number(), contents.data() + length, contents.size() - length));
     if (count < 0) fail("cannot read", path);
     if (count == 0) break;
     length += static_cast<std::size_t>(count);
@@ -198,8 +188,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
     fail("cannot write", path);
   if (exists && !S_ISREG(status.st_mode)) {
-    Descriptor device(
-        retry_interrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC); }));
+    Descriptor device(TEMP_FAILURE_RETRY(::open(path.c_str(), O_WRONLY | O_CLOEXEC)));
     if (device.number() < 0) fail("cannot write", path);
     write_all(device.number(), pieces, path);
     if (!device.close()) fail("cannot write", path);
@@ -232,9 +221,8 @@ InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t count = retry_interrupted([&] {
-      return ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    });
+    const ssize_t count = TEMP_FAILURE_RETRY(
+        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
     if (count < 0) fail("cannot read", path_);
     check_runtime(count > 0, "cannot read ", path_.string(), ": it ends at byte ", offset);
     bytes = bytes.subspan(static_cast<std::size_t>(count));

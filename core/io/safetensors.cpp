@@ -36,16 +36,6 @@ struct Stored {
   std::string_view bytes;
 };
 
-template <class Number>
-Stored stored(const std::string& name, const char* dtype, const Shape& shape, const Number* numbers,
-              std::size_t count) {
-  return {name,
-          dtype,
-          sizeof(Number),
-          &shape,
-          {reinterpret_cast<const char*>(numbers), count * sizeof(Number)}};
-}
-
 std::string json_quoted(std::string_view text) {
   check_utf8("write_safetensors: a name or text", text);
   return json_string(text);
@@ -91,8 +81,7 @@ class Reader {
   }
 
   // Calls visit with a value of the type that the file holds.
-  template <class Visit>
-  auto visit_type(const Entry& entry, const Visit& visit) const {
+  auto visit_type(const Entry& entry, const auto& visit) const {
     const std::string& dtype = entry.dtype;
     if (dtype == "F16") return visit(Half());
     if (dtype == "BF16") return visit(BrainFloat());
@@ -249,18 +238,21 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
   for (const std::string& name : checkpoint.names()) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
+    const auto store = [&](const char* dtype, const Shape& shape, const auto& numbers) {
+      constexpr std::size_t kSize = sizeof numbers[0];
+      const auto* bytes = reinterpret_cast<const char*>(numbers.data());
+      all.push_back({name, dtype, kSize, &shape, {bytes, numbers.size() * kSize}});
+    };
     const Checkpoint::Value& value = checkpoint.at(name);
     if (const auto* text = std::get_if<std::string>(&value)) {
       texts += json_quoted(name) + ':' + json_quoted(*text) + ',';
     } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
-      all.push_back(stored(name, sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->data(),
-                           tensor->size()));
+      store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
     } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
-      all.push_back(stored(name, "I64", whole->shape, whole->values.data(), whole->values.size()));
+      store("I64", whole->shape, whole->values);
     } else {
       const auto& doubles = std::get<Checkpoint::Doubles>(value);
-      all.push_back(
-          stored(name, "F64", doubles.shape, doubles.values.data(), doubles.values.size()));
+      store("F64", doubles.shape, doubles.values);
     }
   }
   // The largest types first, so that all values are aligned, as readers that map the file require.

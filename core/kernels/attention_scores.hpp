@@ -55,8 +55,8 @@ inline Simd where_kept(std::uint32_t bits, const Simd& x) {
 /// 32 bits of the mask from bit `first` on. Those beyond the mask have any value.
 inline std::uint32_t keep_bits(const KeepMask& mask, std::size_t first) {
   const std::size_t word = first / 32;
-  const std::size_t next = std::min(word + 1, mask.words.size() - 1);
-  const std::uint64_t both = mask.words[word] | std::uint64_t{mask.words[next]} << 32;
+  const std::size_t next = std::min(word + 1, mask.size() - 1);
+  const std::uint64_t both = mask[word] | std::uint64_t{mask[next]} << 32;
   return static_cast<std::uint32_t>(both >> first % 32);
 }
 

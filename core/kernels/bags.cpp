@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include <rowgrad/core/kernels/bags.hpp>
 
@@ -6,8 +7,7 @@ namespace rowgrad::kernels {
 namespace {
 
 // Calls body(bag) for each bag, in parallel.
-template <class Body>
-void for_bags(const BagLayout& layout, std::size_t width, const Body& body) {
+void for_bags(const BagLayout& layout, std::size_t width, const auto& body) {
   const std::size_t bags = layout.bags();
   const std::size_t rows_a_bag = 1 + layout.ids.size() / std::max<std::size_t>(bags, 1);
   parallel_for(bags, row_grain(width * rows_a_bag), [&](std::size_t begin, std::size_t end) {
@@ -16,8 +16,7 @@ void for_bags(const BagLayout& layout, std::size_t width, const Body& body) {
 }
 
 // Calls body(place) for the place of each id of a bag that is not padding.
-template <class Body>
-void for_places(const BagLayout& layout, std::size_t bag, const Body& body) {
+void for_places(const BagLayout& layout, std::size_t bag, const auto& body) {
   for (std::size_t place = layout.starts[bag]; place < layout.starts[bag + 1]; ++place)
     if (layout.counts(place)) body(place);
 }
@@ -34,8 +33,7 @@ std::vector<std::uint32_t> bag_of_places(const BagLayout& layout) {
 // to += row, multiplied by the weight if there is one.
 void add_row(std::size_t width, real* to, const real* row, const real* weight) {
   if (weight == nullptr) {
-    map_span(
-        width, to, [](const Simd& a, const Simd& b) { return a + b; }, to, row);
+    map_span(width, to, std::plus<>(), to, row);
   } else {
     const Simd factor(*weight);
     map_span(
@@ -52,16 +50,6 @@ void set_row(std::size_t width, real* to, const real* row, const real* weight) {
     map_span(
         width, to, [&](const Simd& x) { return factor * x; }, row);
   }
-}
-
-real dot(const real* a, const real* b, std::size_t count) {
-  const std::size_t whole = count / kLanes * kLanes;
-  Simd lanes(real{0});
-  for (std::size_t i = 0; i < whole; i += kLanes)
-    lanes += Simd::load_unaligned(a + i) * Simd::load_unaligned(b + i);
-  real total = sum_of_lanes(lanes);
-  for (std::size_t i = whole; i < count; ++i) total += a[i] * b[i];
-  return total;
 }
 
 }  // namespace
@@ -100,7 +88,7 @@ MergedRows sum_bags_backward(const BagLayout& layout, const Tensor& upstream, co
     return weights == nullptr ? nullptr : weights + place;
   };
   return sum_groups(
-      RowGroups({layout.ids.data(), layout.ids.size()}, layout.padding), width, mean,
+      RowGroups(layout.ids.storage(), layout.padding), width, mean,
       [&](real* to, std::size_t place) { set_row(width, to, row(place), weight(place)); },
       [&](real* to, std::size_t place) { add_row(width, to, row(place), weight(place)); });
 }
@@ -111,8 +99,8 @@ Tensor bag_weights_backward(const BagLayout& layout, const Tensor& upstream, con
   Tensor gradient = zeros(shape);
   for_bags(layout, width, [&](std::size_t bag) {
     for_places(layout, bag, [&](std::size_t place) {
-      gradient.data()[place] =
-          dot(upstream.data() + bag * width, rows.data() + place * width, width);
+      gradient.data()[place] = sum_span(width, std::multiplies<>(), upstream.data() + bag * width,
+                                        rows.data() + place * width);
     });
   });
   return gradient;

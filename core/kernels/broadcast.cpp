@@ -74,9 +74,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (std::size_t axis = 0; axis < repeated.size(); ++axis)
     repeated[axis] = aligned_extent(shape, axis, repeated.size()) != x.shape()[axis];
   std::fill_n(repeated.begin(), x.dimension() - shape.size(), true);
-  Tensor result = sum_along(x, repeated);
-  result.reshape(shape);
-  return result;
+  return reshaped(sum_along(x, repeated), shape);
 }
 
 Tensor sum_to(Tensor&& x, const Shape& shape) {

@@ -26,12 +26,22 @@ Tensor sum_to(Tensor&& x, const Shape& shape);
 struct BroadcastLoops {
   std::vector<std::size_t> extents;
   std::vector<std::array<std::size_t, 2>> strides;  // of a and b
+
+  /// Where iteration `index` of the outer `axes` loops begins in a and b.
+  std::array<std::size_t, 2> offsets(std::size_t index, std::size_t axes) const {
+    std::array<std::size_t, 2> result{};
+    while (axes-- > 0) {
+      for (std::size_t side = 0; side < 2; ++side)
+        result[side] += index % extents[axes] * strides[axes][side];
+      index /= extents[axes];
+    }
+    return result;
+  }
 };
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
 
 /// result = f(a, b). `result` has the common shape of a and b and may be one of them.
-template <class F>
-void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b) {
+void broadcast_into(Tensor& result, const auto& f, const Tensor& a, const Tensor& b) {
   if (result.size() == 0) return;
   const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());
   const std::size_t inner = loops.extents.back();
@@ -39,15 +49,9 @@ void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b
   const std::size_t b_stride = loops.strides.back()[1];
   parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
-      const real* from_a = a.data();
-      const real* from_b = b.data();
-      std::size_t rest = row;
-      for (std::size_t axis = loops.extents.size() - 1; axis-- > 0;) {
-        const std::size_t index = rest % loops.extents[axis];
-        rest /= loops.extents[axis];
-        from_a += index * loops.strides[axis][0];
-        from_b += index * loops.strides[axis][1];
-      }
+      const auto [a_offset, b_offset] = loops.offsets(row, loops.extents.size() - 1);
+      const real* from_a = a.data() + a_offset;
+      const real* from_b = b.data() + b_offset;
       real* to = result.data() + row * inner;
       if (a_stride == 1 && b_stride == 1) {
         map_span(inner, to, f, from_a, from_b);
@@ -65,8 +69,7 @@ void broadcast_into(Tensor& result, const F& f, const Tensor& a, const Tensor& b
 }
 
 /// f(a, b), broadcast to the common shape; `f` as in elementwise.hpp.
-template <class F>
-Tensor broadcast_map(std::string_view op, const F& f, const Tensor& a, const Tensor& b) {
+Tensor broadcast_map(std::string_view op, const auto& f, const Tensor& a, const Tensor& b) {
   if (a.shape() == b.shape()) return map(f, a, b);
   Tensor result = empty(broadcast_shape(op, a.shape(), b.shape()));
   broadcast_into(result, f, a, b);

@@ -32,8 +32,7 @@ KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
                 "pairs of words are read as one number");
   // For integers u, u · 2^-53 < 1 − p is the same as u < ceil((1 − p) · 2^53), which is exact.
   const auto threshold = static_cast<std::uint64_t>(std::ceil((1 - p) * 0x1p53));
-  KeepMask mask;
-  mask.words.resize((count + kBits - 1) / kBits);
+  KeepMask mask((count + kBits - 1) / kBits);
   // The generator's recursion is sequential; everything after it runs in parallel.
   constexpr std::size_t kChunk = std::size_t{1} << 17;
   std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> drawn(2 * std::min(count, kChunk));
@@ -45,9 +44,8 @@ KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
                    for (std::size_t i = begin; i < end; ++i) {
                      const std::uint32_t* from = drawn.data() + 2 * i * kBits;
                      const std::size_t left = numbers - i * kBits;
-                     mask.words[start / kBits + i] = left >= kBits
-                                                         ? keep_bits(from, kBits, threshold)
-                                                         : keep_bits(from, left, threshold);
+                     mask[start / kBits + i] = left >= kBits ? keep_bits(from, kBits, threshold)
+                                                             : keep_bits(from, left, threshold);
                    }
                  });
   }
@@ -56,9 +54,9 @@ KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
 
 void apply_keep_mask(const KeepMask& mask, std::size_t count, const real* x, real factor,
                      real* out) {
-  parallel_for(mask.words.size(), kGrainNumbers / kBits, [&](std::size_t begin, std::size_t end) {
+  parallel_for(mask.size(), kGrainNumbers / kBits, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const std::uint32_t word = mask.words[i];
+      const std::uint32_t word = mask[i];
       const std::size_t first = i * kBits;
       const auto apply = [&](std::size_t numbers) {
         for (std::size_t j = 0; j < numbers; ++j)

@@ -12,10 +12,8 @@
 
 namespace rowgrad::kernels {
 
-/// Bit i % 32 of words[i / 32], counted from the lowest, says whether value i is kept.
-struct KeepMask {
-  std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> words;
-};
+/// Bit i % 32 of mask[i / 32], counted from the lowest, says whether value i is kept.
+using KeepMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 
 /// Keeps each of `count` values with probability 1 − p: if a uniform random number of 53 bits is
 /// below 1 − p, as PyTorch does on CPUs without MKL. Draws two words from `random` per value.

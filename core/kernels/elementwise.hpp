@@ -41,6 +41,26 @@ void map_span(std::size_t count, real* out, const F& f, const In*... in) {
     store_partial(f(load_partial(in + whole, count - whole)...), out + whole, count - whole);
 }
 
+/// Σ f(in[i] …) over count numbers, on this thread.
+template <class F, class... In>
+real sum_span(std::size_t count, const F& f, const In*... in) {
+  Simd total(real{0});
+  Simd second(real{0});  // two running sums hide the latency of an addition
+  std::size_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    total += f(Simd::load_unaligned(in + i)...);
+    second += f(Simd::load_unaligned(in + i + kLanes)...);
+  }
+  for (; i + kLanes <= count; i += kLanes) total += f(Simd::load_unaligned(in + i)...);
+  real sum = sum_of_lanes(total + second);
+  if (i < count) {
+    std::array<real, kLanes> lanes{};
+    store_partial(f(load_partial(in + i, count - i)...), lanes.data(), count - i);
+    for (const real lane : lanes) sum += lane;
+  }
+  return sum;
+}
+
 /// Walks through N arrays together, on this thread. Calls f(x, put) for each vector position, where
 /// x[k] has the values of arrays[k] at that position (zeros for a null array) and put(y, array)
 /// stores y at that position. `f` is taken by value, so that its members can stay in registers: no

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -32,11 +33,54 @@ class RowBlock {
         target_logits_(rows) {}
 
   /// The sum of the losses of `rows` rows, starting at row `first`.
-  double losses(std::size_t first, std::size_t rows);
+  double losses(std::size_t first, std::size_t rows) {
+    first_ = first;
+    rows_ = rows;
+    panels_ = panel_count(rows);
+    x_ = head_.x + first * head_.width;
+    targets_ = head_.targets + first;
+    x_columns_ = transposed_to_panels(x_, head_.width, rows);
+    for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
+      multiply(first_class, count);
+      exponentiate(block, first_class, count);
+    });
+    return sum_up_losses();
+  }
 
   /// Computes the gradients for these rows. Those of bias and weight are added to what is there,
   /// unless this is the first block.
-  void backward(const HeadGradients& gradients);
+  void backward(const HeadGradients& gradients) {
+    const std::size_t width = head_.width;
+    Tensor x;
+    if (gradients.weight != nullptr) {
+      Tensor filled = zeros({panels_ * kPanel, width});  // padded to whole panels
+      std::copy_n(x_, rows_ * width, filled.data());
+      x = to_panels(filled.data(), panels_ * kPanel, width);
+    }
+    // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum,
+    // so that the bits do not depend on which thread processes which chunk.
+    const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
+    const std::size_t chunks = std::min(blocks, kMostChunks);
+    Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
+    Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
+    const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
+    parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t chunk = begin; chunk < end; ++chunk) {
+        const std::size_t first = blocks * chunk / chunks;
+        for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
+          const Classes classes{block * kBackwardBlock,
+                                std::min(kBackwardBlock, head_.classes - block * kBackwardBlock),
+                                of_logits.data() + chunk * panels_ * kBackwardBlock * kPanel};
+          differentiate(classes, gradients.scale);
+          if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
+          if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
+          if (gradients.x != nullptr)
+            add_x_gradient(classes, parts.data() + chunk * panels_ * width * kPanel, block > first);
+        }
+      }
+    });
+    if (gradients.x != nullptr) store_x_gradient(std::move(parts), gradients.x);
+  }
 
  private:
   real* logits(std::size_t panel, std::size_t of_class) {
@@ -48,14 +92,115 @@ class RowBlock {
   bool counts(std::size_t row) const { return targets_[row] != head_.ignored; }
 
   // Calls body(block, first class, class count) for every block of classes, in parallel.
-  template <class Body>
-  void for_each_class_block(const Body& body) const;
-  template <class Body>
-  void for_each_target(std::size_t first, std::size_t count, const Body& body) const;
+  void for_each_class_block(const auto& body) const {
+    const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
+    parallel_for(blocks_, row_grain(work), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t block = begin; block < end; ++block) {
+        const std::size_t first = block * kClassBlock;
+        body(block, first, std::min(kClassBlock, head_.classes - first));
+      }
+    });
+  }
 
-  void multiply(std::size_t first, std::size_t count);
-  void exponentiate(std::size_t block, std::size_t first, std::size_t count);
-  double sum_up_losses();
+  // Calls body(row, class) for each row that is not ignored and whose target is one of these
+  // classes.
+  void for_each_target(std::size_t first, std::size_t count, const auto& body) const {
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const auto target = static_cast<std::size_t>(targets_[row]);
+      if (target - first < count && counts(row)) body(row, target);
+    }
+  }
+
+  void multiply(std::size_t first, std::size_t count) {
+    const std::size_t width = head_.width;
+    // The next block's rows of the weight are prefetched during the first products with this one's.
+    const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
+    const real* next = head_.weight + (first + kClassBlock) * width;
+    for (std::size_t panel = 0; panel < panels_; ++panel) {
+      Ahead ahead;
+      if (panel < ahead_panels && first + kClassBlock < head_.classes)
+        ahead = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
+      multiply_panel({head_.weight + first * width, width, 1, width}, count,
+                     x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, ahead);
+    }
+  }
+
+  void exponentiate(std::size_t block, std::size_t first, std::size_t count) {
+    constexpr real kLeast = -std::numeric_limits<real>::infinity();
+    for (std::size_t panel = 0; panel < panels_; ++panel) {
+      real* begin = logits(panel, first);
+      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+        Simd most(kLeast);
+        for (std::size_t i = 0; i < count; ++i) {
+          real* at = begin + i * kPanel + lane;
+          Simd logit = Simd::load_aligned(at);
+          if (head_.bias != nullptr) {
+            logit += Simd(head_.bias[first + i]);
+            logit.store_aligned(at);
+          }
+          most = xsimd::max(most, logit);
+        }
+        most.store_aligned(of_block(maxima_, panel, block) + lane);
+      }
+    }
+    for_each_target(first, count, [&](std::size_t row, std::size_t target) {
+      target_logits_[row] = logits(row / kPanel, target)[row % kPanel];
+    });
+    for (std::size_t panel = 0; panel < panels_; ++panel) {
+      real* begin = logits(panel, first);
+      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+        const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
+        const Simd shift =
+            xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
+        Simd sum(real{0});
+        for (std::size_t i = 0; i < count; ++i) {
+          real* at = begin + i * kPanel + lane;
+          const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
+          exponential.store_aligned(at);
+          sum += exponential;
+        }
+        sum.store_aligned(of_block(sums_, panel, block) + lane);
+      }
+    }
+  }
+
+  double sum_up_losses() {
+    double loss = 0;
+    for (std::size_t panel = 0; panel < panels_; ++panel) {
+      alignas(64) std::array<real, kPanel> most;
+      most.fill(-std::numeric_limits<real>::infinity());
+      for (std::size_t block = 0; block < blocks_; ++block)
+        map_span(
+            kPanel, most.data(), [](const Simd& a, const Simd& b) { return xsimd::max(a, b); },
+            most.data(), of_block(maxima_, panel, block));
+      std::array<double, kPanel> total{};
+      for (std::size_t block = 0; block < blocks_; ++block) {
+        real* shift = of_block(maxima_, panel, block);
+        const real* sums = of_block(sums_, panel, block);
+        map_span(
+            kPanel, shift, [](const Simd& x, const Simd& m) { return xsimd::exp(x - m); }, shift,
+            most.data());
+        for (std::size_t lane = 0; lane < kPanel; ++lane)
+          total[lane] += static_cast<double>(sums[lane]) * shift[lane];
+      }
+      alignas(64) std::array<real, kPanel> inverse;
+      for (std::size_t lane = 0; lane < kPanel; ++lane) {
+        const std::size_t row = panel * kPanel + lane;
+        const bool counted = row < rows_ && counts(row);
+        inverse[lane] = counted ? static_cast<real>(1 / total[lane]) : real{0};
+        if (counted) loss += std::log(total[lane]) + most[lane] - target_logits_[row];
+      }
+      for (std::size_t block = 0; block < blocks_; ++block)
+        map_span(
+            kPanel, of_block(maxima_, panel, block),
+            [](const Simd& x, const Simd& factor) {
+              const Simd zero(real{0});  // avoids ∞ · 0 in ignored rows
+              return xsimd::select(factor == zero, zero, x * factor);
+            },
+            of_block(maxima_, panel, block), inverse.data());
+    }
+    return loss;
+  }
 
   // The classes that backward processes at once, and the gradient of their logits: [panel,
   // kBackwardBlock, kPanel].
@@ -64,11 +209,80 @@ class RowBlock {
     std::size_t count;
     real* gradient;
   };
-  void differentiate(const Classes& classes, real scale);
-  void add_bias_gradient(const Classes& classes, real* gradient) const;
-  void add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const;
-  void add_x_gradient(const Classes& classes, real* columns, bool add) const;
-  void store_x_gradient(Tensor parts, real* gradient) const;
+  // The gradient of the logits: scale · (softmax − one-hot of the target); 0 in ignored rows, even
+  // if they contain NaN or ∞.
+  void differentiate(const Classes& classes, real scale) {
+    const auto gradient = [&](std::size_t panel, std::size_t of_class) {
+      return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
+    };
+    const std::size_t end = classes.first + classes.count;
+    for (std::size_t panel = 0; panel < panels_; ++panel)
+      for (std::size_t first = classes.first; first < end; first += kClassBlock) {
+        const real* factors = of_block(maxima_, panel, first / kClassBlock);
+        const real* from = logits(panel, first);
+        real* to = gradient(panel, first);
+        const std::size_t count = std::min(kClassBlock, end - first);
+        for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+          const Simd factor = Simd::load_aligned(factors + lane) * Simd(scale);
+          for (std::size_t at = lane; at < count * kPanel; at += kPanel) {
+            const Simd product = Simd::load_aligned(from + at) * factor;
+            xsimd::select(factor == Simd(real{0}), Simd(real{0}), product).store_aligned(to + at);
+          }
+        }
+      }
+    for_each_target(classes.first, classes.count, [&](std::size_t row, std::size_t target) {
+      gradient(row / kPanel, target)[row % kPanel] -= scale;
+    });
+  }
+
+  void add_bias_gradient(const Classes& classes, real* gradient) const {
+    for (std::size_t i = 0; i < classes.count; ++i) {
+      Simd sum(real{0});
+      for (std::size_t panel = 0; panel < panels_; ++panel)
+        for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
+          sum +=
+              Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
+      real& to = gradient[classes.first + i];
+      to = sum_of_lanes(sum) + (first_ > 0 ? to : real{0});
+    }
+  }
+
+  void add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const {
+    const std::size_t width = head_.width;
+    const LeftFactor upstream{.data = classes.gradient,
+                              .row = kPanel,
+                              .segments = panels_,
+                              .segment = kBackwardBlock * kPanel};
+    for (std::size_t column = 0; column < width; column += kPanel)
+      multiply_panel(upstream, classes.count, x.data() + column * panels_ * kPanel,
+                     {.data = gradient + classes.first * width + column,
+                      .stride = width,
+                      .columns = std::min(kPanel, width - column),
+                      .add = first_ > 0});
+  }
+
+  // Computes the transpose of the gradient of x, in panels of rows.
+  void add_x_gradient(const Classes& classes, real* columns, bool add) const {
+    const std::size_t width = head_.width;
+    for (std::size_t panel = 0; panel < panels_; ++panel)
+      multiply_panel({.data = head_.weight + classes.first * width,
+                      .row = 1,
+                      .step = width,
+                      .length = classes.count},
+                     width, classes.gradient + panel * kBackwardBlock * kPanel,
+                     {.data = columns + panel * width * kPanel, .add = add});
+  }
+
+  void store_x_gradient(Tensor parts, real* gradient) const {
+    const std::size_t width = head_.width;
+    const std::size_t size = panels_ * width * kPanel;
+    for (std::size_t part = 1; part < parts.shape()[0]; ++part)
+      map_into(size, parts.data(), std::plus<>(), parts.data(), parts.data() + part * size);
+    for (std::size_t row = 0; row < rows_; ++row)
+      for (std::size_t column = 0; column < width; ++column)
+        gradient[(first_ + row) * width + column] =
+            parts.data()[(row / kPanel * width + column) * kPanel + row % kPanel];
+  }
 
   LinearCrossEntropy head_;
   std::size_t blocks_;
@@ -83,239 +297,6 @@ class RowBlock {
   Tensor sums_;    // [panel, block, kPanel]: sums of exponentials
   std::vector<real> target_logits_;
 };
-
-template <class Body>
-void RowBlock::for_each_class_block(const Body& body) const {
-  const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
-  parallel_for(blocks_, row_grain(work), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t block = begin; block < end; ++block) {
-      const std::size_t first = block * kClassBlock;
-      body(block, first, std::min(kClassBlock, head_.classes - first));
-    }
-  });
-}
-
-// Calls body(row, class) for each row that is not ignored and whose target is one of these classes.
-template <class Body>
-void RowBlock::for_each_target(std::size_t first, std::size_t count, const Body& body) const {
-  for (std::size_t row = 0; row < rows_; ++row) {
-    const auto target = static_cast<std::size_t>(targets_[row]);
-    if (target - first < count && counts(row)) body(row, target);
-  }
-}
-
-void RowBlock::multiply(std::size_t first, std::size_t count) {
-  const std::size_t width = head_.width;
-  // The next block's rows of the weight are prefetched during the first products with this one's.
-  const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
-  const real* next = head_.weight + (first + kClassBlock) * width;
-  for (std::size_t panel = 0; panel < panels_; ++panel) {
-    Ahead ahead;
-    if (panel < ahead_panels && first + kClassBlock < head_.classes)
-      ahead = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
-    multiply_panel({head_.weight + first * width, width, 1, width}, count,
-                   x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, ahead);
-  }
-}
-
-void RowBlock::exponentiate(std::size_t block, std::size_t first, std::size_t count) {
-  constexpr real kLeast = -std::numeric_limits<real>::infinity();
-  for (std::size_t panel = 0; panel < panels_; ++panel) {
-    real* begin = logits(panel, first);
-    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-      Simd most(kLeast);
-      for (std::size_t i = 0; i < count; ++i) {
-        real* at = begin + i * kPanel + lane;
-        Simd logit = Simd::load_aligned(at);
-        if (head_.bias != nullptr) {
-          logit += Simd(head_.bias[first + i]);
-          logit.store_aligned(at);
-        }
-        most = xsimd::max(most, logit);
-      }
-      most.store_aligned(of_block(maxima_, panel, block) + lane);
-    }
-  }
-  for_each_target(first, count, [&](std::size_t row, std::size_t target) {
-    target_logits_[row] = logits(row / kPanel, target)[row % kPanel];
-  });
-  for (std::size_t panel = 0; panel < panels_; ++panel) {
-    real* begin = logits(panel, first);
-    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-      const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
-      const Simd shift = xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
-      Simd sum(real{0});
-      for (std::size_t i = 0; i < count; ++i) {
-        real* at = begin + i * kPanel + lane;
-        const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
-        exponential.store_aligned(at);
-        sum += exponential;
-      }
-      sum.store_aligned(of_block(sums_, panel, block) + lane);
-    }
-  }
-}
-
-double RowBlock::sum_up_losses() {
-  double loss = 0;
-  for (std::size_t panel = 0; panel < panels_; ++panel) {
-    alignas(64) std::array<real, kPanel> most;
-    most.fill(-std::numeric_limits<real>::infinity());
-    for (std::size_t block = 0; block < blocks_; ++block)
-      map_span(
-          kPanel, most.data(), [](const Simd& a, const Simd& b) { return xsimd::max(a, b); },
-          most.data(), of_block(maxima_, panel, block));
-    std::array<double, kPanel> total{};
-    for (std::size_t block = 0; block < blocks_; ++block) {
-      real* shift = of_block(maxima_, panel, block);
-      const real* sums = of_block(sums_, panel, block);
-      map_span(
-          kPanel, shift, [](const Simd& x, const Simd& m) { return xsimd::exp(x - m); }, shift,
-          most.data());
-      for (std::size_t lane = 0; lane < kPanel; ++lane)
-        total[lane] += static_cast<double>(sums[lane]) * shift[lane];
-    }
-    alignas(64) std::array<real, kPanel> inverse;
-    for (std::size_t lane = 0; lane < kPanel; ++lane) {
-      const std::size_t row = panel * kPanel + lane;
-      const bool counted = row < rows_ && counts(row);
-      inverse[lane] = counted ? static_cast<real>(1 / total[lane]) : real{0};
-      if (counted) loss += std::log(total[lane]) + most[lane] - target_logits_[row];
-    }
-    for (std::size_t block = 0; block < blocks_; ++block)
-      map_span(
-          kPanel, of_block(maxima_, panel, block),
-          [](const Simd& x, const Simd& factor) {
-            const Simd zero(real{0});  // avoids ∞ · 0 in ignored rows
-            return xsimd::select(factor == zero, zero, x * factor);
-          },
-          of_block(maxima_, panel, block), inverse.data());
-  }
-  return loss;
-}
-
-double RowBlock::losses(std::size_t first, std::size_t rows) {
-  first_ = first;
-  rows_ = rows;
-  panels_ = panel_count(rows);
-  x_ = head_.x + first * head_.width;
-  targets_ = head_.targets + first;
-  x_columns_ = transposed_to_panels(x_, head_.width, rows);
-  for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
-    multiply(first_class, count);
-    exponentiate(block, first_class, count);
-  });
-  return sum_up_losses();
-}
-
-// The gradient of the logits: scale · (softmax − one-hot of the target); 0 in ignored rows, even if
-// they contain NaN or ∞.
-void RowBlock::differentiate(const Classes& classes, real scale) {
-  const auto gradient = [&](std::size_t panel, std::size_t of_class) {
-    return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
-  };
-  const std::size_t end = classes.first + classes.count;
-  for (std::size_t panel = 0; panel < panels_; ++panel)
-    for (std::size_t first = classes.first; first < end; first += kClassBlock) {
-      const real* factors = of_block(maxima_, panel, first / kClassBlock);
-      const real* from = logits(panel, first);
-      real* to = gradient(panel, first);
-      const std::size_t count = std::min(kClassBlock, end - first);
-      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-        const Simd factor = Simd::load_aligned(factors + lane) * Simd(scale);
-        for (std::size_t at = lane; at < count * kPanel; at += kPanel) {
-          const Simd product = Simd::load_aligned(from + at) * factor;
-          xsimd::select(factor == Simd(real{0}), Simd(real{0}), product).store_aligned(to + at);
-        }
-      }
-    }
-  for_each_target(classes.first, classes.count, [&](std::size_t row, std::size_t target) {
-    gradient(row / kPanel, target)[row % kPanel] -= scale;
-  });
-}
-
-void RowBlock::add_bias_gradient(const Classes& classes, real* gradient) const {
-  for (std::size_t i = 0; i < classes.count; ++i) {
-    Simd sum(real{0});
-    for (std::size_t panel = 0; panel < panels_; ++panel)
-      for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
-        sum += Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
-    real& to = gradient[classes.first + i];
-    to = sum_of_lanes(sum) + (first_ > 0 ? to : real{0});
-  }
-}
-
-void RowBlock::add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const {
-  const std::size_t width = head_.width;
-  const LeftFactor upstream{.data = classes.gradient,
-                            .row = kPanel,
-                            .segments = panels_,
-                            .segment = kBackwardBlock * kPanel};
-  for (std::size_t column = 0; column < width; column += kPanel)
-    multiply_panel(upstream, classes.count, x.data() + column * panels_ * kPanel,
-                   {.data = gradient + classes.first * width + column,
-                    .stride = width,
-                    .columns = std::min(kPanel, width - column),
-                    .add = first_ > 0});
-}
-
-// Computes the transpose of the gradient of x, in panels of rows.
-void RowBlock::add_x_gradient(const Classes& classes, real* columns, bool add) const {
-  const std::size_t width = head_.width;
-  for (std::size_t panel = 0; panel < panels_; ++panel)
-    multiply_panel({.data = head_.weight + classes.first * width,
-                    .row = 1,
-                    .step = width,
-                    .length = classes.count},
-                   width, classes.gradient + panel * kBackwardBlock * kPanel,
-                   {.data = columns + panel * width * kPanel, .add = add});
-}
-
-void RowBlock::store_x_gradient(Tensor parts, real* gradient) const {
-  const std::size_t width = head_.width;
-  const std::size_t size = panels_ * width * kPanel;
-  for (std::size_t part = 1; part < parts.shape()[0]; ++part)
-    map_into(
-        size, parts.data(), [](const Simd& a, const Simd& b) { return a + b; }, parts.data(),
-        parts.data() + part * size);
-  for (std::size_t row = 0; row < rows_; ++row)
-    for (std::size_t column = 0; column < width; ++column)
-      gradient[(first_ + row) * width + column] =
-          parts.data()[(row / kPanel * width + column) * kPanel + row % kPanel];
-}
-
-void RowBlock::backward(const HeadGradients& gradients) {
-  const std::size_t width = head_.width;
-  Tensor x;
-  if (gradients.weight != nullptr) {
-    Tensor filled = zeros({panels_ * kPanel, width});  // padded to whole panels
-    std::copy_n(x_, rows_ * width, filled.data());
-    x = to_panels(filled.data(), panels_ * kPanel, width);
-  }
-  // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum, so
-  // that the bits do not depend on which thread processes which chunk.
-  const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
-  const std::size_t chunks = std::min(blocks, kMostChunks);
-  Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
-  Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
-  const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
-  parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t chunk = begin; chunk < end; ++chunk) {
-      const std::size_t first = blocks * chunk / chunks;
-      for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
-        const Classes classes{block * kBackwardBlock,
-                              std::min(kBackwardBlock, head_.classes - block * kBackwardBlock),
-                              of_logits.data() + chunk * panels_ * kBackwardBlock * kPanel};
-        differentiate(classes, gradients.scale);
-        if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
-        if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
-        if (gradients.x != nullptr)
-          add_x_gradient(classes, parts.data() + chunk * panels_ * width * kPanel, block > first);
-      }
-    }
-  });
-  if (gradients.x != nullptr) store_x_gradient(std::move(parts), gradients.x);
-}
 
 }  // namespace
 

@@ -74,9 +74,8 @@ struct Touched {
   std::size_t row;
 };
 
-template <class AddPower>
 double sum_rows(std::span<const std::int32_t> indices, std::size_t width, const real* values,
-                const AddPower& add_power) {
+                const auto& add_power) {
   const auto first_place = [&](std::size_t row) {
     return static_cast<std::size_t>(indices[row]) * width;
   };

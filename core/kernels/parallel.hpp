@@ -13,8 +13,7 @@ namespace rowgrad::kernels {
 /// Calls body(begin, end) for ranges that cover [0, count), one per thread; on the calling thread
 /// alone if a second thread would get fewer than `grain` items. If `body` throws, on any thread,
 /// the first exception is rethrown to the caller after all threads have finished.
-template <class Body>
-void parallel_for(std::size_t count, std::size_t grain, const Body& body) {
+void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
   const std::size_t useful = count / std::max<std::size_t>(grain, 1);
   if (useful < 2 || omp_in_parallel() || omp_get_max_threads() == 1) {
     if (count > 0) body(std::size_t{0}, count);

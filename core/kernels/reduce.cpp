@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
@@ -43,9 +42,7 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
       real* to = out + row * inner + first;
       std::fill_n(to, width, real{0});
       for (std::size_t k = 0; k < extent; ++k)
-        map_span(
-            width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
-            x + (row * extent + k) * inner + first);
+        map_span(width, to, std::plus<>(), to, x + (row * extent + k) * inner + first);
     }
   });
 }
@@ -83,17 +80,11 @@ Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
     std::size_t begin = end;
     while (begin > 0 && reduced[begin - 1]) --begin;
     Shape shape = from->shape();
-    const auto first = shape.begin();
-    const auto product = [first](std::size_t low, std::size_t high) {
-      return std::accumulate(first + static_cast<std::ptrdiff_t>(low),
-                             first + static_cast<std::ptrdiff_t>(high), std::size_t{1},
-                             std::multiplies<>());
-    };
-    const std::size_t outer = product(0, begin);
-    const std::size_t extent = product(begin, end);
-    const std::size_t inner = product(end, shape.size());
-    std::fill(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end),
-              1);
+    std::size_t outer = 1, extent = 1, inner = 1;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      (axis < begin ? outer : axis < end ? extent : inner) *= shape[axis];
+      if (begin <= axis && axis < end) shape[axis] = 1;
+    }
     Tensor summed = empty(shape);
     sum_middle(from->data(), outer, extent, inner, summed.data());
     result = std::move(summed);

@@ -11,8 +11,6 @@ namespace {
 using Entry = std::uint64_t;
 using Entries = std::vector<Entry, PoolAllocator<Entry>>;
 
-constexpr auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
-
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
 // Least significant digit first, eleven bits per pass, as many passes as the largest id needs.
@@ -59,51 +57,39 @@ void check_table(std::string_view caller, const Shape& table) {
                  ", expected [rows, width]");
 }
 
-void check_ids(std::string_view caller, const Ids& ids, std::size_t rows) {
-  const std::span<const std::int32_t> all(ids.data(), ids.size());
-  const auto wrong = std::find_if_not(all.begin(), all.end(), [rows](std::int32_t id) {
+void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
+               std::size_t rows) {
+  const auto wrong = std::find_if_not(ids.begin(), ids.end(), [rows](std::int32_t id) {
     return id >= 0 && static_cast<std::size_t>(id) < rows;
   });
-  if (wrong == all.end()) return;
+  if (wrong == ids.end()) return;
   check_argument(false, caller, ": id ", *wrong, " at ",
-                 bracketed(index_at(ids.shape(), static_cast<std::size_t>(wrong - all.begin()))),
+                 bracketed(index_at(shape, static_cast<std::size_t>(wrong - ids.begin()))),
                  " is outside the table's ", rows, " rows");
 }
 
-AddedRows added_rows(std::string_view caller, const Tensor* added, std::size_t count,
-                     std::size_t width) {
-  if (added == nullptr || count == 0 || width == 0) return {};
-  const std::size_t rows = added->size() / width;
-  check_argument(
-      !added->shape().empty() && added->shape().back() == width && rows > 0 && count % rows == 0,
-      caller, ": what is added has shape ", bracketed(added->shape()), ", expected rows of width ",
-      width, ", as many as go into ", count);
-  return {added->data(), rows};
-}
-
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
-                 const AddedRows& added) {
-  const std::size_t grain = row_grain(width);
-  parallel_for(ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+                 const Tensor* added) {
+  const std::size_t count = added == nullptr || width == 0 ? 1 : added->size() / width;
+  parallel_for(ids.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       if (i + kRowsAhead < end)
         prefetch_row(table + static_cast<std::size_t>(ids[i + kRowsAhead]) * width, width);
       const real* row = table + static_cast<std::size_t>(ids[i]) * width;
-      if (added.rows == nullptr) {
+      if (added == nullptr) {
         std::copy_n(row, width, out + i * width);
       } else {
-        map_span(width, out + i * width, kAdd, row, added.rows + i % added.count * width);
+        map_span(width, out + i * width, std::plus<>(), row, added->data() + i % count * width);
       }
     }
   });
 }
 
-void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added) {
-  if (added.rows == nullptr) return;
+void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added) {
   parallel_for(count, row_grain(width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       real* to = rows + i * width;
-      map_span(width, to, kAdd, to, added.rows + i % added.count * width);
+      map_span(width, to, std::plus<>(), to, added.data() + i * width % added.size());
     }
   });
 }
@@ -132,7 +118,7 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
       RowGroups(ids, left_out), width, mean,
       [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
       [=](real* to, std::size_t place) {
-        // Its own lambda instead of kAdd, so that it is inlined here.
+        // Its own lambda instead of std::plus<>(), so that it is inlined here.
         map_span(
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
             rows + place * width);

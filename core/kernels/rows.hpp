@@ -26,26 +26,16 @@ inline void prefetch_row(const real* row, std::size_t width) {
 /// Checks for lookups. Both throw std::invalid_argument naming `caller`: check_table for a shape
 /// that is not [rows, width], check_ids for the first id outside the table.
 void check_table(std::string_view caller, const Shape& table);
-void check_ids(std::string_view caller, const Ids& ids, std::size_t rows);
+void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
+               std::size_t rows);
 
-/// Rows to add to other rows: row i of the others gets row i % count of these.
-struct AddedRows {
-  const real* rows = nullptr;  // null if nothing is added
-  std::size_t count = 1;
-};
-
-/// The rows of `added`, which may be null, for adding to `count` rows of `width` values. Throws
-/// std::invalid_argument naming `caller` unless their width fits and their number divides `count`.
-AddedRows added_rows(std::string_view caller, const Tensor* added, std::size_t count,
-                     std::size_t width);
-
-/// out[i] = table[ids[i]] + added[i % added.count], for rows of `width` values. Every id must be
-/// inside the table.
+/// out[i] = table[ids[i]], for rows of `width` values, plus row i modulo their number of those in
+/// `added`, unless it is null. Every id must be inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
-                 const AddedRows& added = {});
+                 const Tensor* added = nullptr);
 
-/// rows[i] += added[i % added.count] for `count` rows, if there is anything to add.
-void add_rows(real* rows, std::size_t width, std::size_t count, const AddedRows& added);
+/// Adds them to `count` rows.
+void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
 /// Distinct row indices in increasing order, and the sum of the values for each: [rows, width].
 struct MergedRows {

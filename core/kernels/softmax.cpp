@@ -8,32 +8,11 @@
 namespace rowgrad::kernels {
 namespace {
 
-template <class Row>
-void for_each_row(std::size_t rows, std::size_t width, const Row& row) {
+void for_each_row(std::size_t rows, std::size_t width, const auto& row) {
   // An exponential costs about as much as four simple operations.
   parallel_for(rows, row_grain(4 * width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) row(i);
   });
-}
-
-// Σ f(x …) over a row; unused lanes of the last, partial vector count as zero.
-template <class F, class... In>
-real sum_of(std::size_t count, const F& f, const In*... in) {
-  Simd total(real{0});
-  Simd second(real{0});  // two running sums hide the latency of an addition
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    total += f(Simd::load_unaligned(in + i)...);
-    second += f(Simd::load_unaligned(in + i + kLanes)...);
-  }
-  for (; i + kLanes <= count; i += kLanes) total += f(Simd::load_unaligned(in + i)...);
-  real sum = sum_of_lanes(total + second);
-  if (i < count) {
-    std::array<real, kLanes> lanes{};
-    store_partial(f(load_partial(in + i, count - i)...), lanes.data(), count - i);
-    for (const real lane : lanes) sum += lane;
-  }
-  return sum;
 }
 
 real largest(const real* x, std::size_t count) {
@@ -51,7 +30,7 @@ double log_sum_exp(const real* x, std::size_t count) {
   const real most = largest(x, count);
   if (!std::isfinite(most)) return most;  // all entries are −∞, or one is ∞ or NaN
   const Simd shift(most);
-  const real total = sum_of(
+  const real total = sum_span(
       count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x);
   return most + std::log(static_cast<double>(total));
 }
@@ -83,7 +62,7 @@ void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
     const Simd most(largest(from, width));
     map_span(
         width, to, [&](const Simd& v) { return xsimd::exp(v - most); }, from);
-    const Simd factor(1 / sum_of(
+    const Simd factor(1 / sum_span(
                               width, [](const Simd& v) { return v; }, to));
     map_span(
         width, to, [&](const Simd& v) { return v * factor; }, to);
@@ -94,7 +73,7 @@ void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std:
                            real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
     const std::size_t at = i * width;
-    const Simd dot(sum_of(
+    const Simd dot(sum_span(
         width, [](const Simd& a, const Simd& b) { return a * b; }, y + at, dy + at));
     map_span(
         width, dx + at, [&](const Simd& p, const Simd& g) { return p * (g - dot); }, y + at,
@@ -113,7 +92,7 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
                                real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
     const std::size_t at = i * width;
-    const Simd total(sum_of(
+    const Simd total(sum_span(
         width, [](const Simd& g) { return g; }, dy + at));
     map_span(
         width, dx + at, [&](const Simd& v, const Simd& g) { return g - xsimd::exp(v) * total; },

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
@@ -9,13 +11,12 @@ using kernels::sum_to;
 
 namespace {
 
-constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
-constexpr auto kQuotient = [](const Simd& a, const Simd& b) { return a / b; };
+constexpr std::multiplies<> kProduct;
+constexpr std::divides<> kQuotient;
 
 // a + sign · b. Backward handles the second input first: it is the one that is usually broadcast,
 // and the first input can then take over the memory of the gradient.
-template <class F>
-Variable add_signed(OpName op, const Variable& a, const Variable& b, const F& f, real sign) {
+Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
     if (node.needs(1)) {
       Gradient gradient = sum_to(node.gradient(), node.input_shape(1));
@@ -28,17 +29,15 @@ Variable add_signed(OpName op, const Variable& a, const Variable& b, const F& f,
 
 }  // namespace
 
-Variable add(const Variable& a, const Variable& b) {
-  return add_signed(
-      "add", a, b, [](const Simd& x, const Simd& y) { return x + y; }, 1);
+Variable operator+(const Variable& a, const Variable& b) {
+  return add_signed("add", a, b, std::plus<>(), 1);
 }
 
-Variable subtract(const Variable& a, const Variable& b) {
-  return add_signed(
-      "subtract", a, b, [](const Simd& x, const Simd& y) { return x - y; }, -1);
+Variable operator-(const Variable& a, const Variable& b) {
+  return add_signed("subtract", a, b, std::minus<>(), -1);
 }
 
-Variable multiply(const Variable& a, const Variable& b) {
+Variable operator*(const Variable& a, const Variable& b) {
   return record("multiply", {a, b}, broadcast_map("multiply", kProduct, a.value(), b.value()),
                 [](Backward& node) {
                   for (std::size_t i = 0; i < 2; ++i)
@@ -49,53 +48,51 @@ Variable multiply(const Variable& a, const Variable& b) {
                 });
 }
 
-Variable divide(const Variable& a, const Variable& b) {
+Variable operator/(const Variable& a, const Variable& b) {
   return record(
       "divide", {a, b}, broadcast_map("divide", kQuotient, a.value(), b.value()),
       [](Backward& node) {
         Tensor over_b = broadcast_map("divide", kQuotient, node.gradient(), node.input(1));
         if (node.needs(1))
-          node.give(1, sum_to(kernels::map([](const Simd& g, const Simd& y) { return -g * y; },
-                                           over_b, node.output()),
-                              node.input_shape(1)));
+          node.give(
+              1, sum_to(kernels::map([](Simd g, Simd y) { return -g * y; }, over_b, node.output()),
+                        node.input_shape(1)));
         if (node.needs(0)) node.give(0, sum_to(std::move(over_b), node.input_shape(0)));
       });
 }
 
-Variable negate(const Variable& x) {
-  return pointwise(
-      "negate", x, [](const Simd& v) { return -v; },
-      [](const Simd& g, const Simd&, const Simd&) { return -g; });
+Variable operator-(const Variable& x) {
+  return pointwise("negate", x, std::negate<>(), [](Simd g, Simd, Simd) { return -g; });
 }
 
-Variable add(const Variable& x, real number) {
+Variable operator+(const Variable& x, real number) {
   return pointwise(
-      "add", x, [number](const Simd& v) { return v + Simd(number); },
-      [](const Simd& g, const Simd&, const Simd&) { return g; });
+      "add", x, [number](Simd v) { return v + Simd(number); },
+      [](Simd g, Simd, Simd) { return g; });
 }
 
-Variable subtract(real number, const Variable& x) {
+Variable operator-(real number, const Variable& x) {
   return pointwise(
-      "subtract", x, [number](const Simd& v) { return Simd(number) - v; },
-      [](const Simd& g, const Simd&, const Simd&) { return -g; });
+      "subtract", x, [number](Simd v) { return Simd(number) - v; },
+      [](Simd g, Simd, Simd) { return -g; });
 }
 
-Variable multiply(const Variable& x, real number) {
+Variable operator*(const Variable& x, real number) {
   return pointwise(
-      "multiply", x, [number](const Simd& v) { return v * Simd(number); },
-      [number](const Simd& g, const Simd&, const Simd&) { return g * Simd(number); });
+      "multiply", x, [number](Simd v) { return v * Simd(number); },
+      [number](Simd g, Simd, Simd) { return g * Simd(number); });
 }
 
-Variable divide(const Variable& x, real number) {
+Variable operator/(const Variable& x, real number) {
   return pointwise(
-      "divide", x, [number](const Simd& v) { return v / Simd(number); },
-      [number](const Simd& g, const Simd&, const Simd&) { return g / Simd(number); });
+      "divide", x, [number](Simd v) { return v / Simd(number); },
+      [number](Simd g, Simd, Simd) { return g / Simd(number); });
 }
 
-Variable divide(real number, const Variable& x) {
+Variable operator/(real number, const Variable& x) {
   return pointwise(
-      "divide", x, [number](const Simd& v) { return Simd(number) / v; },
-      [](const Simd& g, const Simd& v, const Simd& y) { return -g * y / v; });
+      "divide", x, [number](Simd v) { return Simd(number) / v; },
+      [](Simd g, Simd v, Simd y) { return -g * y / v; });
 }
 
 }  // namespace rowgrad

@@ -51,7 +51,7 @@ struct Call {
             .v = rows<const real>(data_of(2), keys),
             .distance_bias = distances > 0 ? data_of(3) : nullptr,
             .distances = distances,
-            .keep = keep.words.empty() ? nullptr : &keep,
+            .keep = keep.empty() ? nullptr : &keep,
             .keep_factor = keep_factor};
   }
 

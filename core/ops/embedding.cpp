@@ -8,17 +8,14 @@
 namespace rowgrad {
 namespace {
 
-std::span<const std::int32_t> as_span(const Ids& ids) { return {ids.data(), ids.size()}; }
-
 // The gradient that a lookup of `ids` passes back to its table.
 Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32_t> padding,
                         const EmbeddingLookup& options) {
   const Shape& table = node.input_shape(0);
-  const auto all = as_span(ids);
+  const std::span<const std::int32_t> all = ids.storage();
   kernels::MergedRows merged;
   if (!padding && kernels::strictly_rising(all)) {  // no id is repeated
-    merged = {{all.begin(), all.end()}, node.take_gradient()};
-    merged.values.reshape(Shape{all.size(), table[1]});
+    merged = {{all.begin(), all.end()}, reshaped(node.take_gradient(), {all.size(), table[1]})};
   } else {
     merged = kernels::merge_rows(all, node.gradient(), padding, options.scale_grad_by_freq);
   }
@@ -39,20 +36,18 @@ void check_added(std::string_view caller, const Shape& rows, const Shape& added)
 Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
                const Tensor* added) {
   kernels::check_table(caller, table.shape());
-  kernels::check_ids(caller, ids, table.shape()[0]);
-  Shape shape(ids.shape().begin(), ids.shape().end());
+  Shape shape = ids.shape();
+  kernels::check_ids(caller, ids.storage(), shape, table.shape()[0]);
   shape.push_back(table.shape()[1]);
   if (added != nullptr) check_added(caller, shape, added->shape());
   Tensor rows;
   if (const Parameter* parameter = table.parameter()) {
-    rows = parameter->rows(as_span(ids), added);
+    rows = parameter->rows(ids.storage(), added);
   } else {
     rows = empty({ids.size(), shape.back()});
-    kernels::gather_rows(table.value().data(), shape.back(), as_span(ids), rows.data(),
-                         kernels::added_rows(caller, added, ids.size(), shape.back()));
+    kernels::gather_rows(table.value().data(), shape.back(), ids.storage(), rows.data(), added);
   }
-  rows.reshape(shape);
-  return rows;
+  return reshaped(std::move(rows), shape);
 }
 
 std::optional<std::int32_t> padding_row(const char* caller,

@@ -80,11 +80,7 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
 
 void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
   RowGradient rows(node.input_shape(0), std::move(merged.indices), std::move(merged.values));
-  if (dense) {
-    node.give(0, rows.to_dense());
-  } else {
-    node.give(0, std::move(rows));
-  }
+  node.give(0, dense ? Gradient(rows.to_dense()) : Gradient(std::move(rows)));
 }
 
 Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
@@ -107,7 +103,7 @@ void check_bag_options(const char* caller, const EmbeddingBagLookup& options, st
 
 void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options) {
   checked_starts(table, bags, options);
-  kernels::check_ids(kOp, bags.ids, table.shape()[0]);
+  kernels::check_ids(kOp, bags.ids.storage(), bags.ids.shape(), table.shape()[0]);
 }
 
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {

@@ -42,53 +42,33 @@ Matrices transposed(Matrices x) {
 
 // Multiplies two stacks of matrices, broadcast against each other. Many small products are
 // distributed over the threads; a few large ones each use all threads.
-void multiply(const Matrices& a, const Matrices& b, const Shape& leading,
-              const blas::Matrix& first) {
+Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
+  const std::size_t rows = a.first.rows;
+  const std::size_t columns = b.first.columns;
+  Shape shape = leading;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  Tensor result = empty(shape);
   const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, a.leading, b.leading);
-  auto product = [&](std::size_t index) {
-    blas::ConstMatrix left = a.first;
-    blas::ConstMatrix right = b.first;
-    std::size_t rest = index;
-    for (std::size_t axis = loops.extents.size(); axis-- > 0;) {
-      const std::size_t at = rest % loops.extents[axis];
-      rest /= loops.extents[axis];
-      left.data += at * loops.strides[axis][0] * left.rows * left.columns;
-      right.data += at * loops.strides[axis][1] * right.rows * right.columns;
-    }
-    blas::gemm(left, right,
-               {first.data + index * first.rows * first.columns, first.rows, first.columns});
+  const auto product = [&](std::size_t index) {
+    const auto [left, right] = loops.offsets(index, loops.extents.size());
+    blas::ConstMatrix factors[] = {a.first, b.first};
+    factors[0].data += left * rows * a.first.columns;
+    factors[1].data += right * columns * b.first.rows;
+    blas::gemm(factors[0], factors[1], {result.data() + index * rows * columns, rows, columns});
   };
   const std::size_t count = element_count(leading);
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   if (count >= 2 * threads) {
     blas::prepare();
-    const std::size_t work = a.first.rows * a.first.columns * first.columns;
+    const std::size_t work = rows * a.first.columns * columns;
     kernels::parallel_for(count, kernels::row_grain(work), [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) product(i);
     });
   } else {
     for (std::size_t i = 0; i < count; ++i) product(i);
   }
-}
-
-Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
-  const auto outer = [](const blas::ConstMatrix& m, bool of_left) {
-    const bool flipped = m.transpose == blas::Transpose::kYes;
-    return flipped == of_left ? m.columns : m.rows;
-  };
-  const std::size_t rows = outer(a.first, true);
-  const std::size_t columns = outer(b.first, false);
-  Shape shape = leading;
-  shape.push_back(rows);
-  shape.push_back(columns);
-  Tensor result = empty(shape);
-  multiply(a, b, leading, {result.data(), rows, columns});
   return result;
-}
-
-Tensor with_shape(Tensor x, const Shape& shape) {
-  x.reshape(shape);
-  return x;
 }
 
 }  // namespace
@@ -110,7 +90,7 @@ Variable matmul(const Variable& a, const Variable& b) {
   shape.push_back(right.first.columns);
   // With a single matrix on the right, all products become one larger product.
   const bool one_right = right.leading.empty();
-  Tensor value = one_right ? with_shape(multiply(stacked(left), right, {}), shape)
+  Tensor value = one_right ? reshaped(multiply(stacked(left), right, {}), shape)
                            : multiply(left, right, leading);
   return record("matmul", {a, b}, std::move(value), [leading, one_right](Backward& node) {
     Matrices of_a = matrices(node.input(0));
@@ -124,7 +104,7 @@ Variable matmul(const Variable& a, const Variable& b) {
     }
     const auto give = [&](std::size_t i, Tensor gradient) {
       const Shape& input_shape = node.input_shape(i);
-      node.give(i, one_right ? with_shape(std::move(gradient), input_shape)
+      node.give(i, one_right ? reshaped(std::move(gradient), input_shape)
                              : kernels::sum_to(std::move(gradient), input_shape));
     };
     if (node.needs(0)) give(0, multiply(upstream, transposed(of_b), stack));
@@ -152,32 +132,23 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   Shape shape(x.shape().begin(), x.shape().end() - 1);
   const std::size_t rows = element_count(shape);
   shape.push_back(outputs);
-  Tensor value = empty(shape);
-  real beta = 0;
-  if (bias) {  // gemm adds the product to the bias
-    kernels::broadcast_into(
-        value, [](const kernels::Simd& b, const kernels::Simd&) { return b; }, bias->value(),
-        value);
-    beta = 1;
-  }
+  // The product is added to the bias rather than the bias to the product.
+  Tensor value = bias ? kernels::expand(bias->value(), shape) : empty(shape);
   blas::gemm({x.value().data(), rows, inputs},
              transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
-             {value.data(), rows, outputs}, beta);
+             {value.data(), rows, outputs}, bias ? 1 : 0);
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
-    if (node.needs(0)) {
-      Tensor gradient = empty(node.input_shape(0));
-      blas::gemm(upstream, {node.input(1).data(), outputs, inputs},
-                 {gradient.data(), rows, inputs});
-      node.give(0, std::move(gradient));
-    }
-    if (node.needs(1)) {
-      Tensor gradient = empty({outputs, inputs});
-      blas::gemm(transposed(upstream), {node.input(0).data(), rows, inputs},
-                 {gradient.data(), outputs, inputs});
-      node.give(1, std::move(gradient));
-    }
+    const blas::ConstMatrix of_x{node.input(0).data(), rows, inputs};
+    const blas::ConstMatrix of_weight{node.input(1).data(), outputs, inputs};
+    const auto give = [&](std::size_t i, const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
+      Tensor gradient = empty(node.input_shape(i));
+      blas::gemm(a, b, {gradient.data(), a.rows, b.columns});
+      node.give(i, std::move(gradient));
+    };
+    if (node.needs(0)) give(0, upstream, of_weight);
+    if (node.needs(1)) give(1, transposed(upstream), of_x);
     if (has_bias && node.needs(2)) node.give(2, kernels::sum_to(node.gradient(), {outputs}));
   };
   if (bias) return record("linear", {x, weight, *bias}, std::move(value), std::move(rule));

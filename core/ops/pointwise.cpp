@@ -10,18 +10,14 @@ constexpr real kInverseSqrt2 = std::numbers::sqrt2_v<real> / 2;
 constexpr real kInverseSqrt2Pi = kInverseSqrt2 * std::numbers::inv_sqrtpi_v<real>;
 
 // Φ(x) and φ(x) of the standard normal distribution.
-Simd normal_cdf(const Simd& x) {
-  return real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2)));
-}
-Simd normal_density(const Simd& x) {
-  return Simd(kInverseSqrt2Pi) * xsimd::exp(real{-0.5} * x * x);
-}
+Simd normal_cdf(Simd x) { return real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2))); }
+Simd normal_density(Simd x) { return Simd(kInverseSqrt2Pi) * xsimd::exp(real{-0.5} * x * x); }
 
 // The inner function of the approximation, sqrt(2 / π) (x + 0.044715 x³), and its derivative.
 constexpr real kCubic = static_cast<real>(0.044715);
 constexpr real kSqrt2OverPi = 2 * kInverseSqrt2Pi;
-Simd gelu_inner(const Simd& x) { return Simd(kSqrt2OverPi) * (x + Simd(kCubic) * x * x * x); }
-Simd gelu_inner_derivative(const Simd& x) {
+Simd gelu_inner(Simd x) { return Simd(kSqrt2OverPi) * (x + Simd(kCubic) * x * x * x); }
+Simd gelu_inner_derivative(Simd x) {
   return Simd(kSqrt2OverPi) * (real{1} + Simd(3 * kCubic) * x * x);
 }
 
@@ -29,46 +25,42 @@ Simd gelu_inner_derivative(const Simd& x) {
 
 Variable exp(const Variable& x) {
   return pointwise(
-      "exp", x, [](const Simd& v) { return xsimd::exp(v); },
-      [](const Simd& g, const Simd&, const Simd& y) { return g * y; });
+      "exp", x, [](Simd v) { return xsimd::exp(v); }, [](Simd g, Simd, Simd y) { return g * y; });
 }
 
 Variable log(const Variable& x) {
   return pointwise(
-      "log", x, [](const Simd& v) { return xsimd::log(v); },
-      [](const Simd& g, const Simd& v, const Simd&) { return g / v; });
+      "log", x, [](Simd v) { return xsimd::log(v); }, [](Simd g, Simd v, Simd) { return g / v; });
 }
 
 Variable tanh(const Variable& x) {
   return pointwise(
-      "tanh", x, [](const Simd& v) { return xsimd::tanh(v); },
-      [](const Simd& g, const Simd&, const Simd& y) { return g * (real{1} - y * y); });
+      "tanh", x, [](Simd v) { return xsimd::tanh(v); },
+      [](Simd g, Simd, Simd y) { return g * (real{1} - y * y); });
 }
 
 Variable sigmoid(const Variable& x) {
   return pointwise(
-      "sigmoid", x, [](const Simd& v) { return real{1} / (real{1} + xsimd::exp(-v)); },
-      [](const Simd& g, const Simd&, const Simd& y) { return g * y * (real{1} - y); });
+      "sigmoid", x, [](Simd v) { return real{1} / (real{1} + xsimd::exp(-v)); },
+      [](Simd g, Simd, Simd y) { return g * y * (real{1} - y); });
 }
 
 Variable relu(const Variable& x) {
   return pointwise(
-      "relu", x, [](const Simd& v) { return xsimd::select(v < Simd(real{0}), Simd(real{0}), v); },
-      [](const Simd& g, const Simd& v, const Simd&) {
-        return xsimd::select(v > Simd(real{0}), g, Simd(real{0}));
-      });
+      "relu", x, [](Simd v) { return xsimd::select(v < Simd(real{0}), Simd(real{0}), v); },
+      [](Simd g, Simd v, Simd) { return xsimd::select(v > Simd(real{0}), g, Simd(real{0})); });
 }
 
 Variable sqrt(const Variable& x) {
   return pointwise(
-      "sqrt", x, [](const Simd& v) { return xsimd::sqrt(v); },
-      [](const Simd& g, const Simd&, const Simd& y) { return real{0.5} * g / y; });
+      "sqrt", x, [](Simd v) { return xsimd::sqrt(v); },
+      [](Simd g, Simd, Simd y) { return real{0.5} * g / y; });
 }
 
 Variable abs(const Variable& x) {
   return pointwise(
-      "abs", x, [](const Simd& v) { return xsimd::abs(v); },
-      [](const Simd& g, const Simd& v, const Simd&) {
+      "abs", x, [](Simd v) { return xsimd::abs(v); },
+      [](Simd g, Simd v, Simd) {
         const Simd zero(real{0});
         return xsimd::select(v > zero, g, xsimd::select(v < zero, -g, zero));
       });
@@ -87,7 +79,7 @@ Variable pow(const Variable& x, double exponent) {
   };
   return record("pow", {x}, power(x.value(), exponent), [power, exponent](Backward& node) {
     const auto factor = static_cast<real>(exponent);
-    const auto product = [factor](const Simd& g, const Simd& v) { return Simd(factor) * g * v; };
+    const auto product = [factor](Simd g, Simd v) { return Simd(factor) * g * v; };
     const Tensor slope = power(node.input(0), exponent == 0 ? 0 : exponent - 1);
     node.give(0, kernels::map_in_place(product, node.take_gradient(), slope));
   });
@@ -97,28 +89,25 @@ Variable clamp(const Variable& x, real low, real high) {
   check_argument(low <= high, "clamp: low ", low, " is above high ", high);
   return pointwise(
       "clamp", x,
-      [=](const Simd& v) {
+      [=](Simd v) {
         return xsimd::select(v < Simd(low), Simd(low),
                              xsimd::select(v > Simd(high), Simd(high), v));
       },
-      [=](const Simd& g, const Simd& v, const Simd&) {
+      [=](Simd g, Simd v, Simd) {
         return xsimd::select(v < Simd(low) || v > Simd(high), Simd(real{0}), g);
       });
 }
 
 Variable gelu(const Variable& x) {
   return pointwise(
-      "gelu", x, [](const Simd& v) { return v * normal_cdf(v); },
-      [](const Simd& g, const Simd& v, const Simd&) {
-        return g * (normal_cdf(v) + v * normal_density(v));
-      });
+      "gelu", x, [](Simd v) { return v * normal_cdf(v); },
+      [](Simd g, Simd v, Simd) { return g * (normal_cdf(v) + v * normal_density(v)); });
 }
 
 Variable gelu_tanh(const Variable& x) {
   return pointwise(
-      "gelu_tanh", x,
-      [](const Simd& v) { return real{0.5} * v * (real{1} + xsimd::tanh(gelu_inner(v))); },
-      [](const Simd& g, const Simd& v, const Simd&) {
+      "gelu_tanh", x, [](Simd v) { return real{0.5} * v * (real{1} + xsimd::tanh(gelu_inner(v))); },
+      [](Simd g, Simd v, Simd) {
         const Simd t = xsimd::tanh(gelu_inner(v));
         return g * real{0.5} * (real{1} + t + v * (real{1} - t * t) * gelu_inner_derivative(v));
       });

@@ -2,9 +2,6 @@
 
 // Element-wise functions. `pointwise` makes an op from a function and its derivative.
 
-#include <string_view>
-#include <utility>
-
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 

@@ -32,9 +32,7 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
     value.reshape(shape);
   }
   return record("sum", {x}, std::move(value), [kept_shape](Backward& node) {
-    Tensor gradient = node.take_gradient();
-    gradient.reshape(kept_shape);
-    node.give(0, kernels::expand(gradient, node.input_shape(0)));
+    node.give(0, kernels::expand(reshaped(node.take_gradient(), kept_shape), node.input_shape(0)));
   });
 }
 

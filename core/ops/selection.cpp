@@ -12,8 +12,8 @@ namespace {
 using kernels::Simd;
 using kernels::sum_to;
 
-constexpr auto kProduct = [](const Simd& g, const Simd& share) { return g * share; };
-constexpr auto kRest = [](const Simd& g, const Simd& share) { return g * (real{1} - share); };
+constexpr auto kProduct = [](Simd g, Simd share) { return g * share; };
+constexpr auto kRest = [](Simd g, Simd share) { return g * (real{1} - share); };
 
 struct Largest {
   Tensor values;
@@ -66,16 +66,14 @@ Simd share_of(const xsimd::batch_bool<real>& chosen, const xsimd::batch_bool<rea
 
 Variable maximum(const Variable& a, const Variable& b) {
   return choice(
-      "maximum", a, b,
-      [](const Simd& x, const Simd& y) { return xsimd::select(x > y || xsimd::isnan(x), x, y); },
-      [](const Simd& x, const Simd& y) { return share_of(x > y || xsimd::isnan(x), x == y); });
+      "maximum", a, b, [](Simd x, Simd y) { return xsimd::select(x > y || xsimd::isnan(x), x, y); },
+      [](Simd x, Simd y) { return share_of(x > y || xsimd::isnan(x), x == y); });
 }
 
 Variable minimum(const Variable& a, const Variable& b) {
   return choice(
-      "minimum", a, b,
-      [](const Simd& x, const Simd& y) { return xsimd::select(x < y || xsimd::isnan(x), x, y); },
-      [](const Simd& x, const Simd& y) { return share_of(x < y || xsimd::isnan(x), x == y); });
+      "minimum", a, b, [](Simd x, Simd y) { return xsimd::select(x < y || xsimd::isnan(x), x, y); },
+      [](Simd x, Simd y) { return share_of(x < y || xsimd::isnan(x), x == y); });
 }
 
 Variable max(const Variable& x, int axis) {
@@ -101,13 +99,13 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   const Shape pair = kernels::broadcast_shape("where", a.shape(), b.shape());
   const Shape shape = kernels::broadcast_shape("where", condition.shape(), pair);
   Tensor mask = kernels::expand(condition.value(), shape);
-  const auto choose = [](const Simd& c, const Simd& x, const Simd& y) {
+  const auto choose = [](Simd c, Simd x, Simd y) {
     return xsimd::select(c == Simd(real{0}), y, x);
   };
-  const auto chosen = [](const Simd& c, const Simd& g) {
+  const auto chosen = [](Simd c, Simd g) {
     return xsimd::select(c == Simd(real{0}), Simd(real{0}), g);
   };
-  const auto left = [](const Simd& c, const Simd& g) {
+  const auto left = [](Simd c, Simd g) {
     return xsimd::select(c == Simd(real{0}), g, Simd(real{0}));
   };
   Tensor value = kernels::map(choose, mask, kernels::expand(a.value(), shape),

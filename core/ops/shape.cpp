@@ -7,15 +7,6 @@
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
-namespace {
-
-Tensor reshaped(Tensor x, const Shape& shape) {
-  x.reshape(shape);
-  return x;
-}
-
-}  // namespace
-
 Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
   check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",
@@ -50,7 +41,7 @@ Variable transpose(const Variable& x, int first, int second) {
   return permute(x, axes);
 }
 
-Variable concatenate(std::span<const Variable> parts, int axis) {
+Variable concatenate(const std::vector<Variable>& parts, int axis) {
   check_argument(!parts.empty(), "concatenate: there is nothing to concatenate");
   const Shape& first = parts.front().shape();
   const std::size_t along = resolve_axis("concatenate", axis, first.size());
@@ -92,10 +83,6 @@ Variable concatenate(std::span<const Variable> parts, int axis) {
                     from += length;
                   }
                 });
-}
-
-Variable concatenate(std::initializer_list<Variable> parts, int axis) {
-  return concatenate(std::span(parts.begin(), parts.size()), axis);
 }
 
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end,
@@ -164,7 +151,7 @@ Variable squeeze(const Variable& x, int axis) {
   return reshape(x, shape);
 }
 
-Variable stack(std::span<const Variable> parts, int axis) {
+Variable stack(const std::vector<Variable>& parts, int axis) {
   std::vector<Variable> rows;
   for (const Variable& part : parts) {
     check_argument(part.shape() == parts.front().shape(), "stack: shapes ",
@@ -172,10 +159,6 @@ Variable stack(std::span<const Variable> parts, int axis) {
     rows.push_back(unsqueeze(part, axis));
   }
   return concatenate(rows, axis);
-}
-
-Variable stack(std::initializer_list<Variable> parts, int axis) {
-  return stack(std::span(parts.begin(), parts.size()), axis);
 }
 
 }  // namespace rowgrad

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include <rowgrad/core/autograd/variable.hpp>
@@ -22,8 +21,7 @@ Variable permute(const Variable& x, const std::vector<int>& axes);
 Variable transpose(const Variable& x, int first = -2, int second = -1);
 
 /// Joins variables along one axis, the only one on which their shapes may differ.
-Variable concatenate(std::span<const Variable> parts, int axis);
-Variable concatenate(std::initializer_list<Variable> parts, int axis);
+Variable concatenate(const std::vector<Variable>& parts, int axis);
 
 /// The entries begin, begin + step, … below end along one axis. Negative begin and end count from
 /// the end of the axis, as in Python; ranges that leave the axis throw instead of being truncated.
@@ -35,8 +33,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
 /// Joins variables of the same shape along a new axis; `axis` is its index in the result.
-Variable stack(std::span<const Variable> parts, int axis = 0);
-Variable stack(std::initializer_list<Variable> parts, int axis = 0);
+Variable stack(const std::vector<Variable>& parts, int axis = 0);
 
 /// unsqueeze inserts an axis of length 1 at index `axis` of the result; squeeze removes one.
 Variable unsqueeze(const Variable& x, int axis);

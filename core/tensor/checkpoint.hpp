@@ -61,11 +61,9 @@ class Checkpoint {
   void put(const std::string& name, std::floating_point auto number) {
     put(name, Doubles{{}, {static_cast<double>(number)}});
   }
-  void put(const std::string& name, std::vector<std::int64_t> numbers) {
-    put(name, Integers{{numbers.size()}, std::move(numbers)});
-  }
-  void put(const std::string& name, std::vector<double> numbers) {
-    put(name, Doubles{{numbers.size()}, std::move(numbers)});
+  template <class Number>
+  void put(const std::string& name, std::vector<Number> numbers) {
+    put(name, Array<Number>{{numbers.size()}, std::move(numbers)});
   }
 
   /// put adds all values of another checkpoint as "prefix.name"; part extracts them again.

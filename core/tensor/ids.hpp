@@ -15,8 +15,7 @@ namespace rowgrad {
 using Ids = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
 
 /// Copies a range of ids into an array of rank 1.
-template <class Range>
-Ids to_ids(const Range& range) {
+Ids to_ids(const auto& range) {
   Ids ids(Ids::shape_type{static_cast<std::size_t>(std::size(range))});
   std::copy(std::begin(range), std::end(range), ids.data());
   return ids;

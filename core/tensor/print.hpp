@@ -6,9 +6,7 @@
 
 namespace rowgrad {
 
-/// Prints a tensor row by row, in columns: [[1, 2.5],
-///                                          [0,   3]]. If it has more than 1,000 values, prints
-/// only the first and last three along each axis.
+/// Prints a tensor as xtensor does, long ones cut short: {{1., 2.5}, {0., 3.}}.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 }  // namespace rowgrad

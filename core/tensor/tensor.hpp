@@ -61,6 +61,12 @@ inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
+/// The same elements in row-major order under another shape of as many.
+inline Tensor reshaped(Tensor x, const Shape& shape) {
+  x.reshape(shape);
+  return x;
+}
+
 /// The index of the element at `offset` in row-major order.
 inline Shape index_at(const Shape& shape, std::size_t offset) {
   Shape index(shape.size());

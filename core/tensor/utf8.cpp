@@ -8,8 +8,6 @@
 namespace rowgrad {
 namespace {
 
-constexpr char32_t kCodePoints = 0x110000;
-
 std::uint8_t byte_at(std::string_view text, std::size_t offset) {
   return static_cast<std::uint8_t>(text[offset]);
 }
@@ -29,7 +27,7 @@ Utf8Character decode_utf8(std::string_view text, std::size_t offset) {
     code_point = code_point << 6 | (next & 0x3F);
   }
   constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (code_point < kSmallest[bytes] || code_point >= kCodePoints || is_surrogate(code_point)) {
+  if (code_point < kSmallest[bytes] || code_point >= 0x110000 || is_surrogate(code_point)) {
     return invalid;
   }
   return {code_point, bytes};
@@ -46,23 +44,11 @@ void check_utf8(std::string_view caller, std::string_view text) {
 }
 
 void append_utf8(std::string& text, char32_t code_point) {
-  const auto append = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
-  const auto continuation = [&](int shift) { append(0x80 | (code_point >> shift & 0x3F)); };
-  if (code_point < 0x80) {
-    append(code_point);
-  } else if (code_point < 0x800) {
-    append(0xC0 | code_point >> 6);
-    continuation(0);
-  } else if (code_point < 0x10000) {
-    append(0xE0 | code_point >> 12);
-    continuation(6);
-    continuation(0);
-  } else {
-    append(0xF0 | code_point >> 18);
-    continuation(12);
-    continuation(6);
-    continuation(0);
-  }
+  const int more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  const char32_t length = more == 0 ? 0 : 0xFF00 >> (more + 1) & 0xFF;  // as many bits as bytes
+  text += static_cast<char>(length | code_point >> 6 * more);
+  for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
+    text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
 }
 
 std::ostream& operator<<(std::ostream& stream, InQuotes quote) {

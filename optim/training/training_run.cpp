@@ -112,18 +112,18 @@ double TrainingRun::step(const Batch& batch) {
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
   const std::size_t tokens = batch.targets.size();
-  loss_sum_ += static_cast<double>(loss.item()) * static_cast<double>(tokens);
-  tokens_ += tokens;
-  timed_tokens_ += tokens;
+  epoch_.loss_sum += static_cast<double>(loss.item()) * static_cast<double>(tokens);
+  epoch_.tokens += tokens;
+  epoch_.timed_tokens += tokens;
   ++steps_;
-  seconds_ += seconds_since(start);
+  epoch_.seconds += seconds_since(start);
   return loss.item();
 }
 
 bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
   EpochRecord record{.epoch = history_.size() + 1,
                      .steps = steps_,
-                     .training_loss = loss_sum_ / static_cast<double>(tokens_),
+                     .training_loss = epoch_.loss_sum / static_cast<double>(epoch_.tokens),
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
     rewind(*parts_.validation);
@@ -131,15 +131,12 @@ bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
     if (!record.validation_loss) return false;
   }
   history_.push_back(record);
-  loss_sum_ = 0;
-  tokens_ = 0;
-  seconds_ = 0;
-  timed_tokens_ = 0;
+  epoch_ = {};
   return true;
 }
 
 double TrainingRun::tokens_per_second() const {
-  return seconds_ > 0 ? static_cast<double>(timed_tokens_) / seconds_ : 0;
+  return epoch_.seconds > 0 ? static_cast<double>(epoch_.timed_tokens) / epoch_.seconds : 0;
 }
 
 Checkpoint TrainingRun::state_dict() const {
@@ -151,8 +148,8 @@ Checkpoint TrainingRun::state_dict() const {
   state.put("random", parts_.random.state_dict());
   state.put("history", saved(history_));
   state.put("steps", steps_);
-  state.put("epoch_loss_sum", loss_sum_);
-  state.put("epoch_tokens", tokens_);
+  state.put("epoch_loss_sum", epoch_.loss_sum);
+  state.put("epoch_tokens", epoch_.tokens);
   return state;
 }
 
@@ -172,10 +169,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
 void TrainingRun::load(const Checkpoint& state, bool checked) {
   history_ = history_in(state.part("history"));
   steps_ = state.count("steps");
-  loss_sum_ = state.number("epoch_loss_sum");
-  tokens_ = state.count("epoch_tokens");
-  seconds_ = 0;
-  timed_tokens_ = 0;
+  epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .tokens = state.count("epoch_tokens")};
   parts_.loader.load_state_dict(state.part("loader"));
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
@@ -204,7 +198,7 @@ void TrainingRun::check_progress() const {
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
   const bool begun = awaits_evaluation() || position.batch > 0;
-  check_argument((tokens_ > 0) == begun, "TrainingRun: the epoch has ", tokens_,
+  check_argument((epoch_.tokens > 0) == begun, "TrainingRun: the epoch has ", epoch_.tokens,
                  " tokens at batch ", position.batch);
   for (std::size_t i = 0; i < history_.size(); ++i)
     check_argument(history_[i].steps == (i + 1) * steps_per_epoch, "TrainingRun: the history has ",

@@ -79,11 +79,12 @@ class TrainingRun {
   TrainingParts parts_;
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
-  // In the epoch so far:
-  double loss_sum_ = 0;  // over all tokens
-  std::size_t tokens_ = 0;
-  double seconds_ = 0;  // in steps since the start or the last load
-  std::size_t timed_tokens_ = 0;
+  struct Epoch {          // so far
+    double loss_sum = 0;  // over all tokens
+    std::size_t tokens = 0;
+    double seconds = 0;  // in steps since the start or the last load
+    std::size_t timed_tokens = 0;
+  } epoch_;
 };
 
 }  // namespace rowgrad

@@ -75,10 +75,10 @@ TEST(Variable, PrintsWhatItIs) {
   Tape tape;
   const Variable sum = tape.input(Tensor{1, 1}) + tape.parameter(weight);
   EXPECT_EQ(sum.name(), "add");
-  EXPECT_EQ(concat(sum), "add [2] [1.5,  -2]");
-  EXPECT_EQ(concat(tape.parameter(weight)), "token.weight [2] [0.5,  -3]");
+  EXPECT_EQ(concat(sum), "add [2] { 1.5, -2. }");
+  EXPECT_EQ(concat(tape.parameter(weight)), "token.weight [2] { 0.5, -3. }");
   EXPECT_EQ(concat(tape.input(scalar(1)), ", ", tape.constant(scalar(2))),
-            "input [] 1, constant [] 2");
+            "input []  1., constant []  2.");
 }
 
 TEST(Tape, HandsOutItsRandomNumbers) {

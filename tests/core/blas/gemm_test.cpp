@@ -27,21 +27,18 @@ struct Sizes {
 struct Factor {
   Tensor stored;
   ConstMatrix matrix;
-  Transpose transpose;
 
-  Factor(std::size_t rows, std::size_t columns, Transpose transpose_, int seed)
-      : stored(transpose_ == Transpose::kYes ? irregular({columns, rows}, seed)
-                                             : irregular({rows, columns}, seed)),
-        matrix{stored.data(), stored.shape()[0], stored.shape()[1], transpose_},
-        transpose(transpose_) {}
+  Factor(std::size_t rows, std::size_t columns, bool transpose, int seed)
+      : stored(transpose ? irregular({columns, rows}, seed) : irregular({rows, columns}, seed)),
+        matrix{stored.data(), rows, columns, transpose} {}
 
   double operator()(std::size_t row, std::size_t column) const {
-    return transpose == Transpose::kYes ? stored(column, row) : stored(row, column);
+    return matrix.transposed ? stored(column, row) : stored(row, column);
   }
 };
 
 // result = a · b + beta · before, against loops in double.
-void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transpose, real beta) {
+void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real beta) {
   const auto [rows, inner, columns] = size;
   const Factor a(rows, inner, a_transpose, 1);
   const Factor b(inner, columns, b_transpose, 2);
@@ -60,9 +57,8 @@ void expect_product(const Sizes& size, Transpose a_transpose, Transpose b_transp
   const double n = static_cast<double>(inner) + 2;
   testing::expect_entries(
       result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
-      concat("[", rows, ", ", inner, ", ", columns, "], a ",
-             a_transpose == Transpose::kYes ? "transposed" : "plain", ", b ",
-             b_transpose == Transpose::kYes ? "transposed" : "plain", ", beta ", beta));
+      concat("[", rows, ", ", inner, ", ", columns, "], a ", a_transpose ? "transposed" : "plain",
+             ", b ", b_transpose ? "transposed" : "plain", ", beta ", beta));
 }
 
 TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
@@ -82,8 +78,8 @@ TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
                                               {2, 0, 3},
                                               {3, 2, 0},
                                               {0, 0, 0}})
-    for (const Transpose a : {Transpose::kNo, Transpose::kYes})
-      for (const Transpose b : {Transpose::kNo, Transpose::kYes})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true})
         for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
@@ -98,9 +94,9 @@ TEST(Gemm, IsExactForSmallWholeNumbers) {
 TEST(Gemm, TransposesBackAndForth) {
   const Tensor a = zeros({2, 3});
   const ConstMatrix matrix{a.data(), 2, 3};
-  EXPECT_EQ(transposed(matrix).transpose, Transpose::kYes);
-  EXPECT_EQ(transposed(transposed(matrix)).transpose, Transpose::kNo);
-  EXPECT_EQ(transposed(matrix).rows, 2U);
+  EXPECT_TRUE(transposed(matrix).transposed);
+  EXPECT_FALSE(transposed(transposed(matrix)).transposed);
+  EXPECT_EQ(transposed(matrix).rows, 3U);
 }
 
 TEST(Gemm, PassesNotANumberOnFromTheFactors) {

@@ -71,10 +71,10 @@ TEST(GatherRows, AddsOtherRowsInTurn) {
   const Tensor expected =
       tensor({4, 3}, {113, 214, 315, 1001, 2002, 3003, 101, 202, 303, 1007, 2008, 3009});
   Tensor rows = empty({4, 3});
-  gather_rows(table.data(), 3, ids, rows.data(), {added.data(), 2});
+  gather_rows(table.data(), 3, ids, rows.data(), &added);
   EXPECT_EQ(rows, expected);
   gather_rows(table.data(), 3, ids, rows.data());
-  add_rows(rows.data(), 3, 4, {added.data(), 2});
+  add_rows(rows.data(), 3, 4, added);
   EXPECT_EQ(rows, expected);
 }
 

@@ -157,7 +157,11 @@ TEST(Concatenate, PutsPartsOneAfterAnotherAlongAnAxis) {
                               index[axis] -= parts[part].shape()[axis];
                             return testing::at(parts[part], index);
                           });
-    expect_gradients([&](Inputs in) { return concatenate(in, item.axis); }, parts);
+    expect_gradients(
+        [&](Inputs in) {
+          return concatenate({in.begin(), in.end()}, item.axis);
+        },
+        parts);
   }
 }
 
@@ -171,7 +175,7 @@ TEST(Concatenate, TakesTheSameVariableTwice) {
 TEST(Concatenate, RefusesPartsThatDoNotFit) {
   Tape tape;
   const auto variable = [&](const Shape& shape) { return tape.input(zeros(shape)); };
-  EXPECT_EQ(error_of<std::invalid_argument>([] { concatenate(std::span<const Variable>(), 0); }),
+  EXPECT_EQ(error_of<std::invalid_argument>([] { concatenate({}, 0); }),
             "concatenate: there is nothing to concatenate");
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               concatenate({variable({2, 3}), variable({3, 2})}, 0);
@@ -280,7 +284,7 @@ TEST(Split, CutsAnAxisIntoPiecesOfALength) {
 
 TEST(Stack, PutsVariablesAlongANewAxis) {
   for (const int axis : {0, 1, 2, -1, -3}) {
-    const auto stacked = [axis](Inputs in) { return stack(in, axis); };
+    const auto stacked = [axis](Inputs in) { return stack({in.begin(), in.end()}, axis); };
     const std::vector<Tensor> inputs{irregular({2, 3}, 1), irregular({2, 3}, 2)};
     expect_gradients(stacked, inputs);
   }
