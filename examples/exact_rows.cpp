@@ -90,7 +90,7 @@ int run_with(int argc, char** argv) {
   app.add_option("--steps", options.steps, "to train")->check(whole_number(1));
   add_optimizer_options(app, options.updates);
   CLI11_PARSE(app, argc, argv);
-  complete(app, options.updates);
+  complete(app, options.updates, "sgd");
   run(options);
   return 0;
 }

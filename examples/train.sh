@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and trains a next-token model on The Verdict.
-# Takes the options of train_verdict; --help lists them.
+# Installs what is missing, builds, and trains a model on The Verdict:
+#   examples/train.sh [options of train_verdict]   a next-token model
+#   examples/train.sh --gpt [options of train_gpt]   a GPT
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
+program=train_verdict
+if [[ ${1-} == --gpt ]]; then
+  program=train_gpt
+  shift
+fi
+
 install_packages
-[[ -x $build/examples/train_verdict ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
+[[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
 configure
-compile train_verdict
+compile "$program"
 # Threads that spin while they wait slow each other down if the machine has other work.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
-exec "$build/examples/train_verdict" "$@"
+exec "$build/examples/$program" "$@"

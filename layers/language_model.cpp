@@ -66,17 +66,19 @@ Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 }
 
 std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
-                               const std::function<bool()>& goes_on) {
+                               const EvaluateOptions& options) {
   const EvaluationMode mode(model);
   double loss = 0;
   std::size_t tokens = 0;
+  std::size_t batches = 0;
   for (const Batch& batch : loader) {
     Tape tape(Tape::inference);
     const Variable sum =
         model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
     loss += sum.item();
     tokens += batch.targets.size();
-    if (goes_on && !goes_on()) return std::nullopt;
+    if (options.after_batch && !options.after_batch()) return std::nullopt;
+    if (++batches == options.batches) break;
   }
   return loss / static_cast<double>(tokens);
 }

@@ -45,10 +45,16 @@ class LanguageModel : public Layer {
   virtual std::size_t vocabulary() const = 0;
 };
 
+struct EvaluateOptions {
+  /// Only so many batches, the first ones of an epoch; 0 for all.
+  std::size_t batches = 0;
+  /// Called after each batch; if it returns false, there is no result.
+  std::function<bool()> after_batch = {};
+};
+
 /// The mean cross-entropy, in nats per token, over an epoch of the loader, in evaluation mode.
-/// Stops and returns nullopt if `goes_on`, which is called after each batch, returns false.
 std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
-                               const std::function<bool()>& goes_on = {});
+                               const EvaluateOptions& options = {});
 
 struct GenerateOptions {
   /// The number of tokens to generate.

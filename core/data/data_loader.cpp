@@ -57,6 +57,11 @@ void DataLoader::load_state_dict(const Checkpoint& state) {
   loaded_ = true;
 }
 
+void DataLoader::rewind() {
+  position_ = {};
+  loaded_ = true;
+}
+
 void DataLoader::start_epoch() {
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};

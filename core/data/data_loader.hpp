@@ -72,6 +72,9 @@ class DataLoader {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
+  /// Makes the next loop the first epoch again. Not during a loop.
+  void rewind();
+
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 

@@ -20,14 +20,18 @@ std::string metrics_csv(const Training& training) {
 nlohmann::json run_json(const Training& training) {
   nlohmann::json history = nlohmann::json::array();
   for (const EpochRecord& record : training.run.history()) history.push_back(to_json(record));
+  nlohmann::json evaluations = nlohmann::json::array();
+  for (const Evaluation& evaluation : training.evaluations())
+    evaluations.push_back(to_json(evaluation));
   const Ids* validation = training.validation_ids();
   return {{"options", training.options()},
           {"vocabulary_size", training.tokenizer().size()},
           {"training_tokens", training.training_ids().size()},
           {"validation_tokens", validation == nullptr ? 0 : validation->size()},
-          {"parameters", training.model.parameter_count()},
+          {"parameters", training.model().parameter_count()},
           {"blas", blas::describe()},
-          {"history", history}};
+          {"history", history},
+          {"evaluations", evaluations}};
 }
 
 }  // namespace rowgrad

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -16,93 +17,233 @@
 namespace rowgrad {
 namespace {
 
-Positions positions_from(const std::string& name) {
-  if (name == "learned") return Positions::kLearned;
-  if (name == "sinusoidal") return Positions::kSinusoidal;
-  check_argument(name == "none", "--positions ", in_quotes(name),
-                 ": expected learned, sinusoidal or none");
-  return Positions::kNone;
+template <class Value>
+using Names = std::map<std::string, Value>;
+
+// A value by its name; saved options may have any.
+template <class Value>
+Value named(const char* option, const std::string& name, const Names<Value>& names) {
+  const auto found = names.find(name);
+  if (found != names.end()) return found->second;
+  std::string expected;
+  for (const auto& [known, value] : names) expected += (expected.empty() ? "" : ", ") + known;
+  throw std::invalid_argument(concat(option, ' ', in_quotes(name), ": expected one of ", expected));
 }
 
-// Learning rates at which the default model trains well.
-const std::map<std::string, double> kLearningRates{
+const Names<Positions> kAddedPositions{{"none", Positions::kNone},
+                                       {"learned", Positions::kLearned},
+                                       {"sinusoidal", Positions::kSinusoidal}};
+const Names<Positions> kPositions{
+    {"none", Positions::kNone},     {"learned", Positions::kLearned},
+    {"rotary", Positions::kRotary}, {"sinusoidal", Positions::kSinusoidal},
+    {"alibi", Positions::kAlibi},   {"t5", Positions::kT5}};
+const Names<Gelu> kGelus{{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}};
+const Names<Initialization> kStarts{{"pytorch", Initialization::kPyTorch},
+                                    {"gpt2", Initialization::kGpt2}};
+const Names<RotaryLayout> kRotaryLayouts{{"halves", RotaryLayout::kHalves},
+                                         {"interleaved", RotaryLayout::kInterleaved}};
+
+// Learning rates at which the default next-token model trains well.
+const Names<double> kLearningRates{
     {"sgd", 0.3}, {"adam", 0.001}, {"adamw", 0.001}, {"adagrad", 0.02}, {"rmsprop", 0.001}};
 
 const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "one-cycle"};
+const std::set<std::string> kDecays{"all", "matrices"};
+
+// The fields by name, as the options of a program are called.
+template <class Options, class Visit>
+void visit_fields(Options& o, const Visit& visit) {
+  visit("tokenizer", o.tokenizer);
+  visit("vocabulary", o.vocabulary);
+  visit("validation", o.validation);
+  visit("context", o.context);
+  visit("stride", o.stride);
+  visit("batch", o.batch);
+  visit("shuffle", o.shuffle);
+  visit("one_generator", o.one_generator);
+  visit("width", o.width);
+  visit("positions", o.positions);
+  visit("dropout", o.dropout);
+  visit("tie", o.tie);
+  visit("epochs", o.epochs);
+  visit("steps", o.steps);
+  visit("accumulate", o.accumulate);
+  visit("optimizer", o.optimizer);
+  visit("learning_rate", o.learning_rate);
+  visit("momentum", o.momentum);
+  visit("beta2", o.beta2);
+  visit("weight_decay", o.weight_decay);
+  visit("decay", o.decay);
+  visit("schedule", o.schedule);
+  visit("warmup", o.warmup);
+  visit("floor", o.floor);
+  visit("clip", o.clip);
+  visit("seed", o.seed);
+  visit("evaluate_every", o.evaluate_every);
+  visit("evaluate_batches", o.evaluate_batches);
+}
+
+// An optimizer whose weight decay is for all parameters, or only for those of two axes and more:
+// tables and matrices, but neither biases nor the weights of norms.
+template <class Made>
+std::unique_ptr<Optimizer> make(const std::vector<Parameter*>& parameters,
+                                typename Made::Options options, bool decay_all) {
+  if (decay_all) return std::make_unique<Made>(parameters, options);
+  std::vector<Parameter*> matrices, others;
+  for (Parameter* parameter : parameters)
+    (parameter->shape().size() >= 2 ? matrices : others).push_back(parameter);
+  std::vector<typename Made::Group> groups;
+  if (!matrices.empty()) groups.push_back({matrices, options});
+  options.weight_decay = 0;
+  if (!others.empty()) groups.push_back({others, options});
+  return std::make_unique<Made>(std::move(groups));
+}
 
 }  // namespace
+
+void to_json(nlohmann::json& json, const TrainOptions& options) {
+  visit_fields(options, [&](const char* name, const auto& value) { json[name] = value; });
+  const bool gpt = std::holds_alternative<GptShape>(options.shape);
+  json["model"] = gpt ? "gpt" : "next-token";
+  std::visit([&](const auto& shape) { json.update(nlohmann::json(shape)); }, options.shape);
+}
+
+void from_json(const nlohmann::json& json, TrainOptions& options) {
+  visit_fields(options, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+  if (json.at("model") == "gpt") {
+    options.shape = json.get<GptShape>();
+  } else {
+    options.shape = json.get<NextTokenShape>();
+  }
+}
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
   check_argument(momentum == 0 || optimizer == "sgd" || optimizer == "rmsprop",
                  "--momentum is for --optimizer sgd and rmsprop, not for ", in_quotes(optimizer));
+  check_argument(kDecays.contains(decay), "--decay ", in_quotes(decay),
+                 ": expected all or matrices");
+  const bool decay_all = decay == "all";
   if (optimizer == "sgd")
-    return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = learning_rate,
-                                                        .momentum = momentum,
-                                                        .weight_decay = weight_decay});
+    return make<SGD>(
+        parameters,
+        {.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay},
+        decay_all);
   if (optimizer == "adam")
-    return std::make_unique<Adam>(
-        parameters, AdamOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+    return make<Adam>(
+        parameters, {.learning_rate = learning_rate, .beta2 = beta2, .weight_decay = weight_decay},
+        decay_all);
   if (optimizer == "adamw")
-    return std::make_unique<AdamW>(
-        parameters, AdamWOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+    return make<AdamW>(
+        parameters, {.learning_rate = learning_rate, .beta2 = beta2, .weight_decay = weight_decay},
+        decay_all);
   if (optimizer == "adagrad")
-    return std::make_unique<Adagrad>(
-        parameters, AdagradOptions{.learning_rate = learning_rate, .weight_decay = weight_decay});
+    return make<Adagrad>(parameters, {.learning_rate = learning_rate, .weight_decay = weight_decay},
+                         decay_all);
   check_argument(optimizer == "rmsprop", "--optimizer ", in_quotes(optimizer),
                  ": expected sgd, adam, adamw, adagrad or rmsprop");
-  return std::make_unique<RMSprop>(parameters, RmsPropOptions{.learning_rate = learning_rate,
-                                                              .weight_decay = weight_decay,
-                                                              .momentum = momentum});
+  return make<RMSprop>(
+      parameters,
+      {.learning_rate = learning_rate, .weight_decay = weight_decay, .momentum = momentum},
+      decay_all);
 }
 
-Schedule TrainOptions::make_schedule(std::uint64_t steps) const {
+Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   check_argument(kSchedules.contains(schedule), "--schedule ", in_quotes(schedule),
                  ": expected constant, warmup, cosine, step or one-cycle");
   check_argument(warmup == 0 || schedule != "one-cycle",
                  "--warmup is not for --schedule one-cycle, which has its own");
-  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = steps});
-  check_argument(warmup < steps || warmup == 0, "--warmup ", warmup,
-                 " is not shorter than the run of ", steps, " steps");
-  const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (steps + 9) / 10 : warmup;
-  const std::uint64_t rest = std::max<std::uint64_t>(steps - std::min(steps, first), 1);
-  const Schedule main = schedule == "cosine" ? Schedule::cosine({.steps = rest})
+  check_argument(floor == 0 || schedule == "cosine", "--floor is for --schedule cosine, not for ",
+                 in_quotes(schedule));
+  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
+  check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
+                 " is not shorter than the run of ", total, " steps");
+  const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
+  const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
+  const Schedule main = schedule == "cosine"
+                            ? Schedule::cosine({.steps = rest, .floor_factor = floor})
                         : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
                                              : Schedule::constant();
   if (first == 0) return main;
-  return Schedule::linear_warmup({.steps = first, .start_factor = 0.01}).then(main);
+  const double start_factor = 1 / (static_cast<double>(first) + 1);
+  return Schedule::linear_warmup({.steps = first, .start_factor = start_factor}).then(main);
 }
 
-NextTokenOptions TrainOptions::model(std::size_t vocabulary_size) const {
+NextTokenOptions TrainOptions::next_token(const NextTokenShape& own,
+                                          std::size_t vocabulary_size) const {
   std::vector<std::size_t> widths;
-  if (hidden != std::vector<std::uint64_t>{0}) widths.assign(hidden.begin(), hidden.end());
+  if (own.hidden != std::vector<std::uint64_t>{0})
+    widths.assign(own.hidden.begin(), own.hidden.end());
   check_argument(std::find(widths.begin(), widths.end(), 0U) == widths.end(),
                  "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
   // A tied head compares its inputs with embeddings, so they must have the same width.
-  if (tie && (widths.empty() ? look_back * width : widths.back()) != width) widths.push_back(width);
+  if (tie && (widths.empty() ? own.look_back * width : widths.back()) != width)
+    widths.push_back(width);
   return {.vocabulary = vocabulary_size,
           .context = context,
           .width = width,
-          .positions = positions_from(positions),
-          .look_back = look_back,
+          .positions = named("--positions", positions, kAddedPositions),
+          .look_back = own.look_back,
           .hidden = widths,
           .dropout = dropout,
           .tie_weights = tie};
 }
 
+GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) const {
+  return {.vocabulary = vocabulary_size,
+          .context = context,
+          .width = width,
+          .heads = own.heads,
+          .layers = own.layers,
+          .positions = named("--positions", positions, kPositions),
+          .dropout = dropout,
+          .qkv_bias = own.qkv_bias,
+          .bias = own.bias,
+          .tie_weights = tie,
+          .gelu = named("--gelu", own.gelu, kGelus),
+          .norm_epsilon = own.norm_epsilon,
+          .initialization = named("--start", own.start, kStarts),
+          .rotary_layout = named("--rotary-layout", own.rotary_layout, kRotaryLayouts),
+          .rotary_base = own.rotary_base,
+          .t5_buckets = own.t5_buckets,
+          .t5_max_distance = own.t5_max_distance};
+}
+
+std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
+                                                        Random& random) const {
+  if (const auto* own = std::get_if<GptShape>(&shape))
+    return std::make_unique<GptModel>(gpt(*own, vocabulary_size), random);
+  return std::make_unique<NextTokenModel>(
+      next_token(std::get<NextTokenShape>(shape), vocabulary_size), random);
+}
+
+double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
+  const auto tokens = static_cast<double>(vocabulary_size);
+  const auto columns = static_cast<double>(width);
+  double sum = tokens * columns;
+  if (positions == "learned") sum += static_cast<double>(context) * columns;
+  if (const auto* own = std::get_if<GptShape>(&shape))
+    return sum + static_cast<double>(own->layers) * 12 * columns * columns;
+  const NextTokenOptions options = next_token(std::get<NextTokenShape>(shape), vocabulary_size);
+  double read = static_cast<double>(options.look_back) * columns;
+  for (const std::size_t next : options.hidden)
+    sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
+  return sum + (tie ? tokens : (read + 1) * tokens);
+}
+
 void add_optimizer_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--optimizer", options.optimizer, "what updates the weights")
       ->check(CLI::IsMember(kLearningRates));
-  app.add_option(
-         "--learning-rate", options.learning_rate,
-         "of the optimizer; if not given, 0.3 for sgd, 0.02 for adagrad, 0.001 for the others")
-      ->check(finite_number(0, kAnyNumber))
-      ->default_str("");
+  app.add_option("--learning-rate", options.learning_rate,
+                 "of the optimizer; another optimizer has another default")
+      ->check(finite_number(0, kAnyNumber));
   app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
       ->check(finite_number(0, kAnyNumber));
-  app.add_option("--weight-decay", options.weight_decay, "if not given, 0.01 for adamw, else 0")
-      ->check(finite_number(0, kAnyNumber))
-      ->default_str("");
+  app.add_option("--beta2", options.beta2, "of adam and adamw: decay of the mean of squares")
+      ->check(finite_number(0, 1));
+  app.add_option("--weight-decay", options.weight_decay,
+                 "of the optimizer; another optimizer has another default")
+      ->check(finite_number(0, kAnyNumber));
 }
 
 void add_train_options(CLI::App& app, TrainOptions& options) {
@@ -110,67 +251,111 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember(kTokenizerNames));
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
       ->check(whole_number(1));
+  app.add_option("--validation", options.validation,
+                 "share of the text, at its end, kept for validation")
+      ->check(finite_number(0, 0.99));
   app.add_option("--context", options.context, "tokens in a window")->check(whole_number(1));
   app.add_option("--stride", options.stride, "tokens from one window to the next")
       ->check(whole_number(1));
-  app.add_option("--batch", options.batch, "windows a step")->check(whole_number(1));
+  app.add_option("--batch", options.batch, "windows in a batch")->check(whole_number(1));
+  app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
+  app.add_flag("--one-generator", options.one_generator,
+               "weights, order and dropout are drawn from one generator as PyTorch does, and an "
+               "epoch drops the windows that do not fill a batch");
+
   app.add_option("--width", options.width, "numbers in an embedding")->check(whole_number(1));
-  app.add_option("--look-back", options.look_back,
-                 "tokens that a prediction sees, the current one included")
-      ->check(whole_number(1));
-  app.add_option("--hidden", options.hidden, "widths of the hidden layers, as 256,128; 0 for none")
-      ->delimiter(',')
-      ->check(whole_number(0));
-  app.add_option("--positions", options.positions, "what tells positions apart")
-      ->check(CLI::IsMember({"learned", "sinusoidal", "none"}));
+  if (auto* own = std::get_if<NextTokenShape>(&options.shape)) {
+    app.add_option("--look-back", own->look_back,
+                   "tokens that a prediction sees, the current one included")
+        ->check(whole_number(1));
+    app.add_option("--hidden", own->hidden, "widths of the hidden layers, as 256,128; 0 for none")
+        ->delimiter(',')
+        ->check(whole_number(0));
+    app.add_option("--positions", options.positions, "what tells positions apart")
+        ->check(CLI::IsMember(kAddedPositions));
+  } else {
+    auto& gpt = std::get<GptShape>(options.shape);
+    app.add_option("--heads", gpt.heads, "of attention")->check(whole_number(1));
+    app.add_option("--layers", gpt.layers, "transformer blocks")->check(whole_number(1));
+    app.add_option("--positions", options.positions, "what tells positions apart")
+        ->check(CLI::IsMember(kPositions));
+    app.add_option("--rotary-layout", gpt.rotary_layout, "columns that are rotated together")
+        ->check(CLI::IsMember(kRotaryLayouts));
+    app.add_option("--rotary-base", gpt.rotary_base, "of the angles")
+        ->check(finite_number(1, kAnyNumber));
+    app.add_option("--t5-buckets", gpt.t5_buckets, "of distances, each with its bias")
+        ->check(whole_number(1));
+    app.add_option("--t5-max-distance", gpt.t5_max_distance, "from which all share a bucket")
+        ->check(whole_number(1));
+    app.add_flag("--qkv-bias", gpt.qkv_bias, "query, key and value have a bias");
+    app.add_flag("--bias,!--no-bias", gpt.bias, "the other linear layers and the norms have one");
+    app.add_option("--gelu", gpt.gelu, "the formula")->check(CLI::IsMember(kGelus));
+    app.add_option("--norm-epsilon", gpt.norm_epsilon, "of the norms")
+        ->check(finite_number(0, kAnyNumber));
+    app.add_option("--start", gpt.start, "the weights to start from: PyTorch's defaults or GPT-2's")
+        ->check(CLI::IsMember(kStarts));
+  }
   app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
       ->check(finite_number(0, 0.99));
-  app.add_option("--epochs", options.epochs, "passes over the text")->check(whole_number(1));
   app.add_flag("--tie", options.tie,
                "the token table is the head's weight too; if need be, a hidden layer of its width "
                "comes last");
+
+  app.add_option("--epochs", options.epochs, "passes over the text")->check(whole_number(0));
+  app.add_option("--steps", options.steps, "length of the run instead of epochs; 0 for epochs")
+      ->check(whole_number(0));
+  app.add_option("--accumulate", options.accumulate, "batches whose gradients make up a step")
+      ->check(whole_number(1));
   add_optimizer_options(app, options);
+  app.add_option("--decay", options.decay, "the parameters that weight decay is for")
+      ->check(CLI::IsMember(kDecays));
   app.add_option(
          "--schedule", options.schedule,
          "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine "
-         "falls to 0, step falls to a tenth at each third")
+         "falls to --floor, step falls to a tenth at each third")
       ->check(CLI::IsMember(kSchedules));
   app.add_option("--warmup", options.warmup,
                  "steps over which the rate first rises in a line, before the schedule")
       ->check(whole_number(0));
+  app.add_option("--floor", options.floor, "share of the learning rate at which cosine ends")
+      ->check(finite_number(0, 1));
   app.add_option("--clip", options.clip,
                  "largest norm of all gradients together, scaled down to it; 0 for no limit")
       ->check(finite_number(0, kAnyNumber));
-  app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
   app.add_option("--seed", options.seed, "of weights, order and dropout")
       ->check(whole_number(0, kAnyWhole));
-  app.add_option("--validation", options.validation,
-                 "share of the text, at its end, kept for validation")
-      ->check(finite_number(0, 0.99));
+  app.add_option("--evaluate-every", options.evaluate_every,
+                 "losses after the first step and every so many steps; 0 for after each epoch")
+      ->check(whole_number(0));
+  app.add_option("--evaluate-batches", options.evaluate_batches,
+                 "batches in each of these evaluations; 0 for all")
+      ->check(whole_number(0));
 }
 
-void complete(const CLI::App& app, TrainOptions& options) {
+void complete(const CLI::App& app, TrainOptions& options, const std::string& default_optimizer) {
+  if (options.optimizer == default_optimizer) return;
   if (app.count("--learning-rate") == 0)
     options.learning_rate = kLearningRates.at(options.optimizer);
-  if (app.count("--weight-decay") == 0 && options.optimizer == "adamw")
-    options.weight_decay = AdamWOptions().weight_decay;
+  if (app.count("--weight-decay") == 0)
+    options.weight_decay = options.optimizer == "adamw" ? AdamWOptions().weight_decay : 0;
 }
 
 TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
                              const TrainOptions& saved) {
-  TrainOptions resumed = saved;
-  const nlohmann::json was = saved;
+  nlohmann::json resumed = saved;
   const nlohmann::json wanted = given;
   for (const auto& [key, value] : wanted.items()) {
     std::string option = "--" + key;
     std::replace(option.begin(), option.end(), '_', '-');
-    if (app.count(option) == 0 || key == "epochs" || key == "learning_rate") continue;
-    check_argument(value == was.at(key), option, " ", value.dump(), ": the run to be resumed has ",
-                   was.at(key).dump());
+    const CLI::Option* known = app.get_option_no_throw(option);
+    if (known == nullptr || known->count() == 0) continue;
+    if (key != "epochs" && key != "steps" && key != "learning_rate")
+      check_argument(resumed.contains(key) && value == resumed.at(key), option, " ", value.dump(),
+                     ": the run to be resumed has ",
+                     resumed.contains(key) ? resumed.at(key).dump() : "no such option");
+    resumed[key] = value;
   }
-  if (app.count("--epochs") > 0) resumed.epochs = given.epochs;
-  if (app.count("--learning-rate") > 0) resumed.learning_rate = given.learning_rate;
-  return resumed;
+  return resumed.get<TrainOptions>();
 }
 
 }  // namespace rowgrad

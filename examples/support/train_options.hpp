@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/optimizer.hpp>
@@ -17,55 +19,95 @@ class App;
 
 namespace rowgrad {
 
+/// The options that only the next-token model has (train_verdict).
+struct NextTokenShape {
+  std::uint64_t look_back = 6;
+  std::vector<std::uint64_t> hidden = {256};
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NextTokenShape, look_back, hidden)
+
+/// The options that only a GPT has (train_gpt); see GptOptions.
+struct GptShape {
+  std::uint64_t heads = 4;
+  std::uint64_t layers = 4;
+  bool qkv_bias = false;
+  bool bias = true;
+  std::string gelu = "tanh";
+  double norm_epsilon = 1e-5;
+  std::string start = "pytorch";
+  std::string rotary_layout = "halves";
+  double rotary_base = 10000;
+  std::uint64_t t5_buckets = 32;
+  std::uint64_t t5_max_distance = 128;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptShape, heads, layers, qkv_bias, bias, gelu, norm_epsilon,
+                                   start, rotary_layout, rotary_base, t5_buckets, t5_max_distance)
+
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
-/// is an option of train_verdict, for example --look-back for look_back.
+/// is an option of the training programs, for example --weight-decay for weight_decay.
 struct TrainOptions {
   std::string tokenizer = "char";
   std::uint64_t vocabulary = 512;  // number of ids to train for bpe
+  double validation = 0.1;         // share of the text, at its end
   std::uint64_t context = 32;
   std::uint64_t stride = 8;
   std::uint64_t batch = 16;
+  bool shuffle = true;
+  bool one_generator = false;  // for weights, order and dropout, as in a PyTorch program
+
   std::uint64_t width = 32;
-  std::uint64_t look_back = 6;
-  std::vector<std::uint64_t> hidden = {256};
   std::string positions = "learned";
   double dropout = 0.4;
   bool tie = false;
+
   std::uint64_t epochs = 15;
+  std::uint64_t steps = 0;       // if above 0, the length of the run instead of epochs
+  std::uint64_t accumulate = 1;  // batches a step
   std::string optimizer = "sgd";
   double learning_rate = 0.3;
   double momentum = 0;
+  double beta2 = 0.999;
   double weight_decay = 0;
+  std::string decay = "all";  // or "matrices": the parameters that weight decay is for
   std::string schedule = "constant";
   std::uint64_t warmup = 0;  // in steps
+  double floor = 0;          // share of the learning rate at which cosine ends
   double clip = 0;           // limit for the joint norm of all gradients; 0 for none
-  bool shuffle = true;
   std::uint64_t seed = 123;
-  double validation = 0.1;
 
-  NextTokenOptions model(std::size_t vocabulary_size) const;
+  std::uint64_t evaluate_every = 0;    // steps; 0 for only after each epoch
+  std::uint64_t evaluate_batches = 0;  // 0 for all
+
+  std::variant<NextTokenShape, GptShape> shape = {};
+
+  NextTokenOptions next_token(const NextTokenShape& own, std::size_t vocabulary_size) const;
+  GptOptions gpt(const GptShape& own, std::size_t vocabulary_size) const;
+  std::unique_ptr<LanguageModel> make_model(std::size_t vocabulary_size, Random& random) const;
+
+  /// How many numbers such a model has at least; computed without making it.
+  double least_numbers(std::size_t vocabulary_size) const;
 
   /// Throws std::invalid_argument for --momentum with an optimizer that has none.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
 
-  /// The schedule of the learning rate for a run of `steps` steps.
-  Schedule make_schedule(std::uint64_t steps) const;
+  /// The schedule of the learning rate for a run of `total` steps.
+  Schedule make_schedule(std::uint64_t total) const;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainOptions, tokenizer, vocabulary, context, stride, batch,
-                                   width, look_back, hidden, positions, dropout, tie, epochs,
-                                   optimizer, learning_rate, momentum, weight_decay, schedule,
-                                   warmup, clip, shuffle, seed, validation)
+void to_json(nlohmann::json& json, const TrainOptions& options);
+void from_json(const nlohmann::json& json, TrainOptions& options);
 
-/// Declares all of them as options of a program, or only those of the optimizer.
+/// Declares all of them as options of a program, or only those of the optimizer. The values in
+/// `options` are the defaults.
 void add_train_options(CLI::App& app, TrainOptions& options);
 void add_optimizer_options(CLI::App& app, TrainOptions& options);
 
-/// Sets the defaults that depend on the optimizer, where the user gave no value.
-void complete(const CLI::App& app, TrainOptions& options);
+/// Sets the defaults that depend on the optimizer, where the user chose another one than
+/// `default_optimizer` and gave no value.
+void complete(const CLI::App& app, TrainOptions& options, const std::string& default_optimizer);
 
-/// The options of a resumed run: the saved ones, except for --epochs and --learning-rate if given.
-/// Throws std::invalid_argument naming any other option that was given with a value that differs
-/// from the saved one.
+/// The options of a resumed run: the saved ones, except for --epochs, --steps and --learning-rate
+/// if given. Throws std::invalid_argument naming any other option that was given with a value that
+/// differs from the saved one.
 TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
                              const TrainOptions& saved);
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -16,34 +18,59 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 4";
+constexpr const char* kFormat = "rowgrad training 5";
 
-DataLoader training_loader(const TrainOptions& options, Ids ids) {
-  return DataLoader(
-      TokenWindows(std::move(ids), {.context = options.context, .stride = options.stride}),
-      {.batch = options.batch, .shuffle = options.shuffle, .seed = options.seed});
+TokenWindows windows(const Ids& ids, const TrainOptions& options, std::size_t stride) {
+  return TokenWindows(ids, {.context = options.context, .stride = stride});
 }
 
-std::optional<DataLoader> validation_loader(const TrainOptions& options, Ids ids) {
+DataLoader training_loader(const TrainOptions& options, const Ids& ids, Random& random) {
+  return DataLoader(windows(ids, options, options.stride),
+                    {.batch = options.batch,
+                     .shuffle = options.shuffle,
+                     .seed = options.seed,
+                     .drop_last = options.one_generator,
+                     .generator = options.one_generator ? &random : nullptr});
+}
+
+std::optional<DataLoader> validation_loader(const TrainOptions& options, const Ids& ids,
+                                            Random* generator) {
   if (options.validation == 0) return std::nullopt;
   check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
                  ids.size(), " tokens, fewer than one window of --context ", options.context,
                  " and its target");
-  return DataLoader(
-      TokenWindows(std::move(ids), {.context = options.context, .stride = options.context}),
-      {.batch = options.batch});
+  return DataLoader(windows(ids, options, options.context),
+                    {.batch = options.batch, .generator = generator});
 }
 
-// The number of values of a model, before the model is made: a file may claim any size.
-double numbers_of(const NextTokenOptions& options) {
-  const auto vocabulary = static_cast<double>(options.vocabulary);
-  const auto width = static_cast<double>(options.width);
-  double sum = vocabulary * width;
-  if (options.positions != Positions::kNone) sum += static_cast<double>(options.context) * width;
-  double read = static_cast<double>(options.look_back) * width;
-  for (const std::size_t next : options.hidden)
-    sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
-  return sum + (options.tie_weights ? vocabulary : (read + 1) * vocabulary);
+Checkpoint saved(const std::vector<Evaluation>& evaluations) {
+  std::vector<std::int64_t> steps;
+  std::vector<double> training, validation;
+  for (const Evaluation& evaluation : evaluations) {
+    steps.push_back(static_cast<std::int64_t>(evaluation.steps));
+    training.push_back(evaluation.training_loss);
+    validation.push_back(
+        evaluation.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+  Checkpoint state;
+  state.put("steps", std::move(steps));
+  state.put("training_loss", std::move(training));
+  state.put("validation_loss", std::move(validation));
+  return state;
+}
+
+std::vector<Evaluation> evaluations_in(const Checkpoint& state) {
+  const auto steps = state.integers("steps");
+  const auto training = state.doubles("training_loss");
+  const auto validation = state.doubles("validation_loss");
+  check_argument(training.size() == steps.size() && validation.size() == steps.size(),
+                 "the evaluations have ", steps.size(), " steps, but ", training.size(), " and ",
+                 validation.size(), " losses");
+  std::vector<Evaluation> all;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    all.push_back({static_cast<std::size_t>(steps[i]), training[i],
+                   std::isnan(validation[i]) ? std::nullopt : std::optional(validation[i])});
+  return all;
 }
 
 }  // namespace
@@ -66,35 +93,94 @@ double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary)
   return loss / static_cast<double>(text.size());
 }
 
+json to_json(const Evaluation& evaluation) {
+  return {
+      {"steps", evaluation.steps},
+      {"training_loss", evaluation.training_loss},
+      {"validation_loss", evaluation.validation_loss ? json(*evaluation.validation_loss) : json()}};
+}
+
+std::pair<std::string, std::string> split_text(const std::string& text, double validation) {
+  const auto begins_character = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  };
+  const auto characters = std::count_if(text.begin(), text.end(), begins_character);
+  auto left = static_cast<std::ptrdiff_t>((1 - validation) * static_cast<double>(characters));
+  auto end = text.begin();
+  while (end != text.end() && (!begins_character(*end) || left-- > 0)) ++end;
+  return {std::string(text.begin(), end), std::string(end, text.end())};
+}
+
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
                    const std::string& text)
-    : Training(options, std::move(tokenizer), sha256(text),
-               split(tokenizer->encode(text), options.validation)) {}
+    : Training(options, std::move(tokenizer), text, split_text(text, options.validation)) {}
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   std::string text_hash, Split ids)
+                   const std::string& text, const std::pair<std::string, std::string>& parts)
+    : Training(options, std::move(tokenizer), sha256(text), tokenizer->encode(parts.first),
+               tokenizer->encode(parts.second)) {}
+
+Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
+                   std::string text_hash, const Ids& training, const Ids& validation)
     : options_(options),
       text_hash_(std::move(text_hash)),
       tokenizer_(std::move(tokenizer)),
-      loader_(training_loader(options, std::move(ids.train))),
-      validation_(validation_loader(options, std::move(ids.validation))),
       random_(options.seed),
-      model(options.model(tokenizer_->size()), random_),
-      optimizer_(options.make_optimizer(model.parameters())),
+      training_(training_loader(options, training, random_)),
+      validation_(validation_loader(options, validation, nullptr)),
+      training_sample_(training_loader(options, training, random_)),
+      validation_sample_(
+          validation_loader(options, validation, options.one_generator ? &random_ : nullptr)),
+      model_(options.make_model(tokenizer_->size(), random_)),
+      optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
-      run({.model = model,
+      run({.model = *model_,
            .optimizer = *optimizer_,
-           .loader = loader_,
+           .loader = training_,
            .random = random_,
            .schedule = &*schedule_,
            .validation = validation_ ? &*validation_ : nullptr,
-           .clip_norm = options.clip}) {
+           .clip_norm = options.clip,
+           .accumulate = options.accumulate}) {
   start_schedule(0);
 }
 
+std::size_t Training::steps_in_all() const {
+  return options_.steps > 0 ? options_.steps : options_.epochs * run.steps_per_epoch();
+}
+
 std::size_t Training::steps_left() const {
-  const std::size_t total = options_.epochs * steps_per_epoch();
-  return total > run.steps() ? total - run.steps() : 0;
+  return steps_in_all() - std::min(run.steps(), steps_in_all());
+}
+
+bool Training::finished() const {
+  return options_.steps > 0 ? steps_left() == 0 : run.history().size() >= options_.epochs;
+}
+
+double Training::loss(DataLoader& loader, std::size_t batches) {
+  loader.rewind();
+  return *evaluate(*model_, loader, {.batches = batches});
+}
+
+std::optional<Evaluation> Training::evaluate_if_due() {
+  if (options_.evaluate_every == 0 || (run.steps() - 1) % options_.evaluate_every != 0)
+    return std::nullopt;
+  Evaluation& result = evaluations_.emplace_back();
+  result.steps = run.steps();
+  result.training_loss = loss(training_sample_, options_.evaluate_batches);
+  if (validation_sample_)
+    result.validation_loss = loss(*validation_sample_, options_.evaluate_batches);
+  return result;
+}
+
+Evaluation Training::evaluate_all() {
+  DataLoader whole(training_.windows(),
+                   {.batch = options_.batch, .drop_last = options_.one_generator});
+  return {run.steps(), loss(whole, 0), validation_loss()};
+}
+
+std::optional<double> Training::validation_loss() {
+  return validation_ ? std::optional(loss(*validation_, 0)) : std::nullopt;
 }
 
 void Training::set_options(const TrainOptions& options) {
@@ -103,15 +189,17 @@ void Training::set_options(const TrainOptions& options) {
 }
 
 void Training::start_schedule(std::uint64_t step) {
-  schedule_.emplace(*optimizer_, options_.make_schedule(options_.epochs * steps_per_epoch()));
+  schedule_.emplace(*optimizer_, options_.make_schedule(std::max<std::size_t>(steps_in_all(), 1)));
   Checkpoint state;
   state.put("step", step);
-  state.put("base_rates", std::vector<double>{options_.learning_rate});
+  state.put("base_rates",
+            std::vector<double>(optimizer_->group_count(), options_.learning_rate));
   schedule_->load_state_dict(state);
 }
 
 void Training::save(const std::filesystem::path& path) const {
   Checkpoint file = run.state_dict();
+  file.put("evaluations", saved(evaluations_));
   file.put("format", kFormat);
   file.put("options", json(options_).dump());
   file.put("tokenizer", tokenizer_->to_json());
@@ -123,7 +211,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
                                            const std::string& text) {
   const Checkpoint file = read_safetensors(path);
   check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
-                ": not a checkpoint of train_verdict");
+                ": not a checkpoint of a training run");
   const auto refusal = [&](const char* reason) {
     return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
   };
@@ -134,12 +222,13 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     check_argument(json(options).dump() == file.text("options"),
                    "its options are not as they were written");  // a negative number, for example
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
-    const double numbers = numbers_of(options.model(tokenizer->size()));
+    const double numbers = options.least_numbers(tokenizer->size());
     const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
     check_argument(numbers <= most, "its options say that the model has ", numbers,
                    " numbers, but the file holds ", most, " at most");
     auto training = std::make_unique<Training>(options, std::move(tokenizer), text);
     training->run.load_state_dict(file);
+    training->evaluations_ = evaluations_in(file.part("evaluations"));
     return training;
   } catch (const json::exception&) {
     throw refusal("its options are not those of a run");

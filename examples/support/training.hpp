@@ -1,12 +1,13 @@
 #pragma once
 
-// A training run of the next-token model with the options of a program, and its checkpoints.
+// A training run with the options of a program, and its checkpoints.
 
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/data/data_loader.hpp>
@@ -17,6 +18,17 @@
 namespace rowgrad {
 
 nlohmann::json to_json(const EpochRecord& record);
+
+/// Losses in the course of an epoch, in nats per token.
+struct Evaluation {
+  std::size_t steps = 0;  // since the start of the run
+  double training_loss = 0;
+  std::optional<double> validation_loss = std::nullopt;
+};
+nlohmann::json to_json(const Evaluation& evaluation);
+
+/// The text before and from int((1 − validation) · n) of its n characters on.
+std::pair<std::string, std::string> split_text(const std::string& text, double validation);
 
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
 /// the frequencies in `counted`, where each token counts once more than it occurs.
@@ -36,35 +48,52 @@ class Training {
   /// Saves everything that resume() needs. Replaces the file, as write_file does.
   void save(const std::filesystem::path& path) const;
 
-  /// Sets the options that may change in a resumed run: --epochs and --learning-rate.
+  /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
   void set_options(const TrainOptions& options);
+
+  /// To be called after each step: the losses, where --evaluate-every asks for them.
+  std::optional<Evaluation> evaluate_if_due();
+
+  /// The losses of the whole text. They draw no random numbers of the run.
+  Evaluation evaluate_all();
+  std::optional<double> validation_loss();
 
   const TrainOptions& options() const { return options_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const Ids& training_ids() const { return loader_.windows().ids(); }
+  LanguageModel& model() { return *model_; }
+  const LanguageModel& model() const { return *model_; }
+  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
+  const Ids& training_ids() const { return training_.windows().ids(); }
   const Ids* validation_ids() const {
     return validation_ ? &validation_->windows().ids() : nullptr;
   }
-  std::size_t steps_per_epoch() const { return loader_.size(); }
+  std::size_t batches_per_epoch() const { return training_.size(); }
+  std::size_t steps_in_all() const;
   std::size_t steps_left() const;
+
+  /// Whether nothing is left to be trained and evaluated.
+  bool finished() const;
   double learning_rate() const { return optimizer_->learning_rate(); }
 
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           std::string text_hash, Split ids);
+           const std::string& text, const std::pair<std::string, std::string>& parts);
+  Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
+           std::string text_hash, const Ids& training, const Ids& validation);
+  double loss(DataLoader& loader, std::size_t batches);
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
   std::string text_hash_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  DataLoader loader_;
-  std::optional<DataLoader> validation_;
   Random random_;  // for the weights, then for dropout
-
- public:
-  NextTokenModel model;  // made after the loaders, which refuse a context longer than the text
-
- private:
+  DataLoader training_;
+  std::optional<DataLoader> validation_;
+  // What --evaluate-every evaluates, in an order of its own.
+  DataLoader training_sample_;
+  std::optional<DataLoader> validation_sample_;
+  std::vector<Evaluation> evaluations_;
+  std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;
 

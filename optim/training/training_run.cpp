@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -50,13 +51,6 @@ std::vector<EpochRecord> history_in(const Checkpoint& state) {
   return history;
 }
 
-// Each evaluation takes the same windows in the same order.
-void rewind(DataLoader& loader) {
-  Checkpoint beginning;
-  for (const char* name : {"epoch", "batch", "order_seed"}) beginning.put(name, 0);
-  loader.load_state_dict(beginning);
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
@@ -66,6 +60,12 @@ TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
+  check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
+}
+
+std::size_t TrainingRun::steps_per_epoch() const {
+  const std::size_t batches = parts_.loader.size();
+  return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
 }
 
 bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
@@ -73,51 +73,61 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
   bool goes_on = true;
   if (!awaits_evaluation()) {
     parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
-    for (const Batch& batch : parts_.loader) {
-      const double loss = try_step(batch);
+    Random before = parts_.random;
+    for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
+      const double loss = try_step(batches, before);
       goes_on = !after_step || after_step(loss);
       if (!goes_on && !awaits_evaluation()) return false;
+      before = parts_.random;
     }
   }
   return finish_epoch(keep_evaluating) && goes_on;
 }
 
-// A step that fails can be made again: its batch comes again, with the same random numbers.
-double TrainingRun::try_step(const Batch& batch) {
-  const Random random = parts_.random;
+// A step that fails can be made again: its batches come again, with the same random numbers.
+double TrainingRun::try_step(DataLoader::Iterator& batches, const Random& before) {
   try {
-    return step(batch);
+    return step(batches);
   } catch (...) {
-    const std::size_t size = parts_.loader.size();
-    Checkpoint before = parts_.loader.state_dict();
-    before.erase("epoch");
-    before.erase("batch");
-    before.put("epoch", steps_ / size);
-    before.put("batch", steps_ % size);
-    parts_.loader.load_state_dict(before);
-    parts_.random = random;
+    Checkpoint state = parts_.loader.state_dict();
+    state.erase("epoch");
+    state.erase("batch");
+    state.put("epoch", steps_ / steps_per_epoch());
+    state.put("batch", steps_ % steps_per_epoch() * parts_.accumulate);
+    parts_.loader.load_state_dict(state);
+    parts_.random = before;
     throw;
   }
 }
 
-double TrainingRun::step(const Batch& batch) {
+double TrainingRun::step(DataLoader::Iterator& batches) {
   const auto start = std::chrono::steady_clock::now();
   Optimizer& optimizer = parts_.optimizer;
   optimizer.zero_grad();
-  Tape tape(parts_.random);
-  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
-  if (steps_ == 0) optimizer.check_trains_all(tape);
-  tape.backward(loss);
+  const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
+  const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
+  const Tensor share = scalar(real{1} / static_cast<real>(count));
+  double loss_sum = 0;  // of the batches
+  Epoch epoch = epoch_;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) ++batches;
+    const Batch& batch = *batches;
+    Tape tape(parts_.random);
+    const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
+    if (steps_ == 0) optimizer.check_trains_all(tape);
+    tape.backward(loss, share);
+    loss_sum += loss.item();
+    epoch.loss_sum += loss.item() * static_cast<double>(batch.targets.size());
+    epoch.tokens += batch.targets.size();
+    epoch.timed_tokens += batch.targets.size();
+  }
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
-  const std::size_t tokens = batch.targets.size();
-  epoch_.loss_sum += static_cast<double>(loss.item()) * static_cast<double>(tokens);
-  epoch_.tokens += tokens;
-  epoch_.timed_tokens += tokens;
   ++steps_;
+  epoch_ = epoch;
   epoch_.seconds += seconds_since(start);
-  return loss.item();
+  return loss_sum / static_cast<double>(count);
 }
 
 bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
@@ -126,8 +136,9 @@ bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
                      .training_loss = epoch_.loss_sum / static_cast<double>(epoch_.tokens),
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
-    rewind(*parts_.validation);
-    record.validation_loss = evaluate(parts_.model, *parts_.validation, keep_evaluating);
+    parts_.validation->rewind();  // each evaluation takes the same windows in the same order
+    record.validation_loss =
+        evaluate(parts_.model, *parts_.validation, {.after_batch = keep_evaluating});
     if (!record.validation_loss) return false;
   }
   history_.push_back(record);
@@ -188,21 +199,23 @@ void TrainingRun::load(const Checkpoint& state, bool checked) {
 // Checks all counts against each other and against the batches in an epoch.
 void TrainingRun::check_progress() const {
   const auto position = parts_.loader.position();
-  const std::size_t steps_per_epoch = parts_.loader.size();
+  const std::size_t batch = steps_ % steps_per_epoch() * parts_.accumulate;
   check_argument(history_.size() == position.epoch ||
                      (history_.size() + 1 == position.epoch && position.batch == 0),
                  "TrainingRun: the history has ", history_.size(), " epochs at batch ",
                  position.batch, " of epoch ", position.epoch + 1);
-  check_argument(steps_ == position.epoch * steps_per_epoch + position.batch, "TrainingRun: step ",
-                 steps_, " is not batch ", position.batch, " of epoch ", position.epoch + 1);
+  check_argument(steps_ / steps_per_epoch() == position.epoch && batch == position.batch,
+                 "TrainingRun: step ", steps_, " is not batch ", position.batch, " of epoch ",
+                 position.epoch + 1);
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
   const bool begun = awaits_evaluation() || position.batch > 0;
   check_argument((epoch_.tokens > 0) == begun, "TrainingRun: the epoch has ", epoch_.tokens,
                  " tokens at batch ", position.batch);
   for (std::size_t i = 0; i < history_.size(); ++i)
-    check_argument(history_[i].steps == (i + 1) * steps_per_epoch, "TrainingRun: the history has ",
-                   history_[i].steps, " steps after epoch ", i + 1);
+    check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
+                   "TrainingRun: the history has ", history_[i].steps, " steps after epoch ",
+                   i + 1);
 }
 
 }  // namespace rowgrad

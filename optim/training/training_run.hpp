@@ -29,6 +29,9 @@ struct TrainingParts {
   DataLoader* validation = nullptr;
   /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit.
   double clip_norm = 0;
+  /// The batches whose gradients make up one step, with the mean of their losses. The last step of
+  /// an epoch takes those that are left.
+  std::size_t accumulate = 1;
 };
 
 /// Losses are in nats per token.
@@ -42,22 +45,24 @@ struct EpochRecord {
 
 class TrainingRun {
  public:
-  /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, and a
-  /// clip_norm that is negative or not finite.
+  /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
+  /// clip_norm that is negative or not finite, and if `accumulate` is 0.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
-  /// `after_step` with the loss of each step. When it returns false, training stops; evaluation and
-  /// record then follow only if that was the last step of the epoch. Calls `keep_evaluating` after
-  /// each batch of the evaluation. When it returns false, the evaluation stops, and the next
-  /// run_epoch repeats it. Returns false if one of them returned false, else true.
+  /// `after_step` with the mean loss of each step. When it returns false, training stops;
+  /// evaluation and record then follow only if that was the last step of the epoch. Calls
+  /// `keep_evaluating` after each batch of the evaluation. When it returns false, the evaluation
+  /// stops, and the next run_epoch repeats it. Returns false if one of them returned false, else
+  /// true.
   bool run_epoch(const std::function<bool(double loss)>& after_step = {},
                  const std::function<bool()>& keep_evaluating = {});
 
   const std::vector<EpochRecord>& history() const { return history_; }
 
-  /// Steps since the start of the run.
+  /// Steps since the start of the run, and in each epoch.
   std::size_t steps() const { return steps_; }
+  std::size_t steps_per_epoch() const;
 
   /// The speed of training in this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;
@@ -69,8 +74,8 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  double try_step(const Batch& batch);
-  double step(const Batch& batch);
+  double try_step(DataLoader::Iterator& batches, const Random& before);
+  double step(DataLoader::Iterator& batches);
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
   void load(const Checkpoint& state, bool checked);

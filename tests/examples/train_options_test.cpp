@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <unistd.h>
 
@@ -57,7 +58,7 @@ TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
     add_train_options(app, options);
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
-    complete(app, options);
+    complete(app, options, "sgd");
     return options;
   };
   EXPECT_EQ(completed({}).learning_rate, 0.3);
@@ -68,16 +69,56 @@ TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
   EXPECT_EQ(completed({"--optimizer", "rmsprop"}).weight_decay, 0);
 }
 
+TEST(TrainOptions, AreTheSameFromTheirJson) {
+  TrainOptions options;
+  options.accumulate = 3;
+  options.decay = "matrices";
+  EXPECT_EQ(nlohmann::json(nlohmann::json(options).get<TrainOptions>()), nlohmann::json(options));
+  options.shape = GptShape{.heads = 3, .gelu = "erf"};
+  const nlohmann::json gpt = options;
+  EXPECT_EQ(nlohmann::json(gpt.get<TrainOptions>()), gpt);
+  EXPECT_EQ(gpt["model"], "gpt");
+  EXPECT_EQ(gpt["heads"], 3);
+  EXPECT_FALSE(gpt.contains("look_back"));
+}
+
+TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
+  TrainOptions options;
+  options.optimizer = "adamw";
+  options.weight_decay = 0.5;
+  options.learning_rate = 0.1;
+  options.decay = "matrices";
+  Parameter matrix("matrix", full({2, 2}, 1));
+  Parameter bias("bias", full({2}, 1));
+  const auto optimizer = options.make_optimizer({&bias, &matrix});
+  for (Parameter* parameter : {&matrix, &bias}) parameter->add_gradient(zeros(parameter->shape()));
+  optimizer->step();
+  EXPECT_EQ(bias.value().data()[0], 1);
+  EXPECT_NEAR(matrix.value().data()[0], 0.95, 1e-6);
+}
+
+TEST(TrainOptions, WarmUpAndDecayAsNanoGptDoes) {
+  TrainOptions options;
+  options.schedule = "cosine";
+  options.warmup = 100;
+  options.floor = 0.1;
+  const Schedule schedule = options.make_schedule(2000);
+  EXPECT_DOUBLE_EQ(schedule.factor(0), 1.0 / 101);
+  EXPECT_DOUBLE_EQ(schedule.factor(41), 42.0 / 101);
+  EXPECT_DOUBLE_EQ(schedule.factor(100), 1);
+  const double share = (500.0 - 100) / 1900;
+  EXPECT_NEAR(schedule.factor(500), 0.1 + 0.9 * (1 + std::cos(M_PI * share)) / 2, 1e-12);
+  EXPECT_NEAR(schedule.factor(2000), 0.1, 1e-12);
+}
+
 TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   TrainOptions options;
-  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{256}));
+  using Widths = std::vector<std::size_t>;
+  EXPECT_EQ(options.next_token({}, 9).hidden, Widths({256}));
   options.tie = true;
-  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{256, 32}));
-  options.hidden = {32};
-  EXPECT_EQ(options.model(9).hidden, (std::vector<std::size_t>{32}));
-  options.hidden = {0};
-  options.look_back = 1;
-  EXPECT_TRUE(options.model(9).hidden.empty());
+  EXPECT_EQ(options.next_token({}, 9).hidden, Widths({256, 32}));
+  EXPECT_EQ(options.next_token({.hidden = {32}}, 9).hidden, Widths({32}));
+  EXPECT_TRUE(options.next_token({.look_back = 1, .hidden = {0}}, 9).hidden.empty());
 }
 
 TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
@@ -90,8 +131,12 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
   options.optimizer = "lion";
   options.momentum = 0;
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
-  options.hidden = {0, 5};
-  EXPECT_THROW(options.model(9), std::invalid_argument);
+  EXPECT_THROW(options.next_token({.hidden = {0, 5}}, 9), std::invalid_argument);
+  options.decay = "biases";
+  EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
+  options.floor = 0.1;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { options.make_schedule(10); }),
+            "--floor is for --schedule cosine, not for \"constant\"");
   options.schedule = "one-cycle";
   options.warmup = 3;
   EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
@@ -114,8 +159,12 @@ TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
                                                     {"--validation", "1"}})
     EXPECT_THROW(resumed(arguments, {}), CLI::ValidationError) << arguments[0];
   TrainOptions unknown;
+  unknown.positions = "rotary";  // of a GPT
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { unknown.next_token({}, 5); }),
+            "--positions \"rotary\": expected one of learned, none, sinusoidal");
+  EXPECT_NO_THROW(unknown.gpt({}, 5));
   unknown.positions = "foo";
-  EXPECT_THROW(unknown.model(5), std::invalid_argument);
+  EXPECT_THROW(unknown.gpt({}, 5), std::invalid_argument);
 }
 
 TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {

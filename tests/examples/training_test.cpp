@@ -31,8 +31,7 @@ TrainOptions small() {
   options.context = 16;
   options.stride = 8;
   options.width = 8;
-  options.look_back = 3;
-  options.hidden = {16};
+  options.shape = NextTokenShape{.look_back = 3, .hidden = {16}};
   options.epochs = 3;
   return options;
 }
@@ -43,8 +42,10 @@ std::unique_ptr<Training> start(const TrainOptions& options) {
 }
 
 void run(Training& training, std::size_t steps) {
-  while (training.run.steps() < steps &&
-         training.run.run_epoch([&](double) { return training.run.steps() < steps; })) {
+  while (training.run.steps() < steps && training.run.run_epoch([&](double) {
+    training.evaluate_if_due();
+    return training.run.steps() < steps;
+  })) {
   }
 }
 
@@ -94,10 +95,19 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
   TrainOptions tied = adamw;
   tied.optimizer = "adam";
   tied.tie = true;
+  TrainOptions gpt = adamw;
+  gpt.width = 12;
+  gpt.positions = "t5";
+  gpt.accumulate = 3;
+  gpt.decay = "matrices";
+  gpt.one_generator = true;
+  gpt.evaluate_every = 2;
+  gpt.evaluate_batches = 2;
+  gpt.shape = GptShape{.heads = 3, .layers = 2};
   for (const TrainOptions& options :
-       {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied}) {
+       {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied, gpt}) {
     const auto whole = start(options);
-    const auto epoch = static_cast<std::size_t>(whole->steps_per_epoch());
+    const auto epoch = static_cast<std::size_t>(whole->run.steps_per_epoch());
     // In the middle of an epoch, at the end of one, and one step into the next.
     for (const std::size_t stop : {epoch / 2, epoch, epoch + 1}) {
       const auto stopped = start(options);
@@ -109,6 +119,9 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
       const auto reference = start(options);
       run(*reference, 2 * epoch + 3);
       EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference)) << stop;
+      ASSERT_EQ(resumed->evaluations().size(), reference->evaluations().size());
+      for (std::size_t i = 0; i < resumed->evaluations().size(); ++i)
+        EXPECT_EQ(to_json(resumed->evaluations()[i]), to_json(reference->evaluations()[i]));
     }
   }
 }
@@ -118,10 +131,10 @@ TEST(Training, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   options.schedule = "cosine";
   options.warmup = 4;
   const auto training = start(options);
-  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.01 * 0.3);
+  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.3 / 5);
   run(*training, 4);
   EXPECT_DOUBLE_EQ(training->learning_rate(), 0.3);
-  const std::size_t total = options.epochs * training->steps_per_epoch();
+  const std::size_t total = options.epochs * training->run.steps_per_epoch();
   run(*training, 4 + (total - 4) / 2);
   EXPECT_NEAR(training->learning_rate(), 0.15, 0.02);
   const double before = training->learning_rate();
@@ -132,17 +145,46 @@ TEST(Training, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   EXPECT_LT(training->learning_rate(), 1e-9);
 }
 
+TEST(Training, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
+  TrainOptions options = small();
+  const auto plain = start(options);
+  options.evaluate_every = 3;
+  options.evaluate_batches = 2;
+  const auto evaluated = start(options);
+  run(*plain, 20);
+  run(*evaluated, 20);
+  EXPECT_TRUE(fingerprint(*plain) == fingerprint(*evaluated));
+  ASSERT_EQ(evaluated->evaluations().size(), 7U);  // after steps 1, 4, … 19
+  EXPECT_EQ(evaluated->evaluations()[1].steps, 4U);
+  EXPECT_LT(*evaluated->evaluations()[6].validation_loss,
+            *evaluated->evaluations()[0].validation_loss);
+  options.learning_rate = 0;
+  const auto still = start(options);
+  run(*still, 20);
+  EXPECT_EQ(still->evaluations()[0].training_loss, still->evaluations()[6].training_loss);
+}
+
+TEST(Training, SplitsTheTextBetweenCharacters) {
+  using Parts = std::pair<std::string, std::string>;
+  EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));
+  EXPECT_EQ(split_text("abcdefghij", 0.25), Parts("abcdefg", "hij"));
+  EXPECT_EQ(split_text("aéàb", 0.5), Parts("aé", "àb"));
+  EXPECT_EQ(split_text("ab", 0), Parts("ab", ""));
+  EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // no character begins
+}
+
 TEST(Training, ClipsTheGradients) {
   TrainOptions options = small();
   options.clip = 1e-3;
   options.learning_rate = 1;
   const auto clipped = start(options);
-  const Tensor before = clipped->model.head.weight.value();
+  const Parameter& weight = dynamic_cast<NextTokenModel&>(clipped->model()).head.weight;
+  const Tensor before = weight.value();
   run(*clipped, 1);
   // A step with learning rate 1 moves all parameters together by the norm of their gradients.
   double squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i)
-    squares += std::pow(clipped->model.head.weight.value().data()[i] - before.data()[i], 2);
+    squares += std::pow(weight.value().data()[i] - before.data()[i], 2);
   EXPECT_LE(std::sqrt(squares), 1.001e-3);
   EXPECT_GT(squares, 0);
 }
@@ -161,10 +203,10 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
             std::string::npos);
   EXPECT_NE(message("hello", text()).find((folder / "other").string()), std::string::npos);
 
-  write_safetensors(folder / "foreign", training->model.state_dict());
+  write_safetensors(folder / "foreign", training->model().state_dict());
   EXPECT_NE(error_of<std::runtime_error>([&] {
               Training::resume(folder / "foreign", text());
-            }).find("not a checkpoint of train_verdict"),
+            }).find("not a checkpoint of a training run"),
             std::string::npos);
 
   write_safetensors(folder / "mismatch",
@@ -188,8 +230,8 @@ std::string refusal(const TemporaryFolder& folder, const Checkpoint& changed) {
 TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
   const TemporaryFolder folder;
   const auto training = start(small());
-  const auto epoch = static_cast<std::int64_t>(training->steps_per_epoch());
-  run(*training, training->steps_per_epoch() + 2);
+  const auto epoch = static_cast<std::int64_t>(training->run.steps_per_epoch());
+  run(*training, training->run.steps_per_epoch() + 2);
   training->save(folder / "good");
   const Checkpoint good = read_safetensors(folder / "good");
   const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
@@ -297,7 +339,7 @@ TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
 TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
   const TemporaryFolder folder;
   const auto reference = start(small());
-  const std::size_t epoch = reference->steps_per_epoch();
+  const std::size_t epoch = reference->run.steps_per_epoch();
   run(*reference, 2 * epoch);
   const auto stopped = start(small());
   run_program("test", [&] {

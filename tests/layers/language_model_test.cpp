@@ -138,7 +138,14 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
                          .item();
   EXPECT_NEAR(evaluate(model, loader).value(), whole, 20 * testing::kEpsilon);
   EXPECT_TRUE(model.training());
-  EXPECT_FALSE(evaluate(model, loader, [] { return false; }).has_value());
+  EXPECT_FALSE(evaluate(model, loader, {.after_batch = [] { return false; }}).has_value());
+  loader.rewind();
+  const Batch& first = *loader.begin();
+  const double part = model.loss(tape, first.inputs, first.targets).item();
+  for (int i = 0; i < 2; ++i) {
+    loader.rewind();
+    EXPECT_NEAR(evaluate(model, loader, {.batches = 1}).value(), part, 20 * testing::kEpsilon);
+  }
 }
 
 }  // namespace

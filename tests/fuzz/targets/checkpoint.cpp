@@ -56,8 +56,7 @@ std::vector<Checkpoint> checkpoints() {
   options.stride = 4;
   options.batch = 2;
   options.width = 3;
-  options.look_back = 2;
-  options.hidden = {4};
+  options.shape = NextTokenShape{.look_back = 2, .hidden = {4}};
   options.epochs = 3;
   std::vector<Checkpoint> all = {checkpoint(options, 5)};
   options.momentum = 0.9;
@@ -76,6 +75,16 @@ std::vector<Checkpoint> checkpoints() {
   options.stride = 2;
   options.weight_decay = 0.1;
   options.validation = 0;
+  all.push_back(checkpoint(options, 3));
+  options.optimizer = "adamw";
+  options.width = 4;
+  options.batch = 1;
+  options.positions = "t5";
+  options.accumulate = 2;
+  options.decay = "matrices";
+  options.one_generator = true;
+  options.evaluate_every = 2;
+  options.shape = GptShape{.heads = 2, .layers = 1, .t5_buckets = 3, .t5_max_distance = 3};
   all.push_back(checkpoint(options, 3));
   return all;
 }

@@ -91,6 +91,41 @@ TEST(TrainingRun, TrainsAnyLanguageModel) {
   EXPECT_EQ(*history.back().validation_loss, *evaluate(trained.model, trained.validation));
 }
 
+TEST(TrainingRun, AccumulatesTheGradientsOfBatches) {
+  Trained trained;
+  Trained by_hand;
+  TrainingRun run({.model = trained.model,
+                   .optimizer = trained.optimizer,
+                   .loader = trained.loader,
+                   .random = trained.random,
+                   .accumulate = 3});
+  ASSERT_NE(trained.loader.size() % 3, 0U);  // the last step of the epoch takes what is left
+  EXPECT_EQ(run.steps_per_epoch(), trained.loader.size() / 3 + 1);
+  std::vector<double> losses;
+  EXPECT_TRUE(run.run_epoch([&](double loss) {
+    losses.push_back(loss);
+    return true;
+  }));
+  EXPECT_EQ(losses.size(), run.steps_per_epoch());
+
+  std::size_t batches = 0;
+  double loss_sum = 0;
+  for (const Batch& batch : by_hand.loader) {
+    const std::size_t left = by_hand.loader.size() - batches / 3 * 3;
+    const real share = real{1} / static_cast<real>(std::min<std::size_t>(3, left));
+    if (batches % 3 == 0) by_hand.optimizer.zero_grad();
+    Tape tape(by_hand.random);
+    const Variable loss = by_hand.model.loss(tape, batch.inputs, batch.targets);
+    tape.backward(loss, scalar(share));
+    loss_sum += loss.item();
+    if (++batches % 3 != 0 && batches != by_hand.loader.size()) continue;
+    by_hand.optimizer.step();
+    EXPECT_DOUBLE_EQ(losses[(batches - 1) / 3], loss_sum / std::min<double>(3, left));
+    loss_sum = 0;
+  }
+  EXPECT_EQ(bits_of(trained.model.state_dict()), bits_of(by_hand.model.state_dict()));
+}
+
 TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
   Trained trained;
   Trained by_hand;

@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/progress.hpp>
+#include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/train_program.hpp>
+#include <rowgrad/examples/support/training.hpp>
+
+namespace rowgrad {
+namespace {
+
+std::string bits(double nats) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
+       << nats / std::log(2.0) << " bits)";
+  return text.str();
+}
+
+std::string describe_updates(const TrainOptions& options) {
+  std::ostringstream text;
+  text << options.optimizer << ", learning rate " << options.learning_rate;
+  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
+  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
+  if (options.accumulate > 1) text << ", " << options.accumulate << " batches a step";
+  if (options.momentum != 0) text << ", momentum " << options.momentum;
+  if (options.weight_decay != 0)
+    text << ", weight decay " << options.weight_decay
+         << (options.decay == "matrices" ? " of matrices" : "");
+  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
+  if (options.tie) text << "; the head is tied to the token table";
+  return text.str();
+}
+
+bool runs_out(const Training& training) {
+  return training.options().tokenizer == "bpe" &&
+         training.tokenizer().size() < training.options().vocabulary;
+}
+
+void print_start(const Training& training, const DataFile& text) {
+  const Ids* validation = training.validation_ids();
+  std::cout << "Text       " << text.source << ", " << text.contents.size() << " bytes\n"
+            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
+            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
+            << training.training_ids().size() << " tokens to train on, "
+            << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
+            << "Batches    " << training.batches_per_epoch() << " an epoch, each of "
+            << training.options().batch << " windows of " << training.options().context
+            << " tokens, stride " << training.options().stride << '\n'
+            << "Computing  " << blas::describe() << '\n';
+  std::cout << "Training   " << describe_updates(training.options()) << '\n';
+  std::cout << '\n' << training.model().summary() << '\n';
+}
+
+void print_epoch(const Training& training, std::size_t width) {
+  const EpochRecord& record = training.run.history().back();
+  std::cout << "epoch " << std::setw(static_cast<int>(width)) << record.epoch << '/'
+            << training.options().epochs << std::fixed << std::setprecision(4) << "  training loss "
+            << record.training_loss;
+  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
+  std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
+}
+
+// Where a run is. Steps are numbered from 0: this is the last one.
+std::string place(const Training& training) {
+  const std::size_t step = std::max<std::size_t>(training.run.steps(), 1) - 1;
+  std::ostringstream text;
+  text << "epoch " << step / training.run.steps_per_epoch() + 1;
+  if (training.options().steps == 0) text << '/' << training.options().epochs;
+  text << "  step " << std::setw(4) << step;
+  return text.str();
+}
+
+void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits) {
+  std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
+            << evaluation.training_loss;
+  if (evaluation.validation_loss) std::cout << "  validation loss " << *evaluation.validation_loss;
+  std::cout << std::endl;
+}
+
+std::string progress_line(const Training& training, double loss) {
+  std::ostringstream line;
+  const TrainOptions& options = training.options();
+  const double rate = training.run.tokens_per_second();
+  const auto tokens_a_step =
+      static_cast<double>(options.batch * options.context * options.accumulate);
+  line << place(training) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
+       << readable_count(rate) << " tokens/s  "
+       << readable_seconds(static_cast<double>(training.steps_left()) * tokens_a_step / rate)
+       << " left";
+  return line.str();
+}
+
+// Writes the files of a run while it is in progress.
+class RunFiles {
+ public:
+  explicit RunFiles(const TrainProgram& options)
+      : options_(options),
+        checkpoint_(options.save),
+        metrics_(options.metrics),
+        json_(options.json) {}
+
+  // A run that has diverged must not replace the last good checkpoint.
+  void save(const Training& training) {
+    for (const Parameter* parameter : training.model().parameters()) {
+      const Tensor& values = parameter->value();
+      check_runtime(
+          std::all_of(values.begin(), values.end(), [](real x) { return std::isfinite(x); }),
+          parameter->name(), " is not finite any more at step ", training.run.steps(),
+          "; try a smaller --learning-rate");
+    }
+    if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
+  }
+
+  void write(const Training& training) {
+    save(training);
+    if (!options_.metrics.empty())
+      metrics_.rewrite([&] { write_file(options_.metrics, metrics_csv(training)); });
+  }
+
+  void write(const nlohmann::json& report) {
+    json_.rewrite([&] {
+      using nlohmann::json;
+      write_file(options_.json, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    });
+  }
+
+ private:
+  const TrainProgram& options_;
+  OwnFile checkpoint_;
+  OwnFile metrics_;
+  OwnFile json_;
+};
+
+// Continues the prompt, and shows and returns what came of it.
+std::string sample(Training& training, const Ids& prompt, const TrainProgram& options) {
+  Random random(training.options().seed);
+  const Ids continuation = generate(training.model(), prompt,
+                                    {.count = options.sample,
+                                     .temperature = options.temperature,
+                                     .top_k = options.top_k,
+                                     .on_token = [](std::int32_t) { return !interrupted(); }},
+                                    random);
+  std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
+  whole.insert(whole.end(), continuation.begin(), continuation.end());
+  std::string text = training.tokenizer().decode(whole);
+  std::cout << text << '\n' << std::endl;
+  return text;
+}
+
+// Returns false if training stopped before the end of the run.
+bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files) {
+  Progress progress;
+  const std::size_t width = std::to_string(training.options().epochs).size();
+  const auto stops = [&] {
+    return interrupted() || (options.max_steps > 0 && training.run.steps() >= options.max_steps);
+  };
+  const auto show_sample = [&] {
+    if (options.sample == 0 || training.steps_left() == 0 || stops()) return;
+    progress.clear();
+    sample(training, prompt, options);
+  };
+  const auto after_step = [&](double loss) {
+    check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
+                  "; try a smaller --learning-rate");
+    progress.show(progress_line(training, loss));
+    if (const auto evaluation = training.evaluate_if_due()) {
+      progress.clear();
+      print_evaluation(place(training), *evaluation, 3);
+    }
+    if (options.sample_every > 0 && training.run.steps() % options.sample_every == 0) show_sample();
+    if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
+      files.save(training);
+    return training.steps_left() > 0 && !stops();
+  };
+  if (training.finished() || stops()) {
+    std::cout << "Nothing is left to do: the run is at step " << training.run.steps() << '\n';
+    files.write(training);
+  }
+  while (!training.finished() && !stops()) {
+    const std::size_t before = training.run.history().size();
+    training.run.run_epoch(after_step, [] { return !interrupted(); });
+    progress.clear();
+    if (training.run.history().size() > before) {
+      if (training.options().evaluate_every == 0) print_epoch(training, width);
+      if (options.sample_epochs) show_sample();
+    }
+    files.write(training);
+  }
+  return training.finished();
+}
+
+// Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
+Ids encode_prompt(const Training& training, const TrainProgram& options) {
+  if (options.prompt.empty()) {
+    const Ids& ids = training.training_ids();
+    return to_ids(
+        std::span(ids.data(), std::min<std::size_t>({ids.size(), 16, training.options().context})));
+  }
+  Ids ids = training.tokenizer().encode(options.prompt);
+  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
+  return ids;
+}
+
+}  // namespace
+
+void run_training_program(const CLI::App& app, const TrainProgram& options) {
+  const TrainOptions& given = options.train;
+  check_outputs({options.save, options.metrics, options.json}, {options.corpus});
+  check_outputs({options.metrics, options.json}, {options.resume});  // --save may be that file
+  RunFiles files(options);
+  if (options.threads > 0) blas::set_threads(options.threads);
+
+  const DataFile text = find_corpus(options.corpus);
+  std::unique_ptr<Training> training;
+  if (options.resume.empty()) {
+    training = std::make_unique<Training>(
+        given, make_tokenizer(given.tokenizer, text.contents, given.vocabulary), text.contents);
+  } else {
+    training = Training::resume(options.resume, text.contents);
+    training->set_options(resumed_options(app, given, training->options()));
+  }
+  check_argument(app.count("--vocabulary") == 0 || training->options().tokenizer == "bpe",
+                 "--vocabulary is for --tokenizer bpe; that of ", training->options().tokenizer,
+                 " follows from the text");
+  const Ids prompt = encode_prompt(*training, options);
+
+  print_start(*training, text);
+  if (!options.resume.empty())
+    std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
+  const HeldInterrupts held;
+  if (options.untrained && training->run.steps() == 0)
+    print_evaluation("untrained", training->evaluate_all(), 6);
+  const bool finished = train(*training, options, prompt, files);
+
+  nlohmann::json report = run_json(*training);
+  report["text"] = text.source;
+  if (const Ids* validation = training->validation_ids()) {
+    const double baseline =
+        unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
+    report["validation_unigram_loss"] = baseline;
+    if (!interrupted()) {
+      const double loss = *training->validation_loss();
+      report["validation_loss"] = loss;
+      std::cout << "\nValidation " << bits(loss)
+                << " a token; knowing only how often each token occurs gives " << bits(baseline)
+                << '\n';
+    }
+  }
+  if (options.sample > 0 && !interrupted()) {
+    std::cout << "\nSample, continuing '" << training->tokenizer().decode(prompt) << "':\n";
+    report["sample"] = sample(*training, prompt, options);
+  }
+  if (!options.json.empty()) files.write(report);
+
+  std::cout << '\n';
+  if (interrupted())
+    std::cout << "Stopped by " << interruption() << " at step " << training->run.steps() << '\n';
+  if (!options.save.empty())
+    std::cout << "Saved to   " << options.save
+              << (finished ? "" : "; go on with --resume " + options.save) << '\n';
+  if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
+  if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
+  if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+}
+
+void add_program_options(CLI::App& app, TrainProgram& options) {
+  app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict")
+      ->check(file_name());
+  app.add_option("--prompt", options.prompt,
+                 "text that samples continue; the corpus's first words if not given");
+  app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none")
+      ->check(whole_number(0));
+  app.add_option("--sample-every", options.sample_every,
+                 "steps after which there is a sample too; 0 for none")
+      ->check(whole_number(0));
+  app.add_flag("--sample-epochs", options.sample_epochs, "a sample after each epoch");
+  app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
+      ->check(finite_number(0, kAnyNumber));
+  app.add_option("--top-k", options.top_k, "sample among so many likeliest tokens; 0 for all")
+      ->check(whole_number(0));
+  app.add_flag("--untrained", options.untrained,
+               "first the losses of the untrained model, over the whole text");
+  app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C")
+      ->check(file_name());
+  app.add_option("--save-every", options.save_every,
+                 "steps after which it is written too; 0 for none within an epoch")
+      ->check(whole_number(0))
+      ->needs("--save");
+  app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped")
+      ->check(file_name());
+  app.add_option("--metrics", options.metrics, "CSV file of losses by epoch")->check(file_name());
+  app.add_option("--json", options.json, "JSON file of the whole run")->check(file_name());
+  app.add_option("--max-steps", options.max_steps,
+                 "stop after so many steps in all; 0 for no limit")
+      ->check(whole_number(0));
+  app.add_option("--threads", options.threads,
+                 "threads to use; as many as there are cores if not given")
+      ->check(whole_number(1, 1024));
+  add_train_options(app, options.train);
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,42 @@
+#pragma once
+
+// The programs that train: train_verdict and train_gpt.
+
+#include <functional>
+#include <string>
+
+#include <rowgrad/examples/support/train_options.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace rowgrad {
+
+/// What a training program does besides training. The values are the defaults of its options.
+struct TrainProgram {
+  std::string corpus = "";
+  std::string prompt = "";
+  std::size_t sample = 200;
+  std::size_t sample_every = 0;
+  bool sample_epochs = false;
+  double temperature = 0.8;
+  std::size_t top_k = 0;
+  bool untrained = false;
+  std::string save = "";
+  std::size_t save_every = 0;
+  std::string resume = "";
+  std::string metrics = "";
+  std::string json = "";
+  std::size_t max_steps = 0;
+  int threads = 0;
+
+  TrainOptions train = {};
+};
+
+void add_program_options(CLI::App& app, TrainProgram& program);
+
+/// Trains, and reports, saves and samples as the options say. `app` knows which were given.
+void run_training_program(const CLI::App& app, const TrainProgram& program);
+
+}  // namespace rowgrad
