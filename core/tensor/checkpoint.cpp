@@ -202,10 +202,13 @@ Tensor Checkpoint::tensor(const std::string& name, const Shape& expected) const 
   return result;
 }
 
-void Checkpoint::check_shape(const std::string& name, const Shape& expected) const {
+const Shape& Checkpoint::shape(const std::string& name) const {
   const auto* tensor = std::get_if<Tensor>(&at(name));
-  const Shape& shape = tensor != nullptr ? tensor->shape() : get<Doubles>(name, "a tensor").shape;
-  check(shape == expected, name, " has shape ", bracketed(shape), ", expected ",
+  return tensor != nullptr ? tensor->shape() : get<Doubles>(name, "a tensor").shape;
+}
+
+void Checkpoint::check_shape(const std::string& name, const Shape& expected) const {
+  check(shape(name) == expected, name, " has shape ", bracketed(shape(name)), ", expected ",
         bracketed(expected));
 }
 

@@ -93,6 +93,9 @@ class Checkpoint {
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;
 
+  /// The shape of a tensor or of double-precision numbers.
+  const Shape& shape(const std::string& name) const;
+
   /// tensor() in two steps: after check_shape(), copy_to() cannot fail.
   void check_shape(const std::string& name, const Shape& expected) const;
   void copy_to(const std::string& name, std::span<real> numbers) const;

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+"""Writes gpt2_weights.safetensors and .json beside this script: a small GPT-2 in the layout of
+Hugging Face's model.safetensors, and its logits by PyTorch in float64.
+
+Needs Debian's python3-torch. As in the file of openai-community/gpt2, all is F32, names have no
+prefix, the head is wte.weight, masks are stored as `attn.bias`, and the data begins at byte 3
+modulo 4; the second layer also has the scalar `attn.masked_bias` of older files.
+"""
+import json, pathlib, struct
+import torch
+from gpt2_logits import logits, read
+
+HERE = pathlib.Path(__file__).parent
+VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 20, 12, 8, 2, 2
+IDS = [3, 19, 0, 7, 7, 12, 1, 18, 5, 5, 11, 2]
+
+torch.manual_seed(1)
+tensors = {"wte.weight": torch.randn(VOCABULARY, WIDTH), "wpe.weight": torch.randn(CONTEXT, WIDTH)}
+
+
+def put_norm(name):
+    tensors[name + ".weight"] = 1 + 0.3 * torch.randn(WIDTH)
+    tensors[name + ".bias"] = 0.3 * torch.randn(WIDTH)
+
+
+def put_conv1d(name, inputs, outputs):
+    tensors[name + ".weight"] = 0.4 * torch.randn(inputs, outputs)
+    tensors[name + ".bias"] = 0.3 * torch.randn(outputs)
+
+
+for layer in range(LAYERS):
+    h = f"h.{layer}."
+    put_norm(h + "ln_1")
+    tensors[h + "attn.bias"] = torch.ones(CONTEXT, CONTEXT).tril()[None, None]
+    if layer == 1:
+        tensors[h + "attn.masked_bias"] = torch.tensor(-1e4)
+    put_conv1d(h + "attn.c_attn", WIDTH, 3 * WIDTH)
+    put_conv1d(h + "attn.c_proj", WIDTH, WIDTH)
+    put_norm(h + "ln_2")
+    put_conv1d(h + "mlp.c_fc", WIDTH, 4 * WIDTH)
+    put_conv1d(h + "mlp.c_proj", 4 * WIDTH, WIDTH)
+put_norm("ln_f")
+
+header, data = {"__metadata__": {"format": "pt"}}, b""
+for name, tensor in tensors.items():
+    numbers = tensor.numpy().tobytes()
+    header[name] = {"dtype": "F32", "shape": list(tensor.shape),
+                    "data_offsets": [len(data), len(data) + len(numbers)]}
+    data += numbers
+text = json.dumps(header).encode()
+text += b" " * ((3 - len(text)) % 4)
+path = HERE / "gpt2_weights.safetensors"
+path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+golden = {"torch": torch.__version__, "heads": HEADS, "ids": IDS,
+          "logits": logits(read(path), HEADS, IDS).tolist()}
+(HERE / "gpt2_weights.json").write_text(json.dumps(golden, indent=0) + "\n")
+print(len(tensors), "tensors,", path.stat().st_size, "bytes")
