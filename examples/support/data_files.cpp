@@ -1,6 +1,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <openssl/evp.h>
 #include <optional>
 #include <system_error>
@@ -75,6 +76,34 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
                   std::move(contents)};
 }
 
+class Sha256 {
+ public:
+  Sha256() { check(context_ != nullptr && EVP_DigestInit(context_.get(), EVP_sha256()) == 1); }
+
+  void add(const void* bytes, std::size_t count) {
+    check(EVP_DigestUpdate(context_.get(), bytes, count) == 1);
+  }
+
+  // In lower-case hexadecimal digits; nothing can be added any more.
+  std::string digits() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned length = 0;
+    check(EVP_DigestFinal(context_.get(), digest.data(), &length) == 1);
+    std::string digits;
+    for (unsigned i = 0; i < length; ++i) {
+      digits += "0123456789abcdef"[digest[i] >> 4];
+      digits += "0123456789abcdef"[digest[i] & 15];
+    }
+    return digits;
+  }
+
+ private:
+  static void check(bool done) { check_runtime(done, "OpenSSL cannot compute a SHA-256"); }
+
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_{EVP_MD_CTX_new(),
+                                                                   &EVP_MD_CTX_free};
+};
+
 // The cached copy of a published file. Without access to the cache, the only cost is a download.
 class CachedFile {
  public:
@@ -146,17 +175,20 @@ std::vector<fs::path> published_places() {
 }
 
 std::string sha256(const std::string& contents) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned length = 0;
-  check_runtime(EVP_Digest(contents.data(), contents.size(), digest.data(), &length, EVP_sha256(),
-                           nullptr) == 1,
-                "OpenSSL cannot compute a SHA-256");
-  std::string digits;
-  for (unsigned i = 0; i < length; ++i) {
-    digits += "0123456789abcdef"[digest[i] >> 4];
-    digits += "0123456789abcdef"[digest[i] & 15];
+  Sha256 sum;
+  sum.add(contents.data(), contents.size());
+  return sum.digits();
+}
+
+std::string sha256(const InputFile& file) {
+  Sha256 sum;
+  std::vector<std::byte> block(1 << 20);
+  for (std::uint64_t offset = 0; offset < file.size_bytes(); offset += block.size()) {
+    if (file.size_bytes() - offset < block.size()) block.resize(file.size_bytes() - offset);
+    file.read(offset, block);
+    sum.add(block.data(), block.size());
   }
-  return digits;
+  return sum.digits();
 }
 
 DataFile find_published(const PublishedFile& file, const Download& fetch) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/download.hpp>
 
 namespace rowgrad {
@@ -61,5 +62,8 @@ std::vector<std::filesystem::path> published_places();
 
 /// In lower-case hexadecimal digits.
 std::string sha256(const std::string& contents);
+
+/// The same for a file, of which little is in memory at a time.
+std::string sha256(const InputFile& file);
 
 }  // namespace rowgrad
