@@ -73,6 +73,9 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
   EXPECT_EQ(message([&] { part.doubles("note"); }),
             "Checkpoint: \"run.note\" is not an array of numbers");
   EXPECT_EQ(part.number("step"), 7);
+  EXPECT_EQ(part.shape("weight"), Shape({2, 3}));
+  EXPECT_EQ(part.shape("rates"), Shape({2}));
+  EXPECT_EQ(message([&] { part.shape("note"); }), "Checkpoint: \"run.note\" is not a tensor");
   EXPECT_EQ(message([&] { part.text("step"); }), "Checkpoint: \"run.step\" is not a text");
   EXPECT_EQ(message([&] { part.integers("weight"); }),
             "Checkpoint: \"run.weight\" is not an array of whole numbers");
