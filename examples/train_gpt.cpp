@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 
@@ -74,6 +76,31 @@ void set_book(const CLI::App& app, TrainProgram& program) {
   set("--temperature", program.temperature, 0);
 }
 
+// For a model that can already write; where the command line has no others.
+void set_gpt2(const CLI::App& app, TrainProgram& program) {
+  const auto set = [&app](const char* name, auto& value, auto gpt2) {
+    if (app.count(name) == 0) value = gpt2;
+  };
+  for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
+                           "--bias", "--gelu", "--norm-epsilon", "--start"})
+    check_argument(app.count(name) == 0, name, " follows from the weights of --gpt2");
+  TrainOptions& train = program.train;
+  set("--tokenizer", train.tokenizer, "gpt2");
+  set("--context", train.context, 256);
+  set("--stride", train.stride, 256);
+  set("--batch", train.batch, 2);
+  set("--steps", train.steps, 0);
+  set("--epochs", train.epochs, 1);
+  set("--learning-rate", train.learning_rate, 5e-5);
+  set("--warmup", train.warmup, 0);
+  set("--evaluate-every", train.evaluate_every, 0);
+  set("--untrained", program.untrained, true);
+  set("--prompt", program.prompt, "Every effort moves");
+  set("--sample", program.sample, 30);
+  set("--sample-every", program.sample_every, 0);
+  set("--temperature", program.temperature, 0);
+}
+
 int run_with(int argc, char** argv) {
   CLI::App app(
       "Trains a GPT, by default a small one on the characters of Edith Wharton's The Verdict.");
@@ -83,10 +110,19 @@ int run_with(int argc, char** argv) {
   app.add_flag("--book", book,
                "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's "
                "tokens and sizes, 10 epochs; other options change it");
+  app.add_option("--gpt2", program.gpt2,
+                 "folder with GPT-2's model.safetensors, whose weights to start from")
+      ->check(file_name())
+      ->excludes("--book");
+  app.add_option("--gpt2-export", program.gpt2_export,
+                 "file for the trained weights as Hugging Face's GPT-2 has them")
+      ->check(file_name());
   add_program_options(app, program);
+  app.get_option("--gpt2")->excludes("--resume");
   CLI11_PARSE(app, argc, argv);
   complete(app, program.train, defaults().train.optimizer);
   if (book) set_book(app, program);
+  if (!program.gpt2.empty()) set_gpt2(app, program);
   // Epochs instead of the default number of steps.
   if (app.count("--epochs") > 0 && app.count("--steps") == 0) program.train.steps = 0;
   run_training_program(app, program);

@@ -65,18 +65,6 @@ std::vector<Stored> layout_of(GptModel& model, const std::string& prefix) {
   return all;
 }
 
-void check_layout(const char* caller, const GptOptions& options) {
-  const auto check = [caller](bool fits, const auto&... got) {
-    check_argument(fits, caller, ": the model has ", got...);
-  };
-  check(options.positions == Positions::kLearned, "other positions, expected learned ones");
-  check(options.qkv_bias, "query, key and value without bias, expected qkv_bias");
-  check(options.bias, "linear layers and norms without bias, expected one in each");
-  check(options.gelu == Gelu::kTanh, "GELU by erf, expected the one by tanh");
-  check(options.norm_epsilon == 1e-5, "the norm_epsilon ", options.norm_epsilon,
-        ", expected 1e-05");
-}
-
 // to [columns, rows] = the transpose of from [rows, columns]; the steps are from row to row.
 void transpose(const real* from, std::size_t from_step, std::size_t rows, std::size_t columns,
                real* to, std::size_t to_step) {
@@ -121,6 +109,18 @@ void check_no_others(const Checkpoint& file, const std::vector<Stored>& layout,
 
 }  // namespace
 
+void check_gpt2_layout(std::string_view caller, const GptOptions& options) {
+  const auto check = [&](bool fits, const auto&... got) {
+    check_argument(fits, caller, ": the model has ", got...);
+  };
+  check(options.positions == Positions::kLearned, "other positions, expected learned ones");
+  check(options.qkv_bias, "query, key and value without bias, expected qkv_bias");
+  check(options.bias, "linear layers and norms without bias, expected one in each");
+  check(options.gelu == Gelu::kTanh, "GELU by erf, expected the one by tanh");
+  check(options.norm_epsilon == 1e-5, "the norm_epsilon ", options.norm_epsilon,
+        ", expected 1e-05");
+}
+
 GptOptions gpt2_options(const Checkpoint& file, std::size_t heads) {
   const std::string prefix = prefix_of(file);
   const auto table = [&](const char* name) {
@@ -151,7 +151,7 @@ GptOptions gpt2_options(const Checkpoint& file, std::size_t heads) {
 
 void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
   const GptOptions& options = model.options();
-  check_layout("load_gpt2_weights", options);
+  check_gpt2_layout("load_gpt2_weights", options);
   const std::string prefix = prefix_of(file);
   const std::string table = prefix + "wte.weight";
   std::vector<Stored> layout = layout_of(model, prefix);
@@ -194,7 +194,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
 
 Checkpoint gpt2_weights(GptModel& model) {
   const GptOptions& options = model.options();
-  check_layout("gpt2_weights", options);
+  check_gpt2_layout("gpt2_weights", options);
   std::vector<Stored> layout = layout_of(model, options.tie_weights ? "" : kPrefix);
   if (!options.tie_weights) layout.push_back({kHead, {&model.head.weight}});
 

@@ -14,6 +14,7 @@
 // "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
 
 #include <cstddef>
+#include <string_view>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
@@ -36,8 +37,12 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file);
 
 /// A copy of the weights with the text "n_head". As in Hugging Face's own files, names start with
 /// "transformer." if there is a lm_head.weight, that is, if the head is not tied. Throws
-/// std::invalid_argument for a model that the layout cannot describe: one with positions that are
-/// not learned, without a bias anywhere, with GELU by erf, or with another norm_epsilon than 1e-5.
+/// std::invalid_argument for a model that the layout cannot describe.
 Checkpoint gpt2_weights(GptModel& model);
+
+/// Throws std::invalid_argument naming `caller` for a model that the layout cannot describe: one
+/// with positions that are not learned, without a bias anywhere, with GELU by erf, or with another
+/// norm_epsilon than 1e-5.
+void check_gpt2_layout(std::string_view caller, const GptOptions& options);
 
 }  // namespace rowgrad

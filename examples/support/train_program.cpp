@@ -7,8 +7,10 @@
 
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -17,6 +19,7 @@
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {
 namespace {
@@ -155,7 +158,7 @@ std::string sample(Training& training, const Ids& prompt, const TrainProgram& op
   std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
   whole.insert(whole.end(), continuation.begin(), continuation.end());
   std::string text = training.tokenizer().decode(whole);
-  std::cout << text << '\n' << std::endl;
+  std::cout << text << std::endl;
   return text;
 }
 
@@ -170,6 +173,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     if (options.sample == 0 || training.steps_left() == 0 || stops()) return;
     progress.clear();
     sample(training, prompt, options);
+    std::cout << std::endl;
   };
   const auto after_step = [&](double loss) {
     check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
@@ -213,27 +217,62 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
   return ids;
 }
 
+// The weights in a folder, with only the positions of `options.context`, and the options that they
+// determine.
+Checkpoint read_gpt2(const std::string& folder, TrainOptions& options) {
+  Checkpoint weights = read_safetensors(find_gpt2_weights(folder));
+  const std::string positions =
+      weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
+  const GptOptions file = gpt2_options(weights, gpt2_heads(folder));
+  check_argument(options.context <= file.context, "--context ", options.context,
+                 " is longer than that of the weights, ", file.context);
+  const Tensor table = weights.tensor(positions, {file.context, file.width});
+  Tensor first = empty({options.context, file.width});
+  std::copy_n(table.data(), first.size(), first.data());
+  weights.erase(positions);
+  weights.put(positions, std::move(first));
+  options.width = file.width;
+  options.positions = "learned";
+  options.tie = file.tie_weights;
+  options.shape = GptShape{.heads = file.heads, .layers = file.layers, .qkv_bias = true};
+  return weights;
+}
+
+std::unique_ptr<Training> start(const TrainProgram& options, const std::string& text) {
+  TrainOptions train = options.train;
+  const Checkpoint weights = options.gpt2.empty() ? Checkpoint() : read_gpt2(options.gpt2, train);
+  auto training = std::make_unique<Training>(
+      train, make_tokenizer(train.tokenizer, text, train.vocabulary), text);
+  if (!weights.empty()) training->start_from(weights);
+  return training;
+}
+
 }  // namespace
 
 void run_training_program(const CLI::App& app, const TrainProgram& options) {
-  const TrainOptions& given = options.train;
-  check_outputs({options.save, options.metrics, options.json}, {options.corpus});
-  check_outputs({options.metrics, options.json}, {options.resume});  // --save may be that file
+  check_outputs({options.save, options.metrics, options.json, options.gpt2_export},
+                {options.corpus});
+  check_outputs({options.metrics, options.json, options.gpt2_export},
+                {options.resume});  // --save may be that file
   RunFiles files(options);
   if (options.threads > 0) blas::set_threads(options.threads);
 
   const DataFile text = find_corpus(options.corpus);
   std::unique_ptr<Training> training;
   if (options.resume.empty()) {
-    training = std::make_unique<Training>(
-        given, make_tokenizer(given.tokenizer, text.contents, given.vocabulary), text.contents);
+    training = start(options, text.contents);
   } else {
     training = Training::resume(options.resume, text.contents);
-    training->set_options(resumed_options(app, given, training->options()));
+    training->set_options(resumed_options(app, options.train, training->options()));
   }
   check_argument(app.count("--vocabulary") == 0 || training->options().tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe; that of ", training->options().tokenizer,
                  " follows from the text");
+  auto* gpt = dynamic_cast<GptModel*>(&training->model());
+  if (!options.gpt2_export.empty()) {
+    check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
+    check_gpt2_layout("--gpt2-export", gpt->options());
+  }
   const Ids prompt = encode_prompt(*training, options);
 
   print_start(*training, text);
@@ -263,6 +302,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     report["sample"] = sample(*training, prompt, options);
   }
   if (!options.json.empty()) files.write(report);
+  if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
 
   std::cout << '\n';
   if (interrupted())
@@ -270,6 +310,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (!options.save.empty())
     std::cout << "Saved to   " << options.save
               << (finished ? "" : "; go on with --resume " + options.save) << '\n';
+  if (!options.gpt2_export.empty())
+    std::cout << "Weights in " << options.gpt2_export << ", as Hugging Face's GPT-2\n";
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";

@@ -23,6 +23,8 @@ struct TrainProgram {
   double temperature = 0.8;
   std::size_t top_k = 0;
   bool untrained = false;
+  std::string gpt2 = "";         // folder of weights to start from
+  std::string gpt2_export = "";  // file for the trained weights, in the same layout
   std::string save = "";
   std::size_t save_every = 0;
   std::string resume = "";

@@ -11,6 +11,7 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {
 
@@ -183,6 +184,10 @@ std::optional<double> Training::validation_loss() {
   return validation_ ? std::optional(loss(*validation_, 0)) : std::nullopt;
 }
 
+void Training::start_from(const Checkpoint& gpt2_weights) {
+  load_gpt2_weights(dynamic_cast<GptModel&>(*model_), gpt2_weights);
+}
+
 void Training::set_options(const TrainOptions& options) {
   options_ = options;
   start_schedule(run.steps());
@@ -192,8 +197,7 @@ void Training::start_schedule(std::uint64_t step) {
   schedule_.emplace(*optimizer_, options_.make_schedule(std::max<std::size_t>(steps_in_all(), 1)));
   Checkpoint state;
   state.put("step", step);
-  state.put("base_rates",
-            std::vector<double>(optimizer_->group_count(), options_.learning_rate));
+  state.put("base_rates", std::vector<double>(optimizer_->group_count(), options_.learning_rate));
   schedule_->load_state_dict(state);
 }
 

@@ -31,6 +31,12 @@ double embedding_numbers(const Workload& workload) {
          + rows * optimizer_accesses(workload.optimizer);
 }
 
+// Of the linear layers of all blocks: four of attention, two of width · 4 width.
+double block_weights(const Workload& workload) {
+  const auto width = static_cast<double>(workload.width);
+  return static_cast<double>(workload.layers) * 12 * width * width;
+}
+
 double head_numbers(const Workload& workload) {
   const auto vocabulary = static_cast<double>(workload.vocabulary);
   const double parameters = vocabulary * static_cast<double>(workload.width + 1);  // weight, bias
@@ -42,14 +48,19 @@ double head_numbers(const Workload& workload) {
 
 double bytes_to_move(const Workload& workload) {
   double numbers = embedding_numbers(workload);
-  if (workload.model == "toy") numbers += head_numbers(workload);
+  if (workload.model != "embed") numbers += head_numbers(workload);
+  numbers += block_weights(workload) * optimizer_accesses(workload.optimizer);
   return numbers * sizeof(real);
 }
 
 double product_operations(const Workload& workload) {
-  if (workload.model != "toy") return 0;
-  return 3 * 2.0 * static_cast<double>(workload.tokens()) * static_cast<double>(workload.width) *
-         static_cast<double>(workload.vocabulary);
+  if (workload.model == "embed") return 0;
+  const auto tokens = static_cast<double>(workload.tokens());
+  const auto width = static_cast<double>(workload.width);
+  const double head = width * static_cast<double>(workload.vocabulary);
+  const double attention =
+      7 * static_cast<double>(workload.context * workload.layers) * tokens * width;
+  return 3 * 2 * tokens * (block_weights(workload) + head) + attention;
 }
 
 namespace {

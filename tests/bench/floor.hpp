@@ -17,7 +17,9 @@ namespace rowgrad::bench {
 /// If everything fits in the cache, as in the smallest workloads, a step may beat its floor.
 double bytes_to_move(const Workload& workload);
 
-/// 2 · rows · inner · columns for each of the head's three products; 0 without a head.
+/// 2 · rows · inner · columns for each of the three products of a linear layer, and the seven of
+/// causal attention, one of which is made again in the backward pass; half of each is above the
+/// diagonal. 0 without a head.
 double product_operations(const Workload& workload);
 
 /// The rates of the machine with the threads that blas::set_threads has set: bytes per second, read

@@ -63,6 +63,73 @@ class Toy(Embed):
         functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
 
 
+class Attention(torch.nn.Module):
+    """Fused where PyTorch has it (2.0 and later) and `fused` asks for it, else op by op."""
+
+    def __init__(self, workload, fused):
+        super().__init__()
+        width, context = workload["width"], workload["context"]
+        self.heads, self.p, self.fused = workload["heads"], workload["dropout"], fused
+        self.qkv = torch.nn.Linear(width, 3 * width, bias=False)
+        self.out = torch.nn.Linear(width, width)
+        self.register_buffer("later", torch.ones(context, context).triu(1).bool())
+
+    def forward(self, x):
+        batch, context, width = x.shape
+        parts = self.qkv(x).view(batch, context, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.fused:
+            mixed = functional.scaled_dot_product_attention(*parts, is_causal=True,
+                                                            dropout_p=self.p)
+        else:
+            query, key, value = parts
+            scores = query @ key.transpose(2, 3) / (width // self.heads) ** 0.5
+            weights = scores.masked_fill(self.later, -torch.inf).softmax(-1)
+            mixed = functional.dropout(weights, self.p) @ value
+        return self.out(mixed.transpose(1, 2).reshape(batch, context, width))
+
+
+class Block(torch.nn.Module):
+    def __init__(self, workload, fused):
+        super().__init__()
+        width = workload["width"]
+        self.attention = Attention(workload, fused)
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
+        self.feed_forward = torch.nn.Sequential(
+            torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
+        self.dropout = torch.nn.Dropout(workload["dropout"])
+
+    def forward(self, x):
+        x = x + self.dropout(self.attention(self.norms[0](x)))
+        return x + self.dropout(self.feed_forward(self.norms[1](x)))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, workload, fused=False):
+        super().__init__()
+        vocabulary, width = workload["vocabulary"], workload["width"]
+        self.token = torch.nn.Embedding(vocabulary, width)
+        self.position = torch.nn.Embedding(workload["context"], width)
+        self.places = torch.arange(workload["context"])
+        self.body = torch.nn.Sequential(
+            torch.nn.Dropout(workload["dropout"]),
+            *(Block(workload, fused) for _ in range(workload["layers"])),
+            torch.nn.LayerNorm(width), torch.nn.Linear(width, vocabulary, bias=False))
+
+    def backward(self, inputs, targets):
+        logits = self.body(self.token(inputs) + self.position(self.places))
+        functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
+
+
+def made(workload):
+    """The models to measure: with and without fused attention, where PyTorch has it."""
+    if workload["model"] != "gpt":
+        yield {"embed": Embed, "toy": Toy}[workload["model"]](workload)
+        return
+    yield Gpt(workload)
+    if hasattr(functional, "scaled_dot_product_attention"):
+        yield Gpt(workload, fused=True)
+
+
 def time_steps(step, options, steps):
     """Seconds of each step that counts: `steps` of them, or as the options say."""
     for _ in range(options.warm_up):
@@ -96,25 +163,28 @@ def measure(workload, options):
     start_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     torch.manual_seed(123)
     torch.set_num_threads(workload["threads"])
-    model = {"embed": Embed, "toy": Toy}[workload["model"]](workload)
-    optimizer = OPTIMIZERS[workload["optimizer"]](model.parameters())
     inputs, targets = random_batches(workload, 1), random_batches(workload, 2)
-    done = 0
 
-    def step():
-        nonlocal done
-        batch, done = done % BATCHES, done + 1
-        optimizer.zero_grad(set_to_none=True)
-        model.backward(inputs[batch], targets[batch])
-        optimizer.step()
+    def times_of(model, steps):
+        optimizer = OPTIMIZERS[workload["optimizer"]](model.parameters())
+        done = 0
+
+        def step():
+            nonlocal done
+            batch, done = done % BATCHES, done + 1
+            optimizer.zero_grad(set_to_none=True)
+            model.backward(inputs[batch], targets[batch])
+            optimizer.step()
+
+        return time_steps(step, options, steps)
 
     steps, note = options.repeats, None
     if workload["optimizer"] == "momentum":
         steps = steps or GROWING_STEPS
         note = f"median of {steps} steps, as the buffer of sparse momentum grows with each"
-    elif workload["optimizer"] in REFUSE_SPARSE:
+    elif workload["optimizer"] in REFUSE_SPARSE and workload["model"] != "gpt":
         note = "dense gradients: the optimizer refuses sparse ones"
-    times = time_steps(step, options, steps)
+    times = min((times_of(model, steps) for model in made(workload)), key=statistics.median)
     result = {"median_us": statistics.median(times) * 1e6, "steps": len(times),
               "blas": describe_blas(workload["threads"]), "start_bytes": start_bytes}
     return result | ({"note": note} if note else {})

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -80,6 +81,31 @@ class ToyStep : public TrainingStep {
   NextTokenModel model_;
 };
 
+class GptStep : public TrainingStep {
+ public:
+  explicit GptStep(const Workload& workload)
+      : TrainingStep(workload),
+        model_({.vocabulary = workload.vocabulary,
+                .context = workload.context,
+                .width = workload.width,
+                .heads = workload.heads,
+                .layers = workload.layers,
+                .dropout = workload.dropout,
+                .gelu = Gelu::kErf},
+               random_) {
+    optimize(model_.parameters());
+  }
+
+ private:
+  Random* random() override { return &random_; }
+  Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) override {
+    return model_.loss(tape, inputs, targets);
+  }
+
+  Random random_{123};
+  GptModel model_;
+};
+
 }  // namespace
 
 TrainingStep::TrainingStep(const Workload& workload)
@@ -96,7 +122,7 @@ void TrainingStep::run(StepParts& parts) {
   const std::size_t batch = next_++ % kBatches;
   const auto start = Clock::now();
   optimizer_->zero_grad();
-  Tape tape;
+  Tape tape = random() != nullptr ? Tape(*random()) : Tape();
   const Variable result = forward(tape, inputs_[batch], targets_[batch]);
   const auto forward = Clock::now();
   backward(result);
@@ -110,8 +136,9 @@ void TrainingStep::run(StepParts& parts) {
 
 std::unique_ptr<TrainingStep> make_training_step(const Workload& workload) {
   if (workload.model == "embed") return std::make_unique<EmbedStep>(workload);
+  if (workload.model == "gpt") return std::make_unique<GptStep>(workload);
   check_argument(workload.model == "toy", "workloads.json: model ", workload.model,
-                 ", expected embed or toy");
+                 ", expected embed, toy or gpt");
   return std::make_unique<ToyStep>(workload);
 }
 

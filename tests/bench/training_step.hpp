@@ -33,6 +33,7 @@ class TrainingStep {
   void optimize(const std::vector<Parameter*>& parameters);
 
  private:
+  virtual Random* random() { return nullptr; }  // for dropout
   virtual Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) = 0;
   virtual void backward(const Variable& result) { result.tape().backward(result); }
 

@@ -14,18 +14,22 @@ namespace rowgrad::bench {
 /// A training step of a model on batches of random ids, [batch, context] each.
 struct Workload {
   std::string name;
-  std::string model;      // embed: token + position tables; toy: with head and cross-entropy
+  // embed: token + position tables; toy: with head and cross-entropy; gpt: with blocks between
+  std::string model;
   std::string optimizer;  // sgd, momentum, momentum-decay or adamw
   std::size_t vocabulary = 0;
   std::size_t width = 0;
   std::size_t batch = 0;
   std::size_t context = 0;
+  std::size_t layers = 0;  // of a gpt, as are heads and dropout
+  std::size_t heads = 0;
+  double dropout = 0;
   int threads = 0;  // not in the list: an option of the program
 
   std::size_t tokens() const { return batch * context; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer, vocabulary, width,
-                                                batch, context, threads)
+                                                batch, context, layers, heads, dropout, threads)
 
 inline const std::vector<std::string> kSweeps{"vocabulary", "tokens", "width", "threads"};
 

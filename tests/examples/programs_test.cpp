@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/io/file.hpp>
@@ -135,6 +136,44 @@ TEST_F(ProgramsAndFiles, ARunMayGoOnInItsCheckpointAndDevicesMayBeShared) {
     const Outcome outcome = shell(in_folder(command));
     EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
   }
+}
+
+TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
+  const auto json_of = [&](const std::string& command, const std::string& json) {
+    const Outcome outcome = shell(concat(
+        "cd ", folder_.path().string(),
+        "; gpt='train_gpt --context 8 --width 8 --heads 2 --layers 1 --batch 4 --stride 4 --bias "
+        "--qkv-bias --dropout 0.1 --warmup 2 --evaluate-every 3 --evaluate-batches 2 --sample 5 "
+        "--sample-every 4'; mkdir -p home; ",
+        command, " --corpus corpus --json ", json));
+    EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
+    return nlohmann::json::parse(read_file(folder_ / json));
+  };
+  const auto whole = json_of("$gpt --steps 12 --gpt2-export home/model.safetensors", "whole");
+  ASSERT_EQ(whole["evaluations"].size(), 4U);  // after steps 1, 4, 7 and 10
+  json_of("$gpt --steps 12 --max-steps 5 --save ck", "part");
+  const auto resumed = json_of("train_gpt --resume ck --sample 5", "resumed");
+  for (const char* key : {"evaluations", "validation_loss", "sample"})
+    EXPECT_EQ(resumed[key], whole[key]) << key;
+
+  const auto at_home =
+      json_of("train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "home");
+  EXPECT_NEAR(at_home["validation_loss"].get<double>(), whole["validation_loss"].get<double>(),
+              1e-5);
+  const auto shorter =
+      json_of("train_gpt --gpt2 home --tokenizer char --context 4 --max-steps 2", "shorter");
+  EXPECT_EQ(shorter["options"]["width"], 8);
+}
+
+TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
+  const std::string start = concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus ");
+  expect_refused(start + "--gpt2-export out", "--gpt2-export: the model has query, key and value");
+  expect_refused(start + "--gpt2 . --width 8", "--width follows from the weights of --gpt2");
+  expect_refused(start + "--gpt2 .", "huggingface.co/openai-community/gpt2");
+  expect_refused(start + "--width 10", "width 10 is not a multiple of 4 heads");
+  expect_refused(start + "--positions polar", "--positions");
+  expect_refused(start + "--warmup 2000", "--warmup 2000 is not shorter than the run of 2000");
+  expect_refused("cd /; train_verdict --gpt2-export out", "--gpt2-export");
 }
 
 // Writes more than a pipe holds, so the program has begun to read once all but the rest is written;
