@@ -34,7 +34,8 @@ auto CausalSelfAttention::project(const Variable& x, const AttentionPositions& p
 AttentionOptions CausalSelfAttention::attention(const AttentionPositions& positions) const {
   return {.heads = options_.heads,
           .dropout_p = training() ? options_.dropout : 0,
-          .distance_bias = positions.distance_bias};
+          .distance_bias = positions.distance_bias,
+          .relative = positions.relative};
 }
 
 Variable CausalSelfAttention::forward(const Variable& x, const AttentionPositions& positions) {

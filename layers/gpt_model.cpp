@@ -46,6 +46,14 @@ GptModel::GptModel(const GptOptions& options, Random& random)
     t5_bucket(0, options.t5_buckets, options.t5_max_distance);  // refuses what is no such table
     t5_table.emplace(*this, "t5_table", random.normal({options.t5_buckets, options.heads}));
   }
+  if (options.positions == Positions::kShaw) {
+    check_argument(options.shaw_max_distance < (std::size_t{1} << 30),
+                   "GptModel: shaw_max_distance is ", options.shaw_max_distance,
+                   ", expected less than 2^30");
+    const Shape table{2 * options.shaw_max_distance + 1, options.width / options.heads};
+    shaw_keys.emplace(*this, "shaw_keys", random.normal(table));
+    shaw_values.emplace(*this, "shaw_values", random.normal(table));
+  }
   if (options.positions == Positions::kRotary)
     rotary.emplace(options.context, options.width / options.heads,
                    RotaryOptions{.layout = options.rotary_layout, .base = options.rotary_base});
@@ -81,6 +89,9 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
     result.distance_bias = tape.constant(alibi_bias(options_.heads, length));
   if (t5_table)
     result.distance_bias = t5_bias(tape.parameter(*t5_table), length, options_.t5_max_distance);
+  if (shaw_keys)
+    result.relative = {relative_rows(tape.parameter(*shaw_keys), length),
+                       relative_rows(tape.parameter(*shaw_values), length)};
   return result;
 }
 

@@ -43,6 +43,8 @@ struct GptOptions {
   /// Of Positions::kT5: the buckets, and the distance from which on all share the last one.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
+  /// Of Positions::kShaw: the distance from which on all share a row.
+  std::size_t shaw_max_distance = 16;
 };
 
 /// GPT-2's architecture (Radford et al. 2019): token embedding, positions, dropout, `layers`
@@ -78,7 +80,11 @@ class GptModel : public LanguageModel {
   std::optional<Part<PositionalEmbedding>> position;  // for Positions::kLearned
   std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
   std::optional<Parameter> t5_table;                  // for Positions::kT5: [buckets, heads]
-  std::optional<RotaryTable> rotary;                  // for Positions::kRotary
+  // For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
+  // head], of which a causal model reaches the first shaw_max_distance + 1 rows.
+  std::optional<Parameter> shaw_keys;
+  std::optional<Parameter> shaw_values;
+  std::optional<RotaryTable> rotary;  // for Positions::kRotary
   Part<Dropout> dropout;
   Part<LayerList<TransformerBlock>> blocks;
   Part<LayerNorm> norm;

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include <rowgrad/core/kernels/attention_scores.hpp>
+#include <rowgrad/core/kernels/attention_distances.hpp>
 
 namespace rowgrad::kernels {
 namespace {
@@ -27,7 +27,17 @@ class Forward {
         stride_(panel_count(attention.keys) * kPanel + kLanes),  // rows in different cache sets
         k_(empty({panel_count(attention.keys), attention.width, kPanel})),
         v_(empty({panel_count(attention.width), attention.keys, kPanel})),
-        scores_(empty({kQueries, stride_})) {}
+        scores_(empty({kQueries, stride_})),
+        products_(kQueries, attention.relative_distances),
+        weights_(kQueries, attention.relative_distances),
+        relative_k_(empty({panel_count(attention.relative_distances), attention.width, kPanel})),
+        relative_v_(empty({panel_count(attention.width), attention.relative_distances, kPanel})) {
+    const auto rows = [&](const real* table) {
+      return StridedRows{table, attention.relative_distances, attention.width, attention.width};
+    };
+    pack_transposed_panels(rows(attention.relative_keys), scale(), relative_k_.data());
+    pack_panels(rows(attention.relative_values), 1, relative_v_.data());
+  }
 
   void load(std::size_t head) {
     const CausalAttention& a = attention_;
@@ -35,8 +45,7 @@ class Forward {
     const auto rows = [&](const HeadRows<const real>& x) {
       return StridedRows{rows_of(x, a, head), a.keys, a.width, x.row_stride};
     };
-    const real scale = 1 / std::sqrt(static_cast<real>(a.width));
-    pack_transposed_panels(rows(a.k), scale, k_.data());
+    pack_transposed_panels(rows(a.k), scale(), k_.data());
     pack_panels(rows(a.v), 1, v_.data());
     bias_.load(head);
   }
@@ -49,17 +58,38 @@ class Forward {
     for (std::size_t panel = 0; panel < panel_count(position + count); ++panel)
       multiply_panel({q, a.q.row_stride, 1, a.width}, count, k_.data() + panel * a.width * kPanel,
                      {scores_.data() + panel * kPanel, stride_});
+    if (a.relative_distances > 0) add_relative_keys(q, position, count);
+    weights_.clear();
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
       const std::size_t rows = std::min(kTileRows, count - tile);
       std::array<real, kTileRows> factors;
       const std::size_t seen = position + tile + rows;  // by the last query of the tile
       for (std::size_t i = tile; i < tile + rows; ++i)
         factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, seen);
+      if (a.relative_distances > 0) sum_weights(position, tile, rows);
       multiply_v(first + tile, rows, seen, factors.data());
     }
   }
 
  private:
+  real scale() const { return 1 / std::sqrt(static_cast<real>(attention_.width)); }
+
+  void add_relative_keys(const real* q, std::size_t position, std::size_t count) {
+    products_.multiply({q, attention_.q.row_stride, 1, attention_.width}, count, relative_k_);
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t key = 0; key <= position + i; key += kPanel)
+        add_panel(products_.at(i, position + i, key), scores_.data() + i * stride_ + key);
+  }
+
+  // By distance, for `count` queries of the block from `first` on, which begins at `position`.
+  void sum_weights(std::size_t position, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      for (std::size_t key = 0; key <= position + i; key += kPanel)
+        add_panel(scores_.data() + i * stride_ + key, weights_.at(i, position + i, key));
+      weights_.add_up(i);
+    }
+  }
+
   // Replaces a query's scores by their exponentials, as far as they are kept, with zeros up to key
   // `end`. Returns the factor that turns them into the weights of v.
   real exponentiate(std::size_t query, real* scores, std::size_t end) {
@@ -112,11 +142,16 @@ class Forward {
     const CausalAttention& a = attention_;
     const real* weights = scores_.data() + query % kQueries * stride_;
     real* to = rows_of(output_, a, head_) + query * output_.row_stride;
-    for (std::size_t column = 0; column < a.width; column += kPanel)
-      multiply_panel({weights, stride_, 1, seen}, rows, v_.data() + column * a.keys,
-                     {.data = to + column,
-                      .stride = output_.row_stride,
-                      .columns = std::min(kPanel, a.width - column)});
+    for (std::size_t column = 0; column < a.width; column += kPanel) {
+      PanelResult result{.data = to + column,
+                         .stride = output_.row_stride,
+                         .columns = std::min(kPanel, a.width - column)};
+      multiply_panel({weights, stride_, 1, seen}, rows, v_.data() + column * a.keys, result);
+      if (a.relative_distances == 0) continue;
+      result.add = true;
+      multiply_panel(weights_.rows(query % kQueries), rows,
+                     relative_v_.data() + column * a.relative_distances, result);
+    }
     for (std::size_t i = 0; i < rows; ++i) {
       real* row = to + i * output_.row_stride;
       const Simd factor(factors[i]);
@@ -131,9 +166,13 @@ class Forward {
   KeyBias bias_;
   std::size_t head_ = 0;
   std::size_t stride_;
-  Tensor k_;       // kᵀ / √width in panels of keys
-  Tensor v_;       // v in panels of columns
-  Tensor scores_;  // [kQueries, stride_]
+  Tensor k_;             // kᵀ / √width in panels of keys
+  Tensor v_;             // v in panels of columns
+  Tensor scores_;        // [kQueries, stride_]
+  ByDistance products_;  // of the queries with the relative keys
+  ByDistance weights_;
+  Tensor relative_k_;  // as k_
+  Tensor relative_v_;  // as v_
 };
 
 }  // namespace

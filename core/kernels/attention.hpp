@@ -36,6 +36,12 @@ struct CausalAttention {
   /// distance from its query back to its key.
   const real* distance_bias = nullptr;
   std::size_t distances = 0;
+  /// Two tables [relative_distances, width] that all heads share, or null: each key and value is
+  /// seen from a query with a row of them added, that of the distance. The last row is for distance
+  /// 0, the one before it for 1 …, and the first one also for all that are farther away.
+  const real* relative_keys = nullptr;
+  const real* relative_values = nullptr;
+  std::size_t relative_distances = 0;
   /// Which probabilities [batch, heads, queries, keys] are kept and multiplied by keep_factor.
   const KeepMask* keep = nullptr;
   real keep_factor = 1;
@@ -58,7 +64,9 @@ struct AttentionGradients {
   HeadRows<real> q;
   HeadRows<real> k;
   HeadRows<real> v;
-  real* distance_bias = nullptr;  // [heads, distances]
+  real* distance_bias = nullptr;    // [heads, distances]
+  real* relative_keys = nullptr;    // [relative_distances, width]
+  real* relative_values = nullptr;  // the same
 };
 
 /// Writes the gradients, given the output, its gradient `upstream` and what causal_attention wrote

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <rowgrad/core/kernels/attention_scores.hpp>
+#include <rowgrad/core/kernels/attention_distances.hpp>
 
 namespace rowgrad::kernels {
 namespace {
@@ -23,14 +23,17 @@ real dot(const real* a, const real* b, std::size_t count) {
   return total;
 }
 
-// What is given to the backward pass, and where the gradients of the biases go by key.
+// What is given to the backward pass, and where the gradients that heads share go, zeros at first
+// or null: those of the biases by key, and those of relative keys and values in whole panels.
 struct Given {
   const CausalAttention& attention;
   const SoftmaxRows& softmax;
   HeadRows<const real> output;
   HeadRows<const real> upstream;
   AttentionGradients gradients;
-  real* bias_by_key;  // [batch · heads, keys + kPanel], zeros; or null
+  real* bias_by_key;      // [batch · heads, keys + kPanel]
+  real* relative_keys;    // [batch · heads, relative_distances, panel_count(width) · kPanel]
+  real* relative_values;  // the same
 };
 
 // One head after another, a panel of keys at a time, on one thread.
@@ -40,7 +43,7 @@ class HeadBackward {
       : given_(given),
         a_(given.attention),
         wants_scores_(given.gradients.q.data != nullptr || given.gradients.k.data != nullptr ||
-                      given.bias_by_key != nullptr),
+                      given.bias_by_key != nullptr || given.relative_keys != nullptr),
         scale_(1 / std::sqrt(static_cast<real>(a_.width))),
         bias_(a_),
         stride_(panel_count(a_.width) * kPanel),
@@ -55,7 +58,21 @@ class HeadBackward {
         dk_(empty({kPanel, stride_})),
         dv_(empty({kPanel, stride_})),
         scores_(empty({kQueries, kPanel})),
-        gradients_(empty({kQueries, kPanel})) {}
+        gradients_(empty({kQueries, kPanel})),
+        q_products_(a_.queries, a_.relative_distances),
+        upstream_products_(a_.queries, a_.relative_distances),
+        score_sums_(a_.queries, a_.relative_distances),
+        weight_sums_(a_.queries, a_.relative_distances),
+        relative_k_columns_(empty({panel_count(a_.relative_distances), a_.width, kPanel})),
+        relative_v_columns_(empty(relative_k_columns_.shape())),
+        relative_k_panels_(empty({panel_count(a_.width), a_.relative_distances, kPanel})) {
+    const auto rows = [&](const real* table) {
+      return StridedRows{table, a_.relative_distances, a_.width, a_.width};
+    };
+    pack_transposed_panels(rows(a_.relative_keys), scale_, relative_k_columns_.data());
+    pack_transposed_panels(rows(a_.relative_values), 1, relative_v_columns_.data());
+    pack_panels(rows(a_.relative_keys), scale_, relative_k_panels_.data());
+  }
 
   void run(std::size_t head) {
     head_ = head;
@@ -63,6 +80,7 @@ class HeadBackward {
     load_queries();
     for (std::size_t key = 0; key < a_.keys; key += kPanel)
       add_keys(key, std::min(kPanel, a_.keys - key));
+    if (a_.relative_distances > 0) add_distances();
     store(dq_, given_.gradients.q, 0, a_.queries);
   }
 
@@ -86,6 +104,13 @@ class HeadBackward {
     pack_panels({upstream_.data(), a_.queries, a_.width, stride_}, 1, upstream_panels_.data());
     pack_panels(rows(a_.q, 0, a_.queries), scale_, q_panels_.data());
     dq_.fill(0);
+    if (a_.relative_distances == 0) return;
+    q_products_.multiply({rows(a_.q, 0, 0).data, a_.q.row_stride, 1, a_.width}, a_.queries,
+                         relative_k_columns_);
+    upstream_products_.multiply({upstream_.data(), stride_, 1, a_.width}, a_.queries,
+                                relative_v_columns_);
+    score_sums_.clear();
+    weight_sums_.clear();
   }
 
   // Adds what `count` keys, starting at `key`, contribute to dQ, and computes their dK and dV.
@@ -109,7 +134,19 @@ class HeadBackward {
     if (wants_scores_)
       multiply_panel({upstream_.data() + query * stride_, stride_, 1, a_.width}, queries,
                      v_columns_.data(), {gradients_.data()});
+    const auto by_distance = [&](std::size_t i, ByDistance& numbers) {
+      return numbers.at(query + i, query + i + a_.keys - a_.queries, key);
+    };
+    const std::size_t relative = a_.relative_distances > 0 ? queries : 0;
+    for (std::size_t i = 0; i < relative; ++i) {
+      add_panel(by_distance(i, q_products_), scores_.data() + i * kPanel);
+      add_panel(by_distance(i, upstream_products_), gradients_.data() + i * kPanel);
+    }
     for (std::size_t i = 0; i < queries; ++i) differentiate(key, query + i, i * kPanel);
+    for (std::size_t i = 0; i < relative; ++i) {
+      add_panel(scores_.data() + i * kPanel, by_distance(i, weight_sums_));
+      add_panel(gradients_.data() + i * kPanel, by_distance(i, score_sums_));
+    }
 
     const auto add_keys_product = [&](const Tensor& of_scores, const Tensor& panels, Tensor& to) {
       for (std::size_t column = 0; column < a_.width; column += kPanel)
@@ -157,6 +194,31 @@ class HeadBackward {
     }
   }
 
+  // Adds what relative keys contribute to dQ, and computes the gradients of their rows and of those
+  // of relative values.
+  void add_distances() {
+    const std::size_t distances = a_.relative_distances;
+    for (std::size_t i = 0; i < a_.queries; ++i) {
+      score_sums_.add_up(i);
+      weight_sums_.add_up(i);
+    }
+    for (std::size_t column = 0; column < a_.width; column += kPanel) {
+      const auto rows = [&](real* to) { return to + head_ * distances * stride_ + column; };
+      if (given_.gradients.q.data != nullptr)
+        multiply_panel(score_sums_.rows(0), a_.queries,
+                       relative_k_panels_.data() + column * distances,
+                       {.data = dq_.data() + column, .stride = stride_, .add = true});
+      if (given_.relative_keys != nullptr)
+        multiply_panel(score_sums_.transposed(a_.queries), distances,
+                       q_panels_.data() + column * a_.queries,
+                       {rows(given_.relative_keys), stride_});
+      if (given_.relative_values != nullptr)
+        multiply_panel(weight_sums_.transposed(a_.queries), distances,
+                       upstream_panels_.data() + column * a_.queries,
+                       {rows(given_.relative_values), stride_});
+    }
+  }
+
   void store(const Tensor& from, const HeadRows<real>& to, std::size_t first, std::size_t count) {
     if (to.data == nullptr) return;
     real* row = rows_of(to, a_, head_) + first * to.row_stride;
@@ -184,7 +246,27 @@ class HeadBackward {
   Tensor dv_;
   Tensor scores_;     // [kQueries, kPanel], then the weights
   Tensor gradients_;  // of the weights, then of the scores
+  // Of relative keys and values:
+  ByDistance q_products_;         // q with the keys
+  ByDistance upstream_products_;  // dO with the values
+  ByDistance score_sums_;         // of the gradients of scores
+  ByDistance weight_sums_;
+  Tensor relative_k_columns_;  // as k_columns_, v_columns_ and k_panels_
+  Tensor relative_v_columns_;
+  Tensor relative_k_panels_;
 };
+
+// What each head computed for the rows of a table, added up in the order of heads.
+void add_heads(const Tensor& by_head, const CausalAttention& attention, real* table) {
+  const std::size_t rows = attention.relative_distances;
+  std::fill_n(table, rows * attention.width, real{0});
+  for (std::size_t i = 0; i < by_head.shape()[0] * rows; ++i) {
+    real* to = table + i % rows * attention.width;
+    map_span(
+        attention.width, to, [](const Simd& sum, const Simd& x) { return sum + x; }, to,
+        by_head.data() + i * by_head.shape()[2]);
+  }
+}
 
 }  // namespace
 
@@ -194,15 +276,34 @@ void causal_attention_backward(const CausalAttention& attention, const SoftmaxRo
                                const AttentionGradients& gradients) {
   const std::size_t heads = attention.batch * attention.heads;
   const std::size_t stride = attention.keys + kPanel;
-  Tensor bias_by_key = zeros({gradients.distance_bias != nullptr ? heads : 0, stride});
-  const Given given{attention, softmax,
-                    output,    upstream,
-                    gradients, gradients.distance_bias != nullptr ? bias_by_key.data() : nullptr};
+  const auto by_head = [&](const real* wanted, std::size_t rows, std::size_t columns) {
+    return zeros({wanted != nullptr ? heads : 0, rows, columns});
+  };
+  const std::size_t width = panel_count(attention.width) * kPanel;
+  const std::size_t distances = attention.relative_distances;
+  Tensor bias_by_key = by_head(gradients.distance_bias, 1, stride);
+  Tensor relative_keys = by_head(gradients.relative_keys, distances, width);
+  Tensor relative_values = by_head(gradients.relative_values, distances, width);
+  const auto or_null = [](const real* wanted, Tensor& x) {
+    return wanted != nullptr ? x.data() : nullptr;
+  };
+  const Given given{attention,
+                    softmax,
+                    output,
+                    upstream,
+                    gradients,
+                    or_null(gradients.distance_bias, bias_by_key),
+                    or_null(gradients.relative_keys, relative_keys),
+                    or_null(gradients.relative_values, relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
   parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end) {
     HeadBackward backward(given);
     for (std::size_t head = begin; head < end; ++head) backward.run(head);
   });
+  if (gradients.relative_keys != nullptr)
+    add_heads(relative_keys, attention, gradients.relative_keys);
+  if (gradients.relative_values != nullptr)
+    add_heads(relative_values, attention, gradients.relative_values);
   if (gradients.distance_bias == nullptr) return;
   std::fill_n(gradients.distance_bias, attention.heads * attention.distances, real{0});
   for (std::size_t head = 0; head < heads; ++head)

@@ -27,6 +27,8 @@ struct Call {
   std::size_t heads;
   std::size_t width;
   std::size_t distances = 0;  // of the bias
+  std::size_t relative_distances = 0;
+  std::size_t inputs = 3;  // q, k, v, the bias if there is one, then relative keys and values
   kernels::KeepMask keep = {};
   real keep_factor = 1;
   kernels::SoftmaxRows softmax = {};
@@ -51,13 +53,15 @@ struct Call {
             .v = rows<const real>(data_of(2), keys),
             .distance_bias = distances > 0 ? data_of(3) : nullptr,
             .distances = distances,
+            .relative_keys = relative_distances > 0 ? data_of(inputs - 2) : nullptr,
+            .relative_values = relative_distances > 0 ? data_of(inputs - 1) : nullptr,
+            .relative_distances = relative_distances,
             .keep = keep.empty() ? nullptr : &keep,
             .keep_factor = keep_factor};
   }
 
   void backward(Backward& node) const {
-    std::array<Tensor, 4> gradients;
-    const std::size_t inputs = distances > 0 ? 4 : 3;
+    std::array<Tensor, 6> gradients;
     for (std::size_t i = 0; i < inputs; ++i)
       if (node.needs(i)) gradients[i] = empty(node.input_shape(i));
     const auto gradient_of = [&](std::size_t i) -> real* {
@@ -69,7 +73,9 @@ struct Call {
         {.q = rows(gradient_of(0), queries),
          .k = rows(gradient_of(1), keys),
          .v = rows(gradient_of(2), keys),
-         .distance_bias = distances > 0 ? gradient_of(3) : nullptr});
+         .distance_bias = distances > 0 ? gradient_of(3) : nullptr,
+         .relative_keys = relative_distances > 0 ? gradient_of(inputs - 2) : nullptr,
+         .relative_values = relative_distances > 0 ? gradient_of(inputs - 1) : nullptr});
     for (std::size_t i = 0; i < inputs; ++i)
       if (node.needs(i)) node.give(i, std::move(gradients[i]));
   }
@@ -88,16 +94,30 @@ Call checked_call(const Variable& q, const Variable& k, const AttentionOptions& 
                  of_q[2], "] with no fewer keys than the ", of_q[1], " queries");
   check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kOp, ": dropout_p is ",
                  options.dropout_p, ", expected 0 to 1");
-  if (options.distance_bias) {
-    const Shape& bias = options.distance_bias->shape();
-    check_argument(bias.size() == 2 && bias[0] == heads && bias[1] > 0 && bias[1] >= of_k[1], kOp,
-                   ": distance_bias has shape ", bracketed(bias), ", expected [", heads,
-                   ", distances] with no fewer distances than the ", of_k[1], " keys");
-  }
+  check_distances(kOp, options, of_q[2] / heads, of_k[1]);
   return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads};
 }
 
 }  // namespace
+
+void check_distances(const char* caller, const AttentionOptions& options, std::size_t width,
+                     std::size_t keys) {
+  if (options.distance_bias) {
+    const Shape& bias = options.distance_bias->shape();
+    check_argument(bias.size() == 2 && bias[0] == options.heads && bias[1] > 0 && bias[1] >= keys,
+                   caller, ": distance_bias has shape ", bracketed(bias), ", expected [",
+                   options.heads, ", distances] with no fewer distances than the ", keys, " keys");
+  }
+  if (options.relative) {
+    const Shape& of_keys = options.relative->keys.shape();
+    const Shape& of_values = options.relative->values.shape();
+    check_argument(of_keys.size() == 2 && of_keys[0] > 0 && of_keys[1] == width, caller,
+                   ": relative keys have shape ", bracketed(of_keys), ", expected [distances, ",
+                   width, "]");
+    check_argument(of_values == of_keys, caller, ": relative values have shape ",
+                   bracketed(of_values), ", expected that of the keys, ", bracketed(of_keys));
+  }
+}
 
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options) {
@@ -109,6 +129,11 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
     inputs.push_back(*options.distance_bias);
     call.distances = inputs.back().shape()[1];
   }
+  if (options.relative) {
+    inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
+    call.relative_distances = inputs.back().shape()[0];
+  }
+  call.inputs = inputs.size();
   if (const double p = options.dropout_p; p > 0) {
     Random& random = q.tape().random(kOp);
     const Shape weights{call.batch, call.heads, call.queries, call.keys};
@@ -129,25 +154,34 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
 
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
   const Call call = checked_call(q, k, options);
-  Tensor future = zeros({call.queries, call.keys});
-  Tensor bias = zeros({call.heads, call.queries, call.keys});
-  for (std::size_t i = 0; i < call.queries; ++i) {
-    const std::size_t position = i + call.keys - call.queries;
-    for (std::size_t j = 0; j < call.keys; ++j) future(i, j) = j > position;
-    for (std::size_t h = 0; options.distance_bias && h < call.heads; ++h)
-      for (std::size_t j = 0; j <= position; ++j)
-        bias(h, i, j) = options.distance_bias->value()(h, position - j);
-  }
   Tape tape(Tape::inference);
   const auto by_head = [&](const Variable& x) {
     const Variable heads =
         reshape(tape.constant(x.value()), {call.batch, x.shape()[1], call.heads, call.width});
     return transpose(heads, 1, 2);
   };
-  const Variable scores =
-      matmul(by_head(q), transpose(by_head(k))) / std::sqrt(static_cast<real>(call.width));
-  return softmax(masked_fill(scores + tape.constant(std::move(bias)),
-                             tape.constant(std::move(future)),
+  const auto products = [&](const Variable& keys) {
+    return matmul(by_head(q), transpose(keys)) / std::sqrt(static_cast<real>(call.width));
+  };
+  Tensor future = zeros({call.queries, call.keys});
+  Tensor bias = zeros({call.batch, call.heads, call.queries, call.keys});
+  Tensor relative;  // [batch, heads, queries, distances]
+  if (options.relative) relative = products(tape.constant(options.relative->keys.value())).value();
+  for (std::size_t i = 0; i < call.queries; ++i) {
+    const std::size_t position = i + call.keys - call.queries;
+    for (std::size_t j = 0; j < call.keys; ++j) future(i, j) = j > position;
+    for (std::size_t distance = 0; distance <= position; ++distance)
+      for (std::size_t b = 0; b < call.batch; ++b)
+        for (std::size_t h = 0; h < call.heads; ++h) {
+          real& sum = bias(b, h, i, position - distance);
+          if (options.distance_bias) sum += options.distance_bias->value()(h, distance);
+          if (!options.relative) continue;
+          const std::size_t farthest = relative.shape()[3] - 1;
+          sum += relative(b, h, i, farthest - std::min(distance, farthest));
+        }
+  }
+  const Variable scores = products(by_head(k)) + tape.constant(std::move(bias));
+  return softmax(masked_fill(scores, tape.constant(std::move(future)),
                              -std::numeric_limits<real>::infinity()))
       .value();
 }

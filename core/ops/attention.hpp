@@ -10,6 +10,15 @@
 
 namespace rowgrad {
 
+/// Two tables [distances, width of a head] whose rows all heads add to keys and values, by the
+/// distance from the query back to the key (Shaw, Uszkoreit & Vaswani 2018): the last row is for
+/// distance 0, the one before it for 1 …, and the first one also for all that are farther away. See
+/// relative_rows() in distance_bias.hpp.
+struct RelativeRows {
+  Variable keys;
+  Variable values;
+};
+
 struct AttentionOptions {
   std::size_t heads = 1;
   /// The probability with which each attention weight is dropped; see dropout().
@@ -18,11 +27,19 @@ struct AttentionOptions {
   /// by its distance back from the query; see distance_bias.hpp. Distances that never occur get
   /// zeros as their gradient.
   std::optional<Variable> distance_bias = std::nullopt;
+  /// Distances that never occur get zeros as their gradient.
+  std::optional<RelativeRows> relative = std::nullopt;
 };
+
+/// For what attends: throws std::invalid_argument naming `caller` unless the bias and the relative
+/// rows, if any, are for options.heads heads of `width` columns and at least `keys` keys.
+void check_distances(const char* caller, const AttentionOptions& options, std::size_t width,
+                     std::size_t keys);
 
 /// Per head, softmax(q kᵀ / √width + bias) v over the keys up to the query: q [batch, queries,
 /// heads · width], k and v [batch, keys, heads · width] → the shape of q. The queries are the last
-/// of the keys' positions, so that a cache of earlier keys can be used in generation.
+/// of the keys' positions, so that a cache of earlier keys can be used in generation. With relative
+/// rows, each query sees k and v with a row added, without a copy of them for each query.
 ///
 /// Dropout draws one bit for each weight [batch, heads, queries, keys] in that order, including
 /// those of later keys, as PyTorch does on CPUs without MKL. Kept for backward are the output, two

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/distance_bias.hpp>
@@ -61,6 +63,16 @@ Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_dist
   for (std::size_t distance = 0; distance < length; ++distance)
     buckets[distance] = static_cast<std::int32_t>(t5_bucket(distance, shape[0], max_distance));
   return transpose(embedding(table, to_ids(buckets)));
+}
+
+Variable relative_rows(const Variable& table, std::size_t length) {
+  const Shape& shape = table.shape();
+  check_argument(shape.size() == 2 && shape[0] % 2 == 1, "relative_rows: table has shape ",
+                 bracketed(shape), ", expected [2k + 1, width]");
+  const std::size_t same_place = shape[0] / 2;
+  std::vector<std::int32_t> rows(std::min(length, same_place + 1));
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(same_place + 1 - rows.size()));
+  return embedding(table, to_ids(rows));
 }
 
 }  // namespace rowgrad

@@ -1,8 +1,8 @@
 #pragma once
 
-// Biases that attention adds to a score by the distance from a query back to its key, as a table
-// [heads, distances] for AttentionOptions::distance_bias. They tell positions apart without any
-// being added to the tokens.
+// What attention adds by the distance from a query back to its key: a bias to the score, as a table
+// [heads, distances] for AttentionOptions::distance_bias, or rows to keys and values, for
+// AttentionOptions::relative. They tell positions apart without any being added to the tokens.
 
 #include <cstddef>
 #include <vector>
@@ -29,5 +29,12 @@ std::size_t t5_bucket(std::size_t distance, std::size_t buckets, std::size_t max
 /// only the rows of buckets that were reached. Throws what t5_bucket throws, and
 /// std::invalid_argument for a table of another rank.
 Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_distance = 128);
+
+/// A table [2k + 1, width] of rows for the places of a key from its query, −k to k, and farther
+/// ones like those (Shaw, Uszkoreit & Vaswani 2018) → the rows for keys that are not later, in a
+/// sequence of `length`: [min(length, k + 1), width], the farthest first. Its gradient has only
+/// those rows. Throws std::invalid_argument for a table of another rank or with an even number of
+/// rows.
+Variable relative_rows(const Variable& table, std::size_t length);
 
 }  // namespace rowgrad

@@ -28,27 +28,29 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   const std::size_t length = cache.length_ + added;
   check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
                  " that there is room for");
-  const auto& bias = options.distance_bias;
-  check_argument(!bias || (bias->shape().size() == 2 && bias->shape()[0] == heads &&
-                           bias->shape()[1] >= length),
-                 kOp, ": distance_bias has shape ", bracketed(bias ? bias->shape() : Shape()),
-                 ", expected [", heads, ", distances] for ", length, " keys");
+  check_distances(kOp, options, width / heads, length);
 
+  const auto& bias = options.distance_bias;
+  const auto& relative = options.relative;
   Tensor value = empty(q.shape());
   std::copy_n(k.value().data(), added * width, cache.keys_.data() + cache.length_ * width);
   std::copy_n(v.value().data(), added * width, cache.values_.data() + cache.length_ * width);
   cache.length_ = length;
-  kernels::causal_attention({.batch = 1,
-                             .heads = heads,
-                             .width = width / heads,
-                             .queries = added,
-                             .keys = length,
-                             .q = {q.value().data(), width, added * width},
-                             .k = {cache.keys_.data(), width, length * width},
-                             .v = {cache.values_.data(), width, length * width},
-                             .distance_bias = bias ? bias->value().data() : nullptr,
-                             .distances = bias ? bias->shape()[1] : 0},
-                            {value.data(), width, added * width}, nullptr);
+  kernels::causal_attention(
+      {.batch = 1,
+       .heads = heads,
+       .width = width / heads,
+       .queries = added,
+       .keys = length,
+       .q = {q.value().data(), width, added * width},
+       .k = {cache.keys_.data(), width, length * width},
+       .v = {cache.values_.data(), width, length * width},
+       .distance_bias = bias ? bias->value().data() : nullptr,
+       .distances = bias ? bias->shape()[1] : 0,
+       .relative_keys = relative ? relative->keys.value().data() : nullptr,
+       .relative_values = relative ? relative->values.value().data() : nullptr,
+       .relative_distances = relative ? relative->keys.shape()[0] : 0},
+      {value.data(), width, added * width}, nullptr);
   return q.tape().constant(std::move(value));
 }
 

@@ -4,7 +4,7 @@
 #include "tests/support/id_values.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 
 namespace rowgrad {
@@ -21,11 +21,13 @@ GptOptions small(Positions positions) {
           .layers = 2,
           .positions = positions,
           .t5_buckets = 4,
-          .t5_max_distance = 6};
+          .t5_max_distance = 6,
+          .shaw_max_distance = 3};
 }
 
 constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions::kSinusoidal,
-                              Positions::kRotary, Positions::kAlibi,   Positions::kT5};
+                              Positions::kRotary, Positions::kAlibi,   Positions::kT5,
+                              Positions::kShaw};
 
 // The first numbers that PyTorch 1.13 draws for the same modules under seed 123.
 TEST(GptModel, StartsFromTheWeightsOfTheTextbook) {
@@ -62,6 +64,38 @@ TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnce) {
     }
     EXPECT_EQ(error_of<std::invalid_argument>([&] { reader->read(std::span(text).first(1)); }),
               "GptModel: cannot read 1 ids after 8, the context is 8");
+  }
+}
+
+TEST(GptModel, GivesGradientsOnlyToRelativeRowsThatWereReached) {
+  for (const std::size_t length : {1U, 3U, 8U}) {
+    GptModel model(small(Positions::kShaw), Random(3));
+    ASSERT_EQ(model.shaw_keys->shape(), Shape({7, 4}));
+    Tape tape;
+    const Ids text = ids({1, length}, std::vector<std::int32_t>(length, 5));
+    tape.backward(model.loss(tape, text, text));
+    std::vector<std::int32_t> reached{0, 1, 2, 3};
+    if (length < 4) reached.erase(reached.begin(), reached.end() - static_cast<int>(length));
+    for (const auto& table : {&model.shaw_keys, &model.shaw_values})
+      EXPECT_EQ((*table)->gradient().rows().indices(), reached) << length;
+  }
+}
+
+TEST(GptModel, ContinuesATextAsItDoesWithoutItsCache) {
+  for (const Positions positions : kAll) {
+    GptModel model(small(positions), Random(3));
+    model.eval();
+    std::vector<std::int32_t> expected{3, 1};
+    while (expected.size() < model.context()) {
+      Tape tape(Tape::inference);
+      const Ids next = argmax(model.forward(tape, to_ids(expected)), -1);
+      expected.push_back(next.data()[next.size() - 1]);
+    }
+    Random random(1);
+    const Ids got = generate(model, to_ids(std::vector<std::int32_t>{3, 1}),
+                             {.count = model.context() - 2, .temperature = 0}, random);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin() + 2, expected.end()))
+        << static_cast<int>(positions);
   }
 }
 
@@ -139,6 +173,10 @@ TEST(GptModel, RefusesWhatDoesNotFit) {
   options.heads = 5;
   EXPECT_EQ(message(options),
             "CausalSelfAttention: width 12 is not a multiple of 5 heads, both above 0");
+  options = small(Positions::kShaw);
+  options.shaw_max_distance = std::size_t{1} << 63;
+  EXPECT_EQ(message(options),
+            "GptModel: shaw_max_distance is 9223372036854775808, expected less than 2^30");
   GptModel model(small(Positions::kRotary), Random(1));
   Tape tape;
   EXPECT_EQ(error_of<std::invalid_argument>([&] {

@@ -16,7 +16,7 @@ using testing::irregular;
 // gaps of `gap` values between them, where nothing may be written.
 struct Memory {
   static constexpr std::size_t kBatch = 2, kHeads = 3, kWidth = 5, kQueries = 37, kKeys = 45;
-  static constexpr std::size_t kDistances = 50;
+  static constexpr std::size_t kDistances = 50, kRelative = 7;
   static constexpr real kUntouched = 12345;
 
   std::size_t gap;
@@ -25,6 +25,10 @@ struct Memory {
   Tensor q = spread(1), k = spread(2), v = spread(3), upstream = spread(4);
   Tensor output = untouched(), dq = untouched(), dk = untouched(), dv = untouched();
   Tensor bias = irregular({kHeads, kDistances}, 5), dbias = full(bias.shape(), kUntouched);
+  Tensor relative_keys = irregular({kRelative, kWidth}, 6);
+  Tensor relative_values = irregular({kRelative, kWidth}, 7);
+  Tensor drelative_keys = full(relative_keys.shape(), kUntouched),
+         drelative_values = drelative_keys;
   KeepMask keep = drawn();
   SoftmaxRows softmax{empty({kBatch, kHeads, kQueries}), empty({kBatch, kHeads, kQueries})};
 
@@ -61,6 +65,9 @@ struct Memory {
             .v = rows<const real>(v),
             .distance_bias = bias.data(),
             .distances = kDistances,
+            .relative_keys = relative_keys.data(),
+            .relative_values = relative_values.data(),
+            .relative_distances = kRelative,
             .keep = &keep,
             .keep_factor = static_cast<real>(1 / 0.75)};
   }
@@ -71,7 +78,9 @@ struct Memory {
                               {.q = rows<real>(dq),
                                .k = rows<real>(dk),
                                .v = rows<real>(dv),
-                               .distance_bias = dbias.data()});
+                               .distance_bias = dbias.data(),
+                               .relative_keys = drelative_keys.data(),
+                               .relative_values = drelative_values.data()});
   }
 
   // Expects x to have the numbers of the first `length` rows of other, which has no gaps, and
@@ -99,6 +108,8 @@ TEST(CausalAttentionKernel, TakesRowsOfLongerRowsAndWritesNothingBetweenThem) {
     spread.expect_rows_of(spread.dk, dense.dk, Memory::kKeys, "k");
     spread.expect_rows_of(spread.dv, dense.dv, Memory::kKeys, "v");
     EXPECT_EQ(spread.dbias, dense.dbias);
+    EXPECT_EQ(spread.drelative_keys, dense.drelative_keys);
+    EXPECT_EQ(spread.drelative_values, dense.drelative_values);
   }
 }
 
@@ -124,16 +135,19 @@ TEST(CausalAttentionKernel, KeepsTheLargestScoreAndTheInverseSumOfExponentials) 
         std::vector<double> scores;
         for (std::size_t j = 0; j <= position; ++j) {
           double score = 0;
-          for (std::size_t c = h * Memory::kWidth; c < (h + 1) * Memory::kWidth; ++c)
-            score += value(memory.q, b, i, c) * value(memory.k, b, j, c);
+          const std::size_t row =
+              Memory::kRelative - 1 - std::min(position - j, Memory::kRelative - 1);
+          for (std::size_t c = 0; c < Memory::kWidth; ++c)
+            score += value(memory.q, b, i, h * Memory::kWidth + c) *
+                     (value(memory.k, b, j, h * Memory::kWidth + c) + memory.relative_keys(row, c));
           scores.push_back(score / std::sqrt(Memory::kWidth) + memory.bias(h, position - j));
         }
         const double largest = *std::max_element(scores.begin(), scores.end());
         double sum = 0;
         for (const double score : scores) sum += std::exp(score - largest);
-        // A score is a sum of six numbers that add up to less than 4 in size; an exponential errs
-        // as its argument does and by 6 epsilon, their sum by half an epsilon for each.
-        const double of_score = 6 * 4 * testing::kEpsilon;
+        // A score is a sum of eleven numbers that add up to less than 6 in size; an exponential
+        // errs as its argument does and by 6 epsilon, their sum by half an epsilon for each.
+        const double of_score = 11 * 6 * testing::kEpsilon;
         EXPECT_NEAR(memory.softmax.largest(b, h, i), largest, of_score);
         EXPECT_NEAR(memory.softmax.inverse_sum(b, h, i) * sum, 1,
                     2 * of_score + (6 + Memory::kKeys / 2.0) * testing::kEpsilon);
@@ -143,18 +157,23 @@ TEST(CausalAttentionKernel, KeepsTheLargestScoreAndTheInverseSumOfExponentials) 
 TEST(CausalAttentionKernel, WritesTheSameGradientsWhetherOthersAreWantedOrNot) {
   Memory all(0);
   all.run();
-  for (int wanted = 0; wanted < 4; ++wanted) {
+  for (int wanted = 0; wanted < 6; ++wanted) {
     Memory one(0);
-    causal_attention_backward(one.attention(), all.softmax, one.rows<const real>(all.output),
-                              one.rows<const real>(one.upstream),
-                              {.q = wanted == 0 ? one.rows<real>(one.dq) : HeadRows<real>{},
-                               .k = wanted == 1 ? one.rows<real>(one.dk) : HeadRows<real>{},
-                               .v = wanted == 2 ? one.rows<real>(one.dv) : HeadRows<real>{},
-                               .distance_bias = wanted == 3 ? one.dbias.data() : nullptr});
+    causal_attention_backward(
+        one.attention(), all.softmax, one.rows<const real>(all.output),
+        one.rows<const real>(one.upstream),
+        {.q = wanted == 0 ? one.rows<real>(one.dq) : HeadRows<real>{},
+         .k = wanted == 1 ? one.rows<real>(one.dk) : HeadRows<real>{},
+         .v = wanted == 2 ? one.rows<real>(one.dv) : HeadRows<real>{},
+         .distance_bias = wanted == 3 ? one.dbias.data() : nullptr,
+         .relative_keys = wanted == 4 ? one.drelative_keys.data() : nullptr,
+         .relative_values = wanted == 5 ? one.drelative_values.data() : nullptr});
     EXPECT_EQ(one.dq == all.dq, wanted == 0);
     EXPECT_EQ(one.dk == all.dk, wanted == 1);
     EXPECT_EQ(one.dv == all.dv, wanted == 2);
     EXPECT_EQ(one.dbias == all.dbias, wanted == 3);
+    EXPECT_EQ(one.drelative_keys == all.drelative_keys, wanted == 4);
+    EXPECT_EQ(one.drelative_values == all.drelative_values, wanted == 5);
   }
 }
 
