@@ -99,6 +99,20 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
     }
 }
 
+// (sin, cos) of p + k follow from those of p by a rotation that depends on k alone.
+TEST(Sinusoidal, TurnsFromPositionToPosition) {
+  const Sinusoidal positions(40, 6);
+  const Tensor& table = positions.table.value();
+  for (std::size_t i = 0; i < 6; i += 2)
+    for (std::size_t p = 0; p < 20; ++p)
+      for (std::size_t k = 0; k < 20; ++k) {
+        const double sine = table(k, i), cosine = table(k, i + 1);
+        EXPECT_NEAR(table(p + k, i), table(p, i) * cosine + table(p, i + 1) * sine, 4 * kRounding);
+        EXPECT_NEAR(table(p + k, i + 1), table(p, i + 1) * cosine - table(p, i) * sine,
+                    4 * kRounding);
+      }
+}
+
 TEST(Sinusoidal, EndsWithASineWhereTheWidthIsOdd) {
   for (const auto layout : {SinusoidLayout::kInterleaved, SinusoidLayout::kHalves}) {
     const Sinusoidal positions(4, 5, {.layout = layout});

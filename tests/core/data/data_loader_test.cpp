@@ -9,6 +9,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/failing_allocations.hpp"
+#include "tests/support/golden.hpp"
 #include "tests/support/id_values.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/tensor/buffer_pool.hpp>
@@ -125,6 +126,29 @@ TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
       << "the seed and the epoch must not just be added";
   EXPECT_NE(epoch(0, 1, true), epoch(1, 0, true));
   EXPECT_NE(epoch(std::uint64_t{1} << 32, 0, true), epoch(0, 0, true)) << "all 64 bits count";
+}
+
+TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
+  for (const nlohmann::json& run : testing::golden("loader_order.json")) {
+    Random random(run["seed"].get<std::uint64_t>());
+    const auto loader = [&](bool shuffle) {
+      return DataLoader(windows(run["windows"]), {.batch = run["batch"],
+                                                  .shuffle = shuffle,
+                                                  .drop_last = run["drop_last"],
+                                                  .generator = &random});
+    };
+    DataLoader training = loader(true);
+    DataLoader validation = loader(false);
+    for (const nlohmann::json& expected : run["loops"]) {
+      std::vector<Numbers> batches;
+      for (const Batch& batch : expected["shuffle"].get<bool>() ? training : validation) {
+        batches.push_back(window_numbers(batch));
+        if (batches.size() == expected["count"]) break;
+      }
+      EXPECT_EQ(batches, expected["batches"].get<std::vector<Numbers>>());
+      EXPECT_EQ(random.uniform_double(), expected["next"].get<double>());
+    }
+  }
 }
 
 TEST(DataLoader, GoesOnInTheMiddleOfAnEpochFromASavedState) {

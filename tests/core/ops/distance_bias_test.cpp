@@ -32,6 +32,31 @@ TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
   EXPECT_EQ(error_of<std::invalid_argument>([] { alibi_slopes(0); }), "alibi_slopes: heads is 0");
 }
 
+TEST(AlibiSlopes, AreThePublishedOnes) {
+  std::vector<double> of_8;
+  for (int i = 1; i <= 8; ++i) of_8.push_back(std::exp2(-i));
+  const auto with = [](std::vector<double> slopes, const std::vector<double>& more) {
+    slopes.insert(slopes.end(), more.begin(), more.end());
+    return slopes;
+  };
+  const std::vector<double> of_4{.25, .0625, .015625, .00390625};
+  std::vector<double> of_16;
+  for (int i = 1; i <= 16; ++i) of_16.push_back(std::exp2(-0.5 * i));
+  for (const auto& slopes : {std::vector<double>{.00390625},
+                             {.0625, .00390625},
+                             {.0625, .00390625, .25},
+                             of_4,
+                             with(of_4, {.5, .125}),
+                             of_8,
+                             with(of_8, {.70710678, .35355339}),
+                             with(of_8, {.70710678, .35355339, .1767767, .08838835}),
+                             of_16}) {
+    const std::vector<double> got = alibi_slopes(slopes.size());
+    for (std::size_t i = 0; i < slopes.size(); ++i)
+      EXPECT_NEAR(got[i], slopes[i], 0.51e-8) << slopes.size() << ' ' << i;
+  }
+}
+
 TEST(AlibiBias, GrowsWithTheDistance) {
   testing::expect_exact(alibi_bias(2, 5), {2, 5}, [](const Shape& at) {
     return -(at[0] == 0 ? 0x1p-4 : 0x1p-8) * static_cast<double>(at[1]);
@@ -52,6 +77,31 @@ TEST(T5Bucket, IsThatOfPyTorch) {
   compare(32, 128);
   EXPECT_EQ(t5_bucket(1'000'000, 32, 128), 31U);
   EXPECT_EQ(t5_bucket(1, 2, 2), 1U);
+}
+
+TEST(T5Bucket, BeginsAtThePublishedDistances) {
+  // Of the 32 buckets that see in both directions, half are for earlier keys.
+  const auto firsts = [](std::size_t buckets) {
+    std::vector<std::size_t> distances;
+    for (std::size_t distance = 1; distance < 300; ++distance)
+      if (const std::size_t bucket = t5_bucket(distance, buckets, 128);
+          bucket >= buckets / 2 && bucket != t5_bucket(distance - 1, buckets, 128))
+        distances.push_back(distance);
+    return distances;
+  };
+  EXPECT_EQ(firsts(16), (std::vector<std::size_t>{8, 12, 16, 23, 32, 46, 64, 91}));
+  EXPECT_EQ(firsts(32), (std::vector<std::size_t>{16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67,
+                                                  77, 87, 99, 113}));
+}
+
+TEST(T5Bias, GivesTheNumbersOfOnnxRuntime) {
+  // Its tables [heads, 2, 2] of a query and a key, below the diagonal and on it.
+  Tape tape(Tape::inference);
+  const auto bias = [&](const Shape& table) {
+    return t5_bias(tape.constant(testing::counting(table)), 2, 128).value();
+  };
+  EXPECT_EQ(bias({4, 3}), testing::tensor({3, 2}, {1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(bias({2, 2}), testing::tensor({2, 2}, {1, 3, 2, 4}));  // the earlier half of 4 buckets
 }
 
 TEST(T5Bias, LooksUpTheBucketsOfDistances) {

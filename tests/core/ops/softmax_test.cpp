@@ -5,6 +5,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/softmax.hpp>
 
 namespace rowgrad {
@@ -27,6 +28,16 @@ long double log_softmax_at(const Tensor& x, testing::Index index, std::size_t ax
   for (index[axis] = 0; index[axis] < x.shape()[axis]; ++index[axis])
     sum += std::exp(testing::at(x, index) - self);
   return -std::log(sum);
+}
+
+// "Build a Large Language Model From Scratch", chapter 5: at temperature 5, and of the best three.
+TEST(Softmax, GivesTheProbabilitiesThatATextbookPrints) {
+  Tape tape(Tape::inference);
+  const Variable logits =
+      tape.constant(tensor({9}, {4.51, .89, -1.90, 6.75, 1.63, -1.62, -1.89, 6.28, 1.79}));
+  EXPECT_NEAR(softmax(logits / 5).value()(6), .0430, 0.5e-4);
+  const Variable best = tape.constant(tensor({3}, {4.51, 6.75, 6.28}));
+  testing::expect_near(softmax(best).value(), tensor({3}, {.0615, .5775, .3610}), 0.5e-4);
 }
 
 TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {

@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""Writes loader_order.json beside this script: what torch.utils.data.DataLoader draws from the global generator.
+
+Needs Debian's python3-torch. Under one seed, loops follow each other as in a training program: shuffled ones for
+training, ordered ones for validation, some left after a few batches. For each loop there are its batches, as the
+numbers of the windows in them, and the number of 53 bits that is drawn next.
+"""
+import itertools
+import json
+import pathlib
+
+import torch
+from torch.utils.data import DataLoader
+
+
+def loops(seed, windows, batch, drop_last):
+    torch.manual_seed(seed)
+    training = DataLoader(list(range(windows)), batch, shuffle=True, drop_last=drop_last)
+    validation = DataLoader(list(range(windows)), batch, shuffle=False, drop_last=drop_last)
+    for loader, count in [(training, 99), (training, 99), (validation, 99), (training, 2), (validation, 1),
+                          (training, 99)]:
+        batches = [numbers.tolist() for numbers in itertools.islice(loader, count)]
+        yield {"shuffle": loader is training, "count": count, "batches": batches,
+               "next": torch.rand((), dtype=torch.float64).item()}
+
+
+runs = [{"seed": seed, "windows": windows, "batch": batch, "drop_last": drop_last,
+         "loops": list(loops(seed, windows, batch, drop_last))}
+        for seed, windows, batch, drop_last in [(123, 18, 2, True), (123, 9, 2, True), (7, 11, 4, False), (2**31 + 7, 5, 1, False)]]
+path = pathlib.Path(__file__).parent / "loader_order.json"
+path.write_text(json.dumps(runs, separators=(",", ":")).replace('{"s', '\n{"s') + "\n")
