@@ -106,6 +106,24 @@ class ProgramsAndFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(ProgramsAndFiles, ShowWhichDistancesGetGradients) {
+  const auto shown = [&](const std::string& options) {
+    return shell(in_folder("inspect_rows --corpus corpus --width 4 --batch 2 " + options)).output;
+  };
+  for (const std::string line :
+       {"\nt5 table: 31 of 32 rows got a gradient (96.9 %), 1 were never touched: 31\n",
+        "  99 to 111\n", "\nRows without a gradient that changed: 0\n"})
+    EXPECT_NE(shown("--positions t5 --context 112").find(line), std::string::npos) << line;
+  EXPECT_NE(shown("--positions t5 --context 114").find("t5 table: 32 of 32"), std::string::npos);
+  for (const std::string table : {"keys", "values"})
+    EXPECT_NE(shown("--positions shaw")
+                  .find(concat("\nshaw_", table,
+                               " table: 4 of 33 rows got a "
+                               "gradient (12.1 %), 29 were never touched: "
+                               "0 to 12, 17 to 32\n")),
+              std::string::npos);
+}
+
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
   write_file(folder_ / "the-verdict.txt", "text");
