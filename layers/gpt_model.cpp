@@ -95,7 +95,7 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
   return result;
 }
 
-Variable GptModel::before_head(Tape& tape, const Ids& ids) {
+Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "GptModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
@@ -106,7 +106,11 @@ Variable GptModel::before_head(Tape& tape, const Ids& ids) {
   const std::size_t batch = length == 0 ? 0 : ids.size() / length;
   if (shape.size() != 3) x = reshape(x, {batch, length, options_.width});
   const AttentionPositions positions = attention_positions(tape, length);
-  for (TransformerBlock& block : blocks) x = block.forward(x, positions);
+  for (TransformerBlock& block : blocks) {
+    if (weights != nullptr)
+      weights->push_back(block.attention.weights(block.norm1.forward(x), positions));
+    x = block.forward(x, positions);
+  }
   x = norm.forward(x);
   return shape.size() != 3 ? reshape(x, shape) : x;
 }
@@ -118,6 +122,14 @@ Variable GptModel::forward(Tape& tape, const Ids& ids) {
 Variable GptModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options) {
   return head.cross_entropy(before_head(tape, ids), targets, options);
+}
+
+std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
+  const EvaluationMode mode(*this);
+  Tape tape(Tape::inference);
+  std::vector<Tensor> weights;
+  before_head(tape, ids, &weights);
+  return weights;
 }
 
 class GptModel::Reader : public TextReader {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
@@ -61,6 +62,10 @@ class GptModel : public LanguageModel {
                 const CrossEntropyOptions& options = {}) override;
   std::unique_ptr<TextReader> reader() override;
 
+  /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
+  /// at: [batch, heads, length, length], a row of weights for each position.
+  std::vector<Tensor> attention_weights(const Ids& ids);
+
   std::size_t context() const override { return options_.context; }
   std::size_t vocabulary() const override { return options_.vocabulary; }
   const GptOptions& options() const { return options_; }
@@ -70,7 +75,8 @@ class GptModel : public LanguageModel {
 
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
-  Variable before_head(Tape& tape, const Ids& ids);
+  // Adds the attention weights of each block to `weights` unless it is null.
+  Variable before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights = nullptr);
   void initialize_as_gpt2(Random& random);
 
   GptOptions options_;

@@ -8,23 +8,6 @@
 namespace rowgrad {
 namespace {
 
-// Puts a layer into evaluation mode for the lifetime of this object.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
-    layer_.eval();
-  }
-  ~EvaluationMode() {
-    if (was_training_) layer_.train();
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  Layer& layer_;
-  bool was_training_;
-};
-
 void check_temperature(std::string_view caller, double temperature) {
   check_argument(std::isfinite(temperature) && temperature >= 0, caller, ": temperature ",
                  temperature, " must be finite and not below 0");

@@ -187,4 +187,21 @@ class LayerList : public Layer {
   std::deque<Part<L>> layers_;  // a deque, so that addresses stay valid
 };
 
+/// Puts a layer into evaluation mode for as long as this object exists.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
+    layer_.eval();
+  }
+  ~EvaluationMode() {
+    if (was_training_) layer_.train();
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Layer& layer_;
+  bool was_training_;
+};
+
 }  // namespace rowgrad

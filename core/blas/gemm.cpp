@@ -44,6 +44,12 @@ void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real
     return;
   }
   prepare();
+  if (rows == 1) {  // gemm would copy all of b first
+    auto row = xt::adapt(result.data, columns, xt::no_ownership(), std::array{columns});
+    const auto vector = xt::adapt(a.data, inner, xt::no_ownership(), std::array{inner});
+    xt::blas::gemv(adapt(b), vector, row, !b.transposed, real{1}, beta);
+    return;
+  }
   auto target = adapt(result.data, rows, columns);
   xt::blas::gemm(adapt(a), adapt(b), target, a.transposed, b.transposed, real{1}, beta);
 }

@@ -5,6 +5,7 @@
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/product.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 
@@ -132,11 +133,10 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   Shape shape(x.shape().begin(), x.shape().end() - 1);
   const std::size_t rows = element_count(shape);
   shape.push_back(outputs);
-  // The product is added to the bias rather than the bias to the product.
-  Tensor value = bias ? kernels::expand(bias->value(), shape) : empty(shape);
-  blas::gemm({x.value().data(), rows, inputs},
-             transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
-             {value.data(), rows, outputs}, bias ? 1 : 0);
+  Tensor value = empty(shape);
+  kernels::product({x.value().data(), rows, inputs},
+                   transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
+                   {value.data(), rows, outputs}, bias ? bias->value().data() : nullptr);
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
@@ -144,7 +144,7 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
     const blas::ConstMatrix of_weight{node.input(1).data(), outputs, inputs};
     const auto give = [&](std::size_t i, const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
       Tensor gradient = empty(node.input_shape(i));
-      blas::gemm(a, b, {gradient.data(), a.rows, b.columns});
+      kernels::product(a, b, {gradient.data(), a.rows, b.columns});
       node.give(i, std::move(gradient));
     };
     if (node.needs(0)) give(0, upstream, of_weight);

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <utility>
 
 #include <rowgrad/core/ops/pointwise.hpp>
 
@@ -13,12 +15,36 @@ constexpr real kInverseSqrt2Pi = kInverseSqrt2 * std::numbers::inv_sqrtpi_v<real
 Simd normal_cdf(Simd x) { return real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2))); }
 Simd normal_density(Simd x) { return Simd(kInverseSqrt2Pi) * xsimd::exp(real{-0.5} * x * x); }
 
-// The inner function of the approximation, sqrt(2 / π) (x + 0.044715 x³), and its derivative.
+// The approximation of Φ(x) is (1 + tanh(u)) / 2 = 1 / (1 + exp(−2u)) with u = sqrt(2 / π) (x +
+// 0.044715 x³). The second form takes half the time.
 constexpr real kCubic = static_cast<real>(0.044715);
-constexpr real kSqrt2OverPi = 2 * kInverseSqrt2Pi;
-Simd gelu_inner(Simd x) { return Simd(kSqrt2OverPi) * (x + Simd(kCubic) * x * x * x); }
-Simd gelu_inner_derivative(Simd x) {
-  return Simd(kSqrt2OverPi) * (real{1} + Simd(3 * kCubic) * x * x);
+constexpr real kTwice = 4 * kInverseSqrt2Pi;  // 2 sqrt(2 / π)
+Simd gelu_share(Simd x) {
+  return real{1} / (real{1} + xsimd::exp(Simd(-kTwice) * (x + Simd(kCubic) * x * x * x)));
+}
+Simd gelu_twice_inner_derivative(Simd x) {
+  return Simd(kTwice) * (real{1} + Simd(3 * kCubic) * x * x);
+}
+
+// y = function(x), which returns its slope with it: in one pass both cost little more than one, and
+// backward only multiplies.
+Variable with_slope(OpName op, const Variable& x, const auto& function) {
+  const std::size_t count = x.value().size();
+  Tensor y = empty(x.shape());
+  Tensor slope = empty(x.shape());
+  kernels::parallel_for(count, kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
+    real* const y_begin = y.data() + begin;
+    real* const slope_begin = slope.data() + begin;
+    kernels::visit_span<1>(end - begin, {x.value().data() + begin},
+                           [=](const auto& v, const auto& put) {
+                             const auto result = function(v[0]);
+                             put(result.first, y_begin);
+                             put(result.second, slope_begin);
+                           });
+  });
+  return record(op, {x}, std::move(y), [slope = std::move(slope)](Backward& node) {
+    node.give(0, kernels::map_in_place(std::multiplies<>(), node.take_gradient(), slope));
+  });
 }
 
 }  // namespace
@@ -99,18 +125,18 @@ Variable clamp(const Variable& x, real low, real high) {
 }
 
 Variable gelu(const Variable& x) {
-  return pointwise(
-      "gelu", x, [](Simd v) { return v * normal_cdf(v); },
-      [](Simd g, Simd v, Simd) { return g * (normal_cdf(v) + v * normal_density(v)); });
+  return with_slope("gelu", x, [](Simd v) {
+    const Simd share = normal_cdf(v);
+    return std::pair(v * share, share + v * normal_density(v));
+  });
 }
 
 Variable gelu_tanh(const Variable& x) {
-  return pointwise(
-      "gelu_tanh", x, [](Simd v) { return real{0.5} * v * (real{1} + xsimd::tanh(gelu_inner(v))); },
-      [](Simd g, Simd v, Simd) {
-        const Simd t = xsimd::tanh(gelu_inner(v));
-        return g * real{0.5} * (real{1} + t + v * (real{1} - t * t) * gelu_inner_derivative(v));
-      });
+  return with_slope("gelu_tanh", x, [](Simd v) {
+    const Simd share = gelu_share(v);
+    const Simd rest = v * (real{1} - share) * gelu_twice_inner_derivative(v);
+    return std::pair(v * share, share * (real{1} + rest));
+  });
 }
 
 }  // namespace rowgrad

@@ -36,7 +36,8 @@ const Names<Positions> kAddedPositions{{"none", Positions::kNone},
 const Names<Positions> kPositions{
     {"none", Positions::kNone},     {"learned", Positions::kLearned},
     {"rotary", Positions::kRotary}, {"sinusoidal", Positions::kSinusoidal},
-    {"alibi", Positions::kAlibi},   {"t5", Positions::kT5}};
+    {"alibi", Positions::kAlibi},   {"t5", Positions::kT5},
+    {"shaw", Positions::kShaw}};
 const Names<Gelu> kGelus{{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}};
 const Names<Initialization> kStarts{{"pytorch", Initialization::kPyTorch},
                                     {"gpt2", Initialization::kGpt2}};
@@ -206,7 +207,8 @@ GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) c
           .rotary_layout = named("--rotary-layout", own.rotary_layout, kRotaryLayouts),
           .rotary_base = own.rotary_base,
           .t5_buckets = own.t5_buckets,
-          .t5_max_distance = own.t5_max_distance};
+          .t5_max_distance = own.t5_max_distance,
+          .shaw_max_distance = own.shaw_max_distance};
 }
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
@@ -286,6 +288,8 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
     app.add_option("--t5-buckets", gpt.t5_buckets, "of distances, each with its bias")
         ->check(whole_number(1));
     app.add_option("--t5-max-distance", gpt.t5_max_distance, "from which all share a bucket")
+        ->check(whole_number(1));
+    app.add_option("--shaw-max-distance", gpt.shaw_max_distance, "from which all share a row")
         ->check(whole_number(1));
     app.add_flag("--qkv-bias", gpt.qkv_bias, "query, key and value have a bias");
     app.add_flag("--bias,!--no-bias", gpt.bias, "the other linear layers and the norms have one");

@@ -39,9 +39,11 @@ struct GptShape {
   double rotary_base = 10000;
   std::uint64_t t5_buckets = 32;
   std::uint64_t t5_max_distance = 128;
+  std::uint64_t shaw_max_distance = 16;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptShape, heads, layers, qkv_bias, bias, gelu, norm_epsilon,
-                                   start, rotary_layout, rotary_base, t5_buckets, t5_max_distance)
+                                   start, rotary_layout, rotary_base, t5_buckets, t5_max_distance,
+                                   shaw_max_distance)
 
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
 /// is an option of the training programs, for example --weight-decay for weight_decay.

@@ -146,8 +146,14 @@ class RunFiles {
   OwnFile json_;
 };
 
+struct Sample {
+  std::size_t steps = 0;  // after which it was made
+  std::string text;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
+
 // Continues the prompt, and shows and returns what came of it.
-std::string sample(Training& training, const Ids& prompt, const TrainProgram& options) {
+Sample sample(Training& training, const Ids& prompt, const TrainProgram& options) {
   Random random(training.options().seed);
   const Ids continuation = generate(training.model(), prompt,
                                     {.count = options.sample,
@@ -157,13 +163,14 @@ std::string sample(Training& training, const Ids& prompt, const TrainProgram& op
                                     random);
   std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
   whole.insert(whole.end(), continuation.begin(), continuation.end());
-  std::string text = training.tokenizer().decode(whole);
-  std::cout << text << std::endl;
-  return text;
+  Sample result{training.run.steps(), training.tokenizer().decode(whole)};
+  std::cout << result.text << std::endl;
+  return result;
 }
 
 // Returns false if training stopped before the end of the run.
-bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files) {
+bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
+           std::vector<Sample>& samples) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
@@ -172,7 +179,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
   const auto show_sample = [&] {
     if (options.sample == 0 || training.steps_left() == 0 || stops()) return;
     progress.clear();
-    sample(training, prompt, options);
+    samples.push_back(sample(training, prompt, options));
     std::cout << std::endl;
   };
   const auto after_step = [&](double loss) {
@@ -281,7 +288,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   const HeldInterrupts held;
   if (options.untrained && training->run.steps() == 0)
     print_evaluation("untrained", training->evaluate_all(), 6);
-  const bool finished = train(*training, options, prompt, files);
+  std::vector<Sample> samples;
+  const bool finished = train(*training, options, prompt, files, samples);
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -299,8 +307,10 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   }
   if (options.sample > 0 && !interrupted()) {
     std::cout << "\nSample, continuing '" << training->tokenizer().decode(prompt) << "':\n";
-    report["sample"] = sample(*training, prompt, options);
+    samples.push_back(sample(*training, prompt, options));
+    report["sample"] = samples.back().text;
   }
+  report["samples"] = samples;
   if (!options.json.empty()) files.write(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
 

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
@@ -6,6 +8,7 @@
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/optim/adam.hpp>
 
 namespace rowgrad {
 namespace {
@@ -97,6 +100,49 @@ TEST(GptModel, ContinuesATextAsItDoesWithoutItsCache) {
     EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin() + 2, expected.end()))
         << static_cast<int>(positions);
   }
+}
+
+TEST(GptModel, ShowsItsAttentionWeights) {
+  for (const Positions positions : kAll) {
+    GptOptions options = small(positions);
+    options.dropout = 0.5;  // not of these weights
+    GptModel model(options, Random(3));
+    const auto weights = model.attention_weights(ids({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}));
+    EXPECT_TRUE(model.training());
+    ASSERT_EQ(weights.size(), options.layers);
+    for (const Tensor& of_block : weights) {
+      ASSERT_EQ(of_block.shape(), Shape({2, options.heads, 4, 4}));
+      for (std::size_t row = 0; row < of_block.size() / 4; ++row) {
+        const real* from = of_block.data() + 4 * row;
+        EXPECT_NEAR(std::accumulate(from, from + 4, real{0}), 1, 1e-6);
+        for (std::size_t key = 0; key < 4; ++key) EXPECT_EQ(from[key] > 0, key <= row % 4);
+      }
+    }
+  }
+}
+
+TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
+  std::vector<std::int32_t> text(100);
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::int32_t>(i * i % 62);
+  DataLoader loader(TokenWindows(to_ids(text), {.context = 32, .stride = 32}), {.batch = 1});
+  const Ids prompt = ids({3}, {1, 4, 9});
+  // [gpt]
+  Random random(123);
+  GptModel model(
+      {.vocabulary = 62, .context = 32, .width = 24, .heads = 3, .layers = 2, .dropout = 0.1},
+      random);
+  AdamW optimizer(model.parameters(), {.learning_rate = 4e-4, .weight_decay = 0.1});
+  for (const Batch& batch : loader) {
+    optimizer.zero_grad();
+    Tape tape(random);
+    tape.backward(model.loss(tape, batch.inputs, batch.targets));
+    optimizer.step();
+  }
+  const Ids more = generate(model, prompt, {.count = 10, .temperature = 1.4, .top_k = 25}, random);
+  const Tensor weights = model.attention_weights(prompt)[0];  // of the first block
+  // [gpt]
+  EXPECT_EQ(more.size(), 10U);
+  EXPECT_EQ(weights.shape(), Shape({1, 3, 3, 3}));
 }
 
 TEST(GptModel, TakesBatchesOfAnyRank) {

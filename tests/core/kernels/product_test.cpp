@@ -1,0 +1,64 @@
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/product.hpp>
+
+namespace rowgrad::kernels {
+namespace {
+
+using testing::irregular;
+
+struct Sizes {
+  std::size_t rows, inner, columns;
+};
+
+// Shapes that are read in place, shapes that BLAS multiplies, and some at the border.
+constexpr Sizes kSizes[] = {{768, 128, 65}, {300, 33, 100}, {193, 256, 256}, {1000, 47, 70},
+                            {300, 16, 40},  {191, 64, 64},  {300, 300, 300}, {3, 5, 7}};
+
+Tensor multiplied(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const real* bias) {
+  Tensor result = full({a.rows, b.columns}, std::numeric_limits<real>::quiet_NaN());
+  product(a, b, {result.data(), a.rows, b.columns}, bias);
+  return result;
+}
+
+TEST(Product, IsThatOfBlas) {
+  for (const auto [rows, inner, columns] : kSizes)
+    for (const bool a_transposed : {false, true})
+      for (const bool b_transposed : {false, true})
+        for (const bool biased : {false, true}) {
+          const Tensor of_a = irregular({rows * inner}, 1);
+          const Tensor of_b = irregular({inner * columns}, 2);
+          const Tensor bias = irregular({columns}, 3);
+          const blas::ConstMatrix a{of_a.data(), rows, inner, a_transposed};
+          const blas::ConstMatrix b{of_b.data(), inner, columns, b_transposed};
+          Tensor expected = zeros({rows, columns});
+          for (std::size_t i = 0; biased && i < expected.size(); ++i)
+            expected.data()[i] = bias(i % columns);
+          blas::gemm(a, b, {expected.data(), rows, columns}, 1);
+          const Tensor result = multiplied(a, b, biased ? bias.data() : nullptr);
+          const double tolerance = 2 * static_cast<double>(inner + 2) * testing::kEpsilon;
+          for (std::size_t i = 0; i < result.size(); ++i)
+            ASSERT_NEAR(result.data()[i], expected.data()[i], tolerance)
+                << rows << " x " << inner << " x " << columns << " at " << i;
+        }
+}
+
+TEST(Product, HasTheSameBitsOnAnyNumberOfThreads) {
+  const Tensor of_a = irregular({700, 90}, 1);
+  const Tensor of_b = irregular({110, 90}, 2);
+  for (const bool transposed : {false, true}) {
+    const auto on_threads = [&](int count) {
+      const testing::Threads threads(count);
+      return multiplied({of_a.data(), 700, 90, transposed}, {of_b.data(), 90, 110, true}, nullptr);
+    };
+    const Tensor one = on_threads(1);
+    for (const int count : {2, 3, 7}) EXPECT_TRUE(one == on_threads(count)) << count;
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::kernels
