@@ -95,7 +95,7 @@ void set_gpt2(const CLI::App& app, TrainProgram& program) {
   set("--warmup", train.warmup, 0);
   set("--evaluate-every", train.evaluate_every, 0);
   set("--untrained", program.untrained, true);
-  set("--prompt", program.prompt, "Every effort moves");
+  if (app.count("--tokenizer") == 0) set("--prompt", program.prompt, "Every effort moves");
   set("--sample", program.sample, 30);
   set("--sample-every", program.sample_every, 0);
   set("--temperature", program.temperature, 0);

@@ -7,7 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readme=$(cat README.md ./*/README.md)
 parts=0
 for program in examples/{first_step,custom_layer,exact_rows}.cpp \
-  tests/optim/{rule_optimizer_test,training/training_run_test}.cpp; do
+  tests/optim/{rule_optimizer_test,training/training_run_test}.cpp \
+  tests/layers/{gpt_model_test,gpt2_weights_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
     part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
       line == mark { inside = !inside; next }
@@ -22,4 +23,4 @@ for program in examples/{first_step,custom_layer,exact_rows}.cpp \
   done
 done
 echo "The READMEs have all $parts parts of the programs"
-((parts >= 12))
+((parts >= 14))

@@ -151,9 +151,15 @@ void Backward::give(std::size_t i, Gradient gradient) {
 // --- Tape -------------------------------------------------------------------------------------
 
 const Tensor& Tape::Node::value() {
+  check_state(!released, op, ": backward has released this value");
   if (parameter == nullptr) return owned;
   if (!std::exchange(read, true)) version_read = parameter->version();
   return parameter->value();
+}
+
+void Tape::Node::release_value() {
+  released = true;
+  owned.storage() = {};  // the shape stays
 }
 
 bool Tape::has_read(const Parameter& parameter) const {
@@ -246,14 +252,14 @@ void Tape::run_rule(std::size_t index, const Tensor* borrowed) {
   node.rule = nullptr;  // frees what the rule had captured
 }
 
-void Tape::backward(const Variable& loss) {
+void Tape::backward(const Variable& loss, KeepValues keep) {
   index_of(loss, "Tape::backward");
   check_argument(element_count(loss.shape()) == 1, "Tape::backward: the loss has shape ",
                  bracketed(loss.shape()), ", expected a single number");
-  backward(loss, full(loss.shape(), 1));
+  backward(loss, full(loss.shape(), 1), keep);
 }
 
-void Tape::backward(const Variable& y, const Tensor& gradient) {
+void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep) {
   check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
   check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
   const std::size_t last = index_of(y, "Tape::backward");
@@ -266,8 +272,11 @@ void Tape::backward(const Variable& y, const Tensor& gradient) {
 
   if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
   if (nodes_[last].rule) run_rule(last, &gradient);
-  for (std::size_t i = last; i-- > 0;)
-    if (nodes_[i].rule && !nodes_[i].gradient.is_none()) run_rule(i, nullptr);
+  for (std::size_t i = last; i-- > 0;) {
+    Node& node = nodes_[i];
+    if (node.rule && !node.gradient.is_none()) run_rule(i, nullptr);
+    if (keep == KeepValues::kNo && !node.op.empty()) node.release_value();
+  }
 
   std::vector<Node*> parameters;  // the first node of each; it gets the gradients of all its nodes
   for (std::size_t i = 0; i <= last; ++i) {

@@ -75,6 +75,10 @@ class OpName {
   std::string_view text_;
 };
 
+/// Whether the values of ops stay readable after backward(). Otherwise each is released as soon as
+/// no rule needs it any more, which makes room for the gradients: all but that of the loss.
+enum class KeepValues { kNo, kYes };
+
 /// Records a computation and differentiates it once. Several tapes may exist at the same time, each
 /// used by one thread at a time. Neither copyable nor movable. A tape must not outlive its
 /// parameters or its source of random numbers.
@@ -112,11 +116,11 @@ class Tape {
   /// value; std::logic_error for a second call, an inference tape, a loss that is on another tape
   /// or depends on nothing that needs a gradient, a parameter that changed after its value was
   /// read, and a rule that breaks its contract.
-  void backward(const Variable& loss);
+  void backward(const Variable& loss, KeepValues keep = KeepValues::kYes);
 
   /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.
   /// Throws std::invalid_argument for a gradient of another shape.
-  void backward(const Variable& y, const Tensor& gradient);
+  void backward(const Variable& y, const Tensor& gradient, KeepValues keep = KeepValues::kYes);
 
   /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
   /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
@@ -158,9 +162,11 @@ class Tape {
     bool read = false;
     bool needs_gradient = false;
     bool retains_gradient = false;
+    bool released = false;
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value();
+    void release_value();
     std::string name() const;
   };
 

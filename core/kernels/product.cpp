@@ -10,7 +10,7 @@ constexpr std::size_t kBlockRows = 4 * kTileRows;  // of a, multiplied with one 
 constexpr std::size_t kFewestRows = 2 * kBlockRows;
 constexpr std::size_t kFewestInner = kPanel;
 constexpr std::size_t kMostNumbers = std::size_t{1} << 17;  // of b
-constexpr std::size_t kMostColumns = 4 * kPanel;            // of b, if a is transposed
+constexpr std::size_t kMostColumns = 128;                   // of b, if a is transposed
 
 // Whether this is faster than BLAS, as measured.
 bool fits(const blas::ConstMatrix& a, const blas::ConstMatrix& b) {

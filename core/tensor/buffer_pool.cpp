@@ -15,22 +15,27 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kSteps = 4;  // block sizes per octave, so that at most 25 % is wasted
-constexpr std::size_t kClasses = 64 * kSteps;
+// Block sizes per octave: at most 25 % of a block is wasted, and 6 % of one of a mebibyte or more.
+constexpr std::size_t kSteps = 4;
+constexpr std::size_t kFineSteps = 16;
+constexpr std::size_t kFineLines = (std::size_t{1} << 20) / kAlignment;
+constexpr std::size_t kClasses = 64 * kFineSteps;
 
 struct SizeClass {
   std::size_t index;
   std::size_t bytes;
 };
 
-// Rounds up to one of kSteps sizes per octave; every size is a multiple of the alignment.
+// Rounds up to one of the sizes; each is a multiple of the alignment.
 SizeClass size_class(std::size_t bytes) {
   const std::size_t lines = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment);
   if (lines < kSteps) return {lines, lines * kAlignment};
+  const std::size_t per_octave = lines < kFineLines ? kSteps : kFineSteps;
   const std::size_t octave = std::bit_width(lines) - 1;
-  const std::size_t step = std::size_t{1} << (octave - (std::bit_width(kSteps) - 1));
-  const std::size_t steps = (lines + step - 1) / step;  // in [kSteps, 2 * kSteps]
-  return {octave * kSteps + (steps - kSteps), steps * step * kAlignment};
+  const std::size_t step = (std::size_t{1} << octave) / per_octave;
+  const std::size_t steps = (lines + step - 1) / step;  // in [per_octave, 2 * per_octave]
+  return {octave * kFineSteps + (steps - per_octave) * (kFineSteps / per_octave),
+          steps * step * kAlignment};
 }
 
 // Returns null if there is no memory.

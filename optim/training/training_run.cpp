@@ -115,7 +115,7 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     Tape tape(parts_.random);
     const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
     if (steps_ == 0) optimizer.check_trains_all(tape);
-    tape.backward(loss, share);
+    tape.backward(loss, share, KeepValues::kNo);
     loss_sum += loss.item();
     epoch.loss_sum += loss.item() * static_cast<double>(batch.targets.size());
     epoch.tokens += batch.targets.size();

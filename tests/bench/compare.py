@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -89,7 +90,15 @@ def compared(workload, setups, options):
     if options.alone:
         return row
     row.setdefault("torch_best", row["torch_installed"])
-    return row | {"ratio": row["torch_best"]["median_us"] / row["rowgrad"]["median_us"]}
+    fastest = min(row[name]["median_us"] for name in row if name not in ("workload", "rowgrad"))
+    return row | {"ratio": fastest / row["rowgrad"]["median_us"]}
+
+
+def interpreter(text):
+    name, equals, command = text.partition("=")
+    if not (name and equals and command):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=COMMAND")
+    return name, shlex.split(command)
 
 
 def cpu_name():
@@ -107,6 +116,11 @@ def parsed_options():
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
                         help="for the table, the figures as JSON and the plot")
     parser.add_argument("--alone", action="store_true", help="rowgrad and its floor, no PyTorch")
+    parser.add_argument("--torch", type=interpreter, action="append", default=[],
+                        metavar="NAME=COMMAND",
+                        help="another Python with PyTorch, measured too: for one in a chroot, "
+                             "\"trixie=chroot FOLDER python3\", with this project and /tmp mounted "
+                             "there; can be given more than once")
     parser.add_argument("--program", required=True, metavar="FILE", help="bench_workloads")
     options = parser.parse_args()
     workloads = chosen_workloads(parser, options)
@@ -119,7 +133,7 @@ def parsed_options():
 
 def report(rows, blas, options):
     comparison = {"cpu": cpu_name(), "rounds": options.rounds, "sweep": options.sweep,
-                  "torch_blas": blas, "rows": rows}
+                  "torch_blas": blas, "others": [name for name, _ in options.torch], "rows": rows}
     stem = f"growth-{options.sweep}" if options.sweep else "comparison"
     text = table(comparison)
     print(text)
@@ -138,6 +152,8 @@ def main():
               **{name: ([TORCH], environment) for name, environment in torch.items()}}
     if torch and blas["torch_best"] == blas["torch_installed"]:
         del setups["torch_best"]  # it would be measured twice
+    for name, command in options.torch:
+        setups[name] = ([*command, TORCH], torch["torch_best"] if torch else os.environ)
 
     rows, failed = [], []
     for count, workload in enumerate(workloads, 1):

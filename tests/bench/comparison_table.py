@@ -12,20 +12,25 @@ def time_text(microseconds):
             return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f} {unit}"
 
 
-def cells(row):
+def headings(others):
+    return HEADINGS[:5] + [("PyTorch", name) for name in others] + HEADINGS[5:]
+
+
+def cells(row, others):
     ours, best = row["rowgrad"], row.get("torch_best")
     floor = ours["floor"]["floor_us"]
     mark = "*" if best and "note" in best else ""
     torch = ["–"] * 4 if not best else [
         time_text(row["torch_installed"]["median_us"]), time_text(best["median_us"]),
         f"{row['ratio']:.2f}", f"{best['peak_bytes'] / 2**20:.0f}"]
+    more = [time_text(row[name]["median_us"]) for name in others]
     return [row["workload"]["name"] + mark, time_text(floor), time_text(ours["median_us"]),
-            *torch[:3], str(row["workload"].get("target", "–")),
+            *torch[:2], *more, torch[2], str(row["workload"].get("target", "–")),
             f"{ours['median_us'] / floor:.2f}", f"{ours['peak_bytes'] / 2**20:.0f}", torch[3]]
 
 
 def aligned(lines):
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return ["  ".join(cell.rjust(width) if column else cell.ljust(width)
                       for column, (cell, width) in enumerate(zip(line, widths))).rstrip()
             for line in lines]
@@ -54,6 +59,7 @@ def footnotes(comparison):
 
 
 def table(comparison):
-    above, below = ([heading[i] for heading in HEADINGS] for i in (0, 1))
-    lines = aligned([above, below, *(cells(row) for row in comparison["rows"])])
+    others = comparison["others"]
+    above, below = ([heading[i] for heading in headings(others)] for i in (0, 1))
+    lines = aligned([above, below, *(cells(row, others) for row in comparison["rows"])])
     return "\n".join([*lines, "", *footnotes(comparison)])

@@ -35,7 +35,7 @@ class TrainingStep {
  private:
   virtual Random* random() { return nullptr; }  // for dropout
   virtual Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) = 0;
-  virtual void backward(const Variable& result) { result.tape().backward(result); }
+  virtual void backward(const Variable& result) { result.tape().backward(result, KeepValues::kNo); }
 
   std::string optimizer_name_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -175,7 +175,7 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
     EXPECT_EQ(resumed[key], whole[key]) << key;
 
   const auto at_home =
-      json_of("train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "home");
+      json_of("train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "at_home");
   EXPECT_NEAR(at_home["validation_loss"].get<double>(), whole["validation_loss"].get<double>(),
               1e-5);
   const auto shorter =

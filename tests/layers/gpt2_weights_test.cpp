@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <sys/wait.h>
 
@@ -129,6 +130,24 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
   for (const char* mask : {"h.0.attn.bias", "h.1.attn.bias", "h.1.attn.masked_bias"})
     file.erase(mask);
   EXPECT_TRUE(bits_of(gpt2_weights(model)) == bits_of(with(file, "n_head", "2")));
+}
+
+TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFile, folder / "model.safetensors");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  Random random(1);
+  {
+    // [weights]
+    const Checkpoint file = read_safetensors("model.safetensors");
+    GptModel model(gpt2_options(file, 2), random);
+    load_gpt2_weights(model, file);
+    write_safetensors("mine.safetensors", gpt2_weights(model));
+    // [weights]
+  }
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine.safetensors"));
 }
 
 TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {

@@ -338,6 +338,23 @@ TEST(Backward, RunsOnATapeAThread) {
   EXPECT_EQ(second, alone);
 }
 
+TEST(Tape, ReleasesValuesInBackwardIfAsked) {
+  Parameter weight("weight", testing::tensor({2}, {3, 4}));
+  Tape tape;
+  const Variable x = tape.parameter(weight);
+  const Variable square = x * x;
+  const Variable constant = tape.constant(testing::tensor({2}, {1, 2}));
+  const Variable loss = sum(square * constant);
+  tape.backward(loss, KeepValues::kNo);
+  EXPECT_EQ(weight.gradient().dense(), testing::tensor({2}, {6, 16}));
+  EXPECT_EQ(loss.item(), 41);
+  EXPECT_EQ(constant.value()(1), 2);
+  EXPECT_EQ(square.shape(), Shape({2}));
+  EXPECT_EQ(error_of<std::logic_error>([&] { square.value(); }),
+            "multiply: backward has released this value");
+  EXPECT_NE(tape.to_dot().find("[2]"), std::string::npos);
+}
+
 TEST(Tape, EndsWithoutMemory) {
   std::vector<std::unique_ptr<Tape>> tapes;
   for (int i = 0; i < 100; ++i) tapes.push_back(std::make_unique<Tape>());

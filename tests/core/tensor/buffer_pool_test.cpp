@@ -59,6 +59,18 @@ TEST(BufferPool, WastesAQuarterAtMost) {
   }
 }
 
+TEST(BufferPool, WastesASixteenthOfLargeBlocksAtMost) {
+  for (std::size_t bytes = 1 << 20; bytes < std::size_t{1} << 33; bytes += 1 + bytes / 37) {
+    const std::size_t before = BufferPool::statistics().bytes_in_use;
+    void* block = BufferPool::allocate(bytes);  // of which no page is touched
+    const std::size_t taken = BufferPool::statistics().bytes_in_use - before;
+    BufferPool::deallocate(block, bytes);
+    BufferPool::release_idle();
+    EXPECT_GE(taken, bytes);
+    EXPECT_LE(taken, bytes + bytes / 16 + 64) << bytes;
+  }
+}
+
 TEST(BufferPool, CountsWhatIsInUseAndWhatIsIdle) {
   const auto before = BufferPool::statistics();
   void* block = BufferPool::allocate(5000);
