@@ -1,0 +1,143 @@
+// The GPT of Raschka's "Build a Large Language Model (From Scratch)", chapter 5: 162 million
+// parameters trained on The Verdict. The expected numbers are those that the book prints, and those
+// of PyTorch 1.13 where the book prints none.
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/published_data.hpp"
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Losses {
+  double training, validation;
+};
+constexpr Losses kPrinted[] = {
+    {9.781, 9.933}, {8.111, 8.339}, {6.661, 7.048}, {5.961, 6.616}, {5.726, 6.600}, {5.201, 6.348},
+    {4.417, 6.278}, {4.069, 6.226}, {3.732, 6.160}, {2.850, 6.179}, {2.427, 6.141}, {2.104, 6.134},
+    {1.882, 6.233}, {1.320, 6.238}, {0.985, 6.242}, {0.717, 6.293}, {0.541, 6.393}, {0.391, 6.452}};
+
+// The ids that continue the prompt after each epoch; 198x37 is 198, 37 times.
+constexpr const char* kSamples[] = {
+    "11x12 13 198x37",
+    "11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 "
+    "290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11 290 11x2 "
+    "290 11 290 11",
+    "11 290 314 550 587 13 198x44",
+    "760 262 198x26 1 40 339 550 262 50085 290 314 550 262 290 314 550 262 50085 290 "
+    "866 262 2119 11 314 550",
+    "760 340 373 407 326 262 4286 438 40 550 262 1109 416 262 938 314 550 587 438 "
+    "14363 11 290 287 262 198x12 1 5812 11 290 339 531 11 290 866 262 2119 11 290 287",
+    "760 553 373 530 286 262 4286 13 383 438 40 550 257 1310 286 257 1310 25 366 5297 "
+    "11 290 287 1109 11 290 287 262 4286 373 11 290 314 550 587 379 616 22662 290 355 "
+    "465 5986 11 290 866 262 2119 11 314 550",
+    "760 553 373 530 286 262 4286 329 2147 438 40 1297 9074 13 198x2 1 40 373 645 438 "
+    "292 0 383 1466 550 587 11 287 262 2589 438 292 3619 2241 11 355 1752 530 550 587 "
+    "262 50085 11 290 547 11 290 287 465",
+    "760 553 373 530 286 262 7877 72 3150 339 550 587 262 9040 286 257 2116 12 10414 "
+    "738 285 23968 4891 11 314 2936 284 766 257 8212 2157 465 1969 12768 680 21213 "
+    "438 292 611 339 550 262 50085 13 366 11576 395 553 355 465",
+    "1701 198x2 1 5297 438 37121 1035 27339 284 262 21296 13 1375 2227 683 29178 3474 "
+    "438 392 416 502 2474 198x2 1544 13818 757 11 290 9617 736 262 4324 12 66 3325 "
+    "1299 11 314 550 262 50085 13 366 1858 547 1528 618 314",
+    "760 553 373 530 286 262 7877 72 3150 339 8104 866 1973 262 37918 411 290 8465 "
+    "286 281 33954 271 3973 9899 14678 40556 12 11487 11 618 11 319 257 1568 1110 11 "
+    "314 550 757 1057 625 422 22489 40089 26 290 9074 13 402 271"};
+
+std::vector<std::int32_t> ids_in(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::int32_t> ids;
+  for (std::string word; words >> word;) {
+    const std::size_t times = word.find('x');
+    ids.insert(ids.end(), times == std::string::npos ? 1 : std::stoul(word.substr(times + 1)),
+               std::stoi(word));
+  }
+  return ids;
+}
+
+// Minutes long, so only where the variable ROWGRAD_TEXTBOOK is set, and in float.
+class TextbookRun : public testing::PublishedData {
+ protected:
+  void SetUp() override {
+    PublishedData::SetUp();
+    if (IsSkipped()) return;
+    if (std::getenv("ROWGRAD_TEXTBOOK") == nullptr || sizeof(real) != 4)
+      GTEST_SKIP() << "set ROWGRAD_TEXTBOOK to train GPTs of 162 million parameters, for minutes";
+  }
+};
+
+TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
+  TrainOptions options;
+  options.tokenizer = "gpt2";
+  options.context = options.stride = 256;
+  options.batch = 2;
+  options.one_generator = true;
+  options.width = 768;
+  options.dropout = 0.1;
+  options.epochs = 10;
+  options.optimizer = "adamw";
+  options.learning_rate = 4e-4;
+  options.weight_decay = 0.1;
+  options.evaluate_every = 5;
+  options.evaluate_batches = 5;
+  options.shape = GptShape{.heads = 12, .layers = 12};
+  Training training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  const Evaluation untrained = training.evaluate_all();
+  EXPECT_NEAR(untrained.training_loss, 10.987583, 1e-6);
+  EXPECT_NEAR(*untrained.validation_loss, 10.981105, 3e-6);
+  const std::vector<std::int32_t> prompt{6109, 3626, 6100, 345};
+  Random greedy(0);  // of which nothing is drawn
+  std::size_t printed = 0;
+  for (const char* expected : kSamples) {
+    training.run.run_epoch([&](double) {
+      if (const auto losses = training.evaluate_if_due()) {
+        const auto [of_training, of_validation] = kPrinted[printed++];
+        EXPECT_EQ(std::round(losses->training_loss * 1000), std::round(of_training * 1000));
+        EXPECT_EQ(std::round(*losses->validation_loss * 1000), std::round(of_validation * 1000));
+      }
+      return true;
+    });
+    const Ids ids =
+        generate(training.model(), to_ids(prompt), {.count = 50, .temperature = 0}, greedy);
+    EXPECT_EQ(std::vector<std::int32_t>(ids.begin(), ids.end()), ids_in(expected));
+  }
+  EXPECT_EQ(printed, std::size(kPrinted));
+}
+
+TEST_F(TextbookRun, HasPyTorchsLossesWithoutDropout) {
+  struct Step {
+    double loss, norm;
+  };
+  const Step expected[] = {{10.993995, 2.25397}, {10.003568, 2.55361}, {9.479449, 2.61893},
+                           {9.297996, 2.42227},  {8.817461, 2.51394},  {8.586013, 2.86702},
+                           {8.382974, 2.26801},  {8.235718, 2.85766},  {7.999169, 2.06180},
+                           {7.140015, 1.83213},  {6.832127, 2.00839},  {6.664210, 1.65153}};
+  const Ids ids = gpt2().encode(split_text(verdict(), 0.1).first);
+  DataLoader loader(TokenWindows(ids, {.context = 256, .stride = 256}), {.batch = 2});
+  GptModel model({.context = 256}, Random(123));
+  AdamW optimizer(model.parameters(), {.learning_rate = 4e-4, .weight_decay = 0.1});
+  std::size_t step = 0;
+  while (step < std::size(expected))
+    for (const Batch& batch : loader) {
+      if (step == std::size(expected)) break;
+      optimizer.zero_grad();
+      Tape tape;
+      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+      tape.backward(loss, KeepValues::kNo);
+      EXPECT_NEAR(loss.item(), expected[step].loss, 1e-4) << step;
+      EXPECT_NEAR(clip_grad_norm(model.parameters(), 1e9), expected[step].norm, 1e-3) << step;
+      optimizer.step();
+      ++step;
+    }
+}
+
+}  // namespace
+}  // namespace rowgrad
