@@ -24,6 +24,8 @@
 namespace rowgrad {
 namespace {
 
+constexpr std::size_t kMostInTable = 24;  // tensors of a model
+
 std::string bits(double nats) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
@@ -63,7 +65,14 @@ void print_start(const Training& training, const DataFile& text) {
             << " tokens, stride " << training.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';
   std::cout << "Training   " << describe_updates(training.options()) << '\n';
-  std::cout << '\n' << training.model().summary() << '\n';
+  const std::size_t tensors = training.model().parameters().size();
+  if (tensors <= kMostInTable) {
+    std::cout << '\n' << training.model().summary();
+  } else {
+    std::cout << "Model      " << training.model().parameter_count() << " parameters in " << tensors
+              << " tensors\n";
+  }
+  std::cout << '\n';
 }
 
 void print_epoch(const Training& training, std::size_t width) {
@@ -79,9 +88,11 @@ void print_epoch(const Training& training, std::size_t width) {
 std::string place(const Training& training) {
   const std::size_t step = std::max<std::size_t>(training.run.steps(), 1) - 1;
   std::ostringstream text;
-  text << "epoch " << step / training.run.steps_per_epoch() + 1;
-  if (training.options().steps == 0) text << '/' << training.options().epochs;
-  text << "  step " << std::setw(4) << step;
+  const TrainOptions& options = training.options();
+  if (options.steps == 0)
+    text << "epoch " << step / training.run.steps_per_epoch() + 1 << '/' << options.epochs << "  ";
+  text << "step " << std::setw(4) << step;
+  if (options.steps > 0) text << '/' << options.steps;
   return text.str();
 }
 
