@@ -161,7 +161,9 @@ struct Sample {
   std::size_t steps = 0;  // after which it was made
   std::string text;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
+nlohmann::json to_json(const Sample& sample) {
+  return {{"steps", sample.steps}, {"text", sample.text}};
+}
 
 // Continues the prompt, and shows and returns what came of it.
 Sample sample(Training& training, const Ids& prompt, const TrainProgram& options) {
@@ -321,7 +323,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     samples.push_back(sample(*training, prompt, options));
     report["sample"] = samples.back().text;
   }
-  report["samples"] = samples;
+  report["samples"] = nlohmann::json::array();
+  for (const Sample& one : samples) report["samples"].push_back(to_json(one));
   if (!options.json.empty()) files.write(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
 
