@@ -6,10 +6,14 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
 program=train_verdict
-if [[ ${1-} == --gpt ]]; then
-  program=train_gpt
-  shift
-fi
+options=()
+for option; do
+  if [[ $option == --gpt ]]; then
+    program=train_gpt
+  else
+    options+=("$option")
+  fi
+done
 
 install_packages
 [[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
@@ -17,4 +21,4 @@ configure
 compile "$program"
 # Threads that spin while they wait slow each other down if the machine has other work.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
-exec "$build/examples/$program" "$@"
+exec "$build/examples/$program" "${options[@]}"

@@ -1,6 +1,8 @@
 // Trains a GPT on Edith Wharton's The Verdict, or any other text. With --book, it is the run of
 // chapter 5 of Raschka's "Build a Large Language Model (From Scratch)", number by number.
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/core/tensor/check.hpp>
@@ -86,8 +88,8 @@ void set_gpt2(const CLI::App& app, TrainProgram& program) {
     check_argument(app.count(name) == 0, name, " follows from the weights of --gpt2");
   TrainOptions& train = program.train;
   set("--tokenizer", train.tokenizer, "gpt2");
-  set("--context", train.context, 256);
-  set("--stride", train.stride, 256);
+  set("--context", train.context, 256);  // or that of the weights, if it is shorter
+  set("--stride", train.stride, train.context);
   set("--batch", train.batch, 2);
   set("--steps", train.steps, 0);
   set("--epochs", train.epochs, 1);
@@ -99,6 +101,14 @@ void set_gpt2(const CLI::App& app, TrainProgram& program) {
   set("--sample", program.sample, 30);
   set("--sample-every", program.sample_every, 0);
   set("--temperature", program.temperature, 0);
+}
+
+// The schedule's own defaults, which depend on it and on the length of the run.
+void set_schedule(const CLI::App& app, TrainOptions& train) {
+  if (app.count("--floor") == 0 && train.schedule != "cosine") train.floor = 0;
+  if (app.count("--warmup") > 0) return;
+  const bool has_its_own = train.schedule == "one-cycle" || train.schedule == "warmup";
+  train.warmup = has_its_own ? 0 : std::min(train.warmup, train.steps / 10);
 }
 
 int run_with(int argc, char** argv) {
@@ -120,11 +130,12 @@ int run_with(int argc, char** argv) {
   add_program_options(app, program);
   app.get_option("--gpt2")->excludes("--resume");
   CLI11_PARSE(app, argc, argv);
-  complete(app, program.train, defaults().train.optimizer);
   if (book) set_book(app, program);
   if (!program.gpt2.empty()) set_gpt2(app, program);
+  complete(app, program.train, defaults().train.optimizer);
   // Epochs instead of the default number of steps.
   if (app.count("--epochs") > 0 && app.count("--steps") == 0) program.train.steps = 0;
+  set_schedule(app, program.train);
   run_training_program(app, program);
   return 0;
 }

@@ -144,6 +144,7 @@ class GptModel::Reader : public TextReader {
     check_argument(!ids.empty() && caches_[0].length() + ids.size() <= model_.context(),
                    "GptModel: cannot read ", ids.size(), " ids after ", caches_[0].length(),
                    ", the context is ", model_.context());
+    const EvaluationMode mode(model_);
     Tape tape(Tape::inference);
     const std::size_t first = caches_[0].length();
     Ids batch = to_ids(ids);

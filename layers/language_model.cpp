@@ -20,9 +20,12 @@ class ReadingAgain : public TextReader {
 
   Tensor read(std::span<const std::int32_t> ids) override {
     check_argument(!ids.empty(), "TextReader: there are no ids to read");
-    text_.insert(text_.end(), ids.begin(), ids.end());
+    const EvaluationMode mode(model_);
+    std::vector<std::int32_t> text = text_;  // ids that are refused are not kept
+    text.insert(text.end(), ids.begin(), ids.end());
     Tape tape(Tape::inference);
-    const Variable logits = model_.forward(tape, to_ids(text_));
+    const Variable logits = model_.forward(tape, to_ids(text));
+    text_ = std::move(text);
     const std::size_t vocabulary = model_.vocabulary();
     check_argument(logits.shape() == Shape({text_.size(), vocabulary}),
                    "LanguageModel: forward returned logits of shape ", bracketed(logits.shape()),

@@ -37,6 +37,7 @@ class PositionalEmbedding : public Layer {
 std::size_t length_of(const char* layer, const Shape& shape, std::size_t width);
 
 /// Throws std::invalid_argument naming `layer`, the length and the limit if the length is above it.
-void check_length(const char* layer, std::size_t length, const char* limit_name, std::size_t limit);
+void check_length(const char* layer, std::size_t first_position, std::size_t length,
+                  const char* limit_name, std::size_t limit);
 
 }  // namespace rowgrad

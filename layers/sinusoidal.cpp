@@ -57,7 +57,7 @@ Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const Sinusoid
     : table(*this, "table", sinusoids(max_length, width, options)) {}
 
 Variable Sinusoidal::rows(Tape& tape, std::size_t length, std::size_t first_position) {
-  check_length("Sinusoidal", first_position + length, "max_length", table.shape()[0]);
+  check_length("Sinusoidal", first_position, length, "max_length", table.shape()[0]);
   const std::size_t width = table.shape()[1];
   Tensor rows = empty({length, width});
   std::copy_n(table.value().data() + first_position * width, rows.size(), rows.data());

@@ -104,16 +104,16 @@ void check_distances(const char* caller, const AttentionOptions& options, std::s
                      std::size_t keys) {
   if (options.distance_bias) {
     const Shape& bias = options.distance_bias->shape();
-    check_argument(bias.size() == 2 && bias[0] == options.heads && bias[1] > 0 && bias[1] >= keys,
-                   caller, ": distance_bias has shape ", bracketed(bias), ", expected [",
-                   options.heads, ", distances] with no fewer distances than the ", keys, " keys");
+    check_argument(bias.size() == 2 && bias[0] == options.heads && bias[1] >= keys, caller,
+                   ": distance_bias has shape ", bracketed(bias), ", expected [", options.heads,
+                   ", distances] with no fewer distances than the ", keys, " keys");
   }
   if (options.relative) {
     const Shape& of_keys = options.relative->keys.shape();
     const Shape& of_values = options.relative->values.shape();
-    check_argument(of_keys.size() == 2 && of_keys[0] > 0 && of_keys[1] == width, caller,
-                   ": relative keys have shape ", bracketed(of_keys), ", expected [distances, ",
-                   width, "]");
+    check_argument(of_keys.size() == 2 && (of_keys[0] > 0 || keys == 0) && of_keys[1] == width,
+                   caller, ": relative keys have shape ", bracketed(of_keys),
+                   ", expected [distances, ", width, "]");
     check_argument(of_values == of_keys, caller, ": relative values have shape ",
                    bracketed(of_values), ", expected that of the keys, ", bracketed(of_keys));
   }

@@ -30,6 +30,8 @@ Simd gelu_twice_inner_derivative(Simd x) {
 // backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
   const std::size_t count = x.value().size();
+  if (!x.needs_gradient())
+    return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.value()), {});
   Tensor y = empty(x.shape());
   Tensor slope = empty(x.shape());
   kernels::parallel_for(count, kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {

@@ -261,7 +261,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
       ->check(whole_number(1));
   app.add_option("--batch", options.batch, "windows in a batch")->check(whole_number(1));
   app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
-  app.add_flag("--one-generator", options.one_generator,
+  app.add_flag("--one-generator,!--no-one-generator", options.one_generator,
                "weights, order and dropout are drawn from one generator as PyTorch does, and an "
                "epoch drops the windows that do not fill a batch");
 
@@ -301,9 +301,11 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   }
   app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
       ->check(finite_number(0, 0.99));
-  app.add_flag("--tie", options.tie,
-               "the token table is the head's weight too; if need be, a hidden layer of its width "
-               "comes last");
+  app.add_flag("--tie,!--no-tie", options.tie,
+               std::holds_alternative<GptShape>(options.shape)
+                   ? "the token table is the head's weight too"
+                   : "the token table is the head's weight too; if need be, a hidden layer of its "
+                     "width comes last");
 
   app.add_option("--epochs", options.epochs, "passes over the text")->check(whole_number(0));
   app.add_option("--steps", options.steps, "length of the run instead of epochs; 0 for epochs")
@@ -358,6 +360,7 @@ TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
                      ": the run to be resumed has ",
                      resumed.contains(key) ? resumed.at(key).dump() : "no such option");
     resumed[key] = value;
+    if (key == "epochs" && app.count("--steps") == 0) resumed["steps"] = 0;
   }
   return resumed.get<TrainOptions>();
 }

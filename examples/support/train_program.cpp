@@ -157,6 +157,8 @@ class RunFiles {
   OwnFile json_;
 };
 
+bool not_interrupted() { return !interrupted(); }
+
 struct Sample {
   std::size_t steps = 0;  // after which it was made
   std::string text;
@@ -195,14 +197,17 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     samples.push_back(sample(training, prompt, options));
     std::cout << std::endl;
   };
+  const auto evaluate = [&] {
+    if (const auto evaluation = training.evaluate_if_due(not_interrupted)) {
+      progress.clear();
+      print_evaluation(place(training), *evaluation, 3);
+    }
+  };
   const auto after_step = [&](double loss) {
     check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
                   "; try a smaller --learning-rate");
     progress.show(progress_line(training, loss));
-    if (const auto evaluation = training.evaluate_if_due()) {
-      progress.clear();
-      print_evaluation(place(training), *evaluation, 3);
-    }
+    evaluate();
     if (options.sample_every > 0 && training.run.steps() % options.sample_every == 0) show_sample();
     if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
       files.save(training);
@@ -212,9 +217,10 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     std::cout << "Nothing is left to do: the run is at step " << training.run.steps() << '\n';
     files.write(training);
   }
+  if (!stops()) evaluate();  // what the run before this one was stopped in
   while (!training.finished() && !stops()) {
     const std::size_t before = training.run.history().size();
-    training.run.run_epoch(after_step, [] { return !interrupted(); });
+    training.run.run_epoch(after_step, not_interrupted);
     progress.clear();
     if (training.run.history().size() > before) {
       if (training.options().evaluate_every == 0) print_epoch(training, width);
@@ -239,11 +245,16 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
 
 // The weights in a folder, with only the positions of `options.context`, and the options that they
 // determine.
-Checkpoint read_gpt2(const std::string& folder, TrainOptions& options) {
-  Checkpoint weights = read_safetensors(find_gpt2_weights(folder));
+Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options) {
+  const std::filesystem::path path = find_gpt2_weights(folder);
+  Checkpoint weights = read_safetensors(path);
+  check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
+                path.string(), ": has no weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
   const GptOptions file = gpt2_options(weights, gpt2_heads(folder));
+  if (app.count("--context") == 0) options.context = std::min(options.context, file.context);
+  if (app.count("--stride") == 0) options.stride = options.context;
   check_argument(options.context <= file.context, "--context ", options.context,
                  " is longer than that of the weights, ", file.context);
   const Tensor table = weights.tensor(positions, {file.context, file.width});
@@ -258,11 +269,18 @@ Checkpoint read_gpt2(const std::string& folder, TrainOptions& options) {
   return weights;
 }
 
-std::unique_ptr<Training> start(const TrainProgram& options, const std::string& text) {
+std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
+                                const std::string& text) {
   TrainOptions train = options.train;
-  const Checkpoint weights = options.gpt2.empty() ? Checkpoint() : read_gpt2(options.gpt2, train);
-  auto training = std::make_unique<Training>(
-      train, make_tokenizer(train.tokenizer, text, train.vocabulary), text);
+  const Checkpoint weights =
+      options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
+  auto tokenizer = make_tokenizer(train.tokenizer, text, train.vocabulary);
+  if (!weights.empty()) {
+    const std::size_t rows = gpt2_options(weights, 1).vocabulary;
+    check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
+                   tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
+  }
+  auto training = std::make_unique<Training>(train, std::move(tokenizer), text);
   if (!weights.empty()) training->start_from(weights);
   return training;
 }
@@ -270,8 +288,10 @@ std::unique_ptr<Training> start(const TrainProgram& options, const std::string& 
 }  // namespace
 
 void run_training_program(const CLI::App& app, const TrainProgram& options) {
-  check_outputs({options.save, options.metrics, options.json, options.gpt2_export},
-                {options.corpus});
+  std::vector<std::string> read{options.corpus};
+  for (const char* name : {"/model.safetensors", "/config.json"})
+    if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
+  check_outputs({options.save, options.metrics, options.json, options.gpt2_export}, read);
   check_outputs({options.metrics, options.json, options.gpt2_export},
                 {options.resume});  // --save may be that file
   RunFiles files(options);
@@ -280,7 +300,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   const DataFile text = find_corpus(options.corpus);
   std::unique_ptr<Training> training;
   if (options.resume.empty()) {
-    training = start(options, text.contents);
+    training = start(app, options, text.contents);
   } else {
     training = Training::resume(options.resume, text.contents);
     training->set_options(resumed_options(app, options.train, training->options()));
@@ -300,7 +320,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
   const HeldInterrupts held;
   if (options.untrained && training->run.steps() == 0)
-    print_evaluation("untrained", training->evaluate_all(), 6);
+    if (const auto losses = training->evaluate_all(not_interrupted))
+      print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   std::vector<Sample> samples;
   const bool finished = train(*training, options, prompt, files, samples);
 
@@ -351,13 +372,14 @@ void add_program_options(CLI::App& app, TrainProgram& options) {
   app.add_option("--sample-every", options.sample_every,
                  "steps after which there is a sample too; 0 for none")
       ->check(whole_number(0));
-  app.add_flag("--sample-epochs", options.sample_epochs, "a sample after each epoch");
+  app.add_flag("--sample-epochs,!--no-sample-epochs", options.sample_epochs,
+               "a sample after each epoch");
   app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
       ->check(finite_number(0, kAnyNumber));
   app.add_option("--top-k", options.top_k, "sample among so many likeliest tokens; 0 for all")
       ->check(whole_number(0));
-  app.add_flag("--untrained", options.untrained,
-               "first the losses of the untrained model, over the whole text");
+  app.add_flag("--untrained,!--no-untrained", options.untrained,
+               "first the losses before training, over the whole text");
   app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C")
       ->check(file_name());
   app.add_option("--save-every", options.save_every,

@@ -158,30 +158,47 @@ bool Training::finished() const {
   return options_.steps > 0 ? steps_left() == 0 : run.history().size() >= options_.epochs;
 }
 
-double Training::loss(DataLoader& loader, std::size_t batches) {
+std::optional<double> Training::loss(DataLoader& loader, const EvaluateOptions& options) {
   loader.rewind();
-  return *evaluate(*model_, loader, {.batches = batches});
+  return evaluate(*model_, loader, options);
 }
 
-std::optional<Evaluation> Training::evaluate_if_due() {
-  if (options_.evaluate_every == 0 || (run.steps() - 1) % options_.evaluate_every != 0)
+std::optional<Evaluation> Training::evaluated(DataLoader& training,
+                                              std::optional<DataLoader>& validation,
+                                              const EvaluateOptions& options) {
+  const auto of_training = loss(training, options);
+  if (!of_training) return std::nullopt;
+  if (!validation) return Evaluation{run.steps(), *of_training};
+  const auto of_validation = loss(*validation, options);
+  if (!of_validation) return std::nullopt;
+  return Evaluation{run.steps(), *of_training, of_validation};
+}
+
+std::optional<Evaluation> Training::evaluate_if_due(const std::function<bool()>& goes_on) {
+  const std::size_t steps = run.steps();
+  const bool known = !evaluations_.empty() && evaluations_.back().steps == steps;
+  if (options_.evaluate_every == 0 || steps == 0 || (steps - 1) % options_.evaluate_every != 0 ||
+      known)
     return std::nullopt;
-  Evaluation& result = evaluations_.emplace_back();
-  result.steps = run.steps();
-  result.training_loss = loss(training_sample_, options_.evaluate_batches);
-  if (validation_sample_)
-    result.validation_loss = loss(*validation_sample_, options_.evaluate_batches);
+  const Random before = random_;
+  const auto result = evaluated(training_sample_, validation_sample_,
+                                {.batches = options_.evaluate_batches, .after_batch = goes_on});
+  if (result) {
+    evaluations_.push_back(*result);
+  } else {
+    random_ = before;
+  }
   return result;
 }
 
-Evaluation Training::evaluate_all() {
+std::optional<Evaluation> Training::evaluate_all(const std::function<bool()>& goes_on) {
   DataLoader whole(training_.windows(),
                    {.batch = options_.batch, .drop_last = options_.one_generator});
-  return {run.steps(), loss(whole, 0), validation_loss()};
+  return evaluated(whole, validation_, {.after_batch = goes_on});
 }
 
 std::optional<double> Training::validation_loss() {
-  return validation_ ? std::optional(loss(*validation_, 0)) : std::nullopt;
+  return validation_ ? loss(*validation_, {}) : std::nullopt;
 }
 
 void Training::start_from(const Checkpoint& gpt2_weights) {

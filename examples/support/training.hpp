@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,11 +55,13 @@ class Training {
   /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
   void set_options(const TrainOptions& options);
 
-  /// To be called after each step: the losses, where --evaluate-every asks for them.
-  std::optional<Evaluation> evaluate_if_due();
+  /// To be called after each step: the losses, where --evaluate-every asks for them and they are
+  /// not known yet. `goes_on` is called after each batch; if it returns false, there is no result,
+  /// and the run is as before.
+  std::optional<Evaluation> evaluate_if_due(const std::function<bool()>& goes_on = {});
 
   /// The losses of the whole text. They draw no random numbers of the run.
-  Evaluation evaluate_all();
+  std::optional<Evaluation> evaluate_all(const std::function<bool()>& goes_on = {});
   std::optional<double> validation_loss();
 
   const TrainOptions& options() const { return options_; }
@@ -83,7 +86,9 @@ class Training {
            const std::string& text, const std::pair<std::string, std::string>& parts);
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
            std::string text_hash, const Ids& training, const Ids& validation);
-  double loss(DataLoader& loader, std::size_t batches);
+  std::optional<double> loss(DataLoader& loader, const EvaluateOptions& options);
+  std::optional<Evaluation> evaluated(DataLoader& training, std::optional<DataLoader>& validation,
+                                      const EvaluateOptions& options);
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;

@@ -174,13 +174,54 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   for (const char* key : {"evaluations", "validation_loss", "sample"})
     EXPECT_EQ(resumed[key], whole[key]) << key;
 
-  const auto at_home =
-      json_of("train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "at_home");
+  const auto at_home = json_of(
+      "train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "at_home");
   EXPECT_NEAR(at_home["validation_loss"].get<double>(), whole["validation_loss"].get<double>(),
               1e-5);
   const auto shorter =
       json_of("train_gpt --gpt2 home --tokenizer char --context 4 --max-steps 2", "shorter");
   EXPECT_EQ(shorter["options"]["width"], 8);
+}
+
+TEST_F(ProgramsAndFiles, AGptTakesEverySchedulePositionAndLength) {
+  const std::string start =
+      concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus --context 8 --width 8 ",
+             "--heads 2 --layers 1 --batch 4 --max-steps 2 --sample 2 ");
+  for (const char* options :
+       {"--schedule constant", "--schedule warmup", "--schedule cosine", "--schedule step",
+        "--schedule one-cycle", "--steps 5", "--epochs 1", "--epochs 0", "--no-tie --optimizer sgd",
+        "--positions none", "--positions rotary --rotary-layout interleaved", "--positions alibi",
+        "--positions t5", "--positions shaw", "--positions sinusoidal", "--validation 0"}) {
+    const Outcome outcome = shell(start + options);
+    EXPECT_EQ(outcome.status, 0) << options << ":\n" << outcome.output;
+  }
+}
+
+TEST_F(ProgramsAndFiles, AResumedRunMayBeCountedInEpochsInstead) {
+  const std::string small = "--context 8 --width 8 --heads 2 --layers 1 --stride 8 --warmup 2";
+  const Outcome outcome = shell(concat(
+      "cd ", folder_.path().string(), "; train_gpt --corpus corpus ", small,
+      " --max-steps 2 --sample 0 --save ck && train_gpt --corpus corpus --resume ck --epochs 1 ",
+      "--sample 0 --json out"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(nlohmann::json::parse(read_file(folder_ / "out"))["history"].size(), 1U);
+}
+
+TEST_F(ProgramsAndFiles, TheTextbooksRunHasItsOptions) {
+  const Outcome outcome = shell(
+      concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus --book --tokenizer char ",
+             "--context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 --json out ",
+             "--prompt 'a dog'"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto options = nlohmann::json::parse(read_file(folder_ / "out"))["options"];
+  const auto expected = nlohmann::json::parse(R"({
+      "batch": 2, "shuffle": true, "one_generator": true, "dropout": 0.1, "tie": false,
+      "epochs": 10, "steps": 0, "accumulate": 1, "optimizer": "adamw", "learning_rate": 4e-4,
+      "beta2": 0.999, "weight_decay": 0.1, "decay": "all", "schedule": "constant", "warmup": 0,
+      "floor": 0.0, "clip": 0.0, "seed": 123, "validation": 0.1, "evaluate_every": 5,
+      "evaluate_batches": 5, "positions": "learned", "bias": true, "qkv_bias": false,
+      "gelu": "tanh", "start": "pytorch"})");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(options[key], value) << key;
 }
 
 TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
@@ -190,6 +231,9 @@ TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
   expect_refused(start + "--gpt2 .", "huggingface.co/openai-community/gpt2");
   expect_refused(start + "--width 10", "width 10 is not a multiple of 4 heads");
   expect_refused(start + "--positions polar", "--positions");
+  write_file(folder_ / "model.safetensors", "weights");
+  expect_refused(start + "--gpt2 . --json model.safetensors", "is written here and also read");
+  std::filesystem::remove(folder_ / "model.safetensors");
   expect_refused(start + "--warmup 2000", "--warmup 2000 is not shorter than the run of 2000");
   expect_refused("cd /; train_verdict --gpt2-export out", "--gpt2-export");
 }

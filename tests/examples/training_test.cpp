@@ -164,6 +164,27 @@ TEST(Training, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   EXPECT_EQ(still->evaluations()[0].training_loss, still->evaluations()[6].training_loss);
 }
 
+TEST(Training, InterruptedInALossGoesOnWithIt) {
+  TrainOptions options = small();
+  options.one_generator = true;
+  options.evaluate_every = 4;
+  const auto whole = start(options);
+  const auto stopped = start(options);
+  run(*whole, 12);
+  const TemporaryFolder folder;
+  run(*stopped, 8);
+  stopped->run.run_epoch([](double) { return false; });
+  ASSERT_EQ(stopped->run.steps(), 9U);
+  int batches = 0;
+  EXPECT_FALSE(stopped->evaluate_if_due([&] { return ++batches < 2; }).has_value());
+  stopped->save(folder / "checkpoint");
+  const auto resumed = Training::resume(folder / "checkpoint", text());
+  EXPECT_TRUE(resumed->evaluate_if_due().has_value());
+  EXPECT_FALSE(resumed->evaluate_if_due().has_value());  // it is known now
+  run(*resumed, 12);
+  EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*whole));
+}
+
 TEST(Training, SplitsTheTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));

@@ -155,6 +155,26 @@ TEST(GptModel, TakesBatchesOfAnyRank) {
   EXPECT_TRUE(std::equal(flat.begin(), flat.end(), deep.begin()));
 }
 
+TEST(GptModel, TakesTextsOfNoTokens) {
+  for (const Positions positions : kAll) {
+    GptModel model(small(positions), Random(3));
+    Tape tape;
+    const Variable logits = model.forward(tape, Ids::from_shape({2, 0}));
+    EXPECT_EQ(logits.shape(), Shape({2, 0, 11}));
+    EXPECT_NO_THROW(tape.backward(logits, zeros({2, 0, 11}))) << static_cast<int>(positions);
+  }
+}
+
+TEST(GptModel, IsReadInEvaluationMode) {
+  GptOptions options = small(Positions::kLearned);
+  options.dropout = 0.5;
+  GptModel model(options, Random(3));
+  const std::vector<std::int32_t> text{1, 2, 3};
+  const Tensor once = model.reader()->read(text);
+  EXPECT_EQ(model.reader()->read(text), once);
+  EXPECT_TRUE(model.training());
+}
+
 TEST(GptModel, HasTheGradientsOfItsLoss) {
   if (sizeof(real) == 4) GTEST_SKIP() << "gradients are checked in double";
   for (const Positions positions : kAll)

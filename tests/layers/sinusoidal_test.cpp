@@ -6,6 +6,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/positional_embedding.hpp>
 #include <rowgrad/layers/sinusoidal.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
@@ -165,6 +166,19 @@ TEST(Sinusoidal, RefusesWhatIsLongerThanItsTable) {
   EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
+}
+
+TEST(Sinusoidal, RefusesPositionsBeyondItsTable) {
+  Sinusoidal layer(8, 4);
+  Tape tape;
+  EXPECT_EQ(layer.rows(tape, 2, 6).shape(), Shape({2, 4}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { layer.rows(tape, 3, 6); }),
+            "Sinusoidal: 3 positions from 6 on exceed the max_length of 8");
+  EXPECT_THROW(layer.rows(tape, 2, SIZE_MAX), std::invalid_argument);
+  Random random(1);
+  PositionalEmbedding learned(8, 4, random);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { learned.rows(tape, 3, 6); }),
+            "PositionalEmbedding: 3 positions from 6 on exceed the context of 8");
 }
 
 }  // namespace
