@@ -78,7 +78,7 @@ class ParameterUpdates {
 
 template <class Rule>
 auto ParameterUpdates<Rule>::prepare_step(const Options& options) -> Step {
-  auto beginning = arrays_.missing(options, parameter_->shape());
+  auto beginning = arrays_.missing(options, parameter_->shape(), parameter_->gradient().is_rows());
   const bool first = std::any_of(beginning.begin(), beginning.end(),
                                  [](const auto& state) { return state.has_value(); });
   const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});

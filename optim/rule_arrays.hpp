@@ -28,12 +28,15 @@ class RuleArrays {
   States states = {};
 
   /// The states that the options need and that do not exist yet, with their initial values.
-  States missing(const typename Rule::Options& options, const Shape& shape) const {
+  /// `rows`: whether few rows of them are expected to change.
+  States missing(const typename Rule::Options& options, const Shape& shape, bool rows) const {
     const auto used = Rule::uses(options);
     States result;
-    for (std::size_t i = 0; i < kStates; ++i)
-      if (used[i] && !states[i])
-        result[i] = full(shape, static_cast<real>(Rule::start(options, i)));
+    for (std::size_t i = 0; i < kStates; ++i) {
+      if (!used[i] || states[i]) continue;
+      const auto start = static_cast<real>(Rule::start(options, i));
+      result[i] = rows && start == 0 ? sparse_zeros(shape) : full(shape, start);
+    }
     return result;
   }
 

@@ -17,8 +17,9 @@ struct BufferPoolStatistics {
   std::size_t system_requests = 0;  // blocks requested from the operating system so far
 };
 
-/// One pool per process, thread-safe. Blocks are aligned to 64 bytes; those of 2 MiB and more are
-/// aligned to 2 MiB, and the operating system is advised to use huge pages for them.
+/// One pool per process, thread-safe. Blocks are aligned to 64 bytes. Those of a mebibyte and more
+/// are cut from ranges of pages, aligned to 64 KiB; the operating system is advised to use huge
+/// pages.
 class BufferPool {
  public:
   /// Returns an uninitialised block of at least `bytes` bytes. If the system has no memory left,
@@ -27,6 +28,10 @@ class BufferPool {
 
   /// Takes back a block that allocate(bytes) returned.
   static void deallocate(void* block, std::size_t bytes) noexcept;
+
+  /// Fills a block that allocate(bytes) returned with zeros. A large one gives its memory back and
+  /// takes it anew page by page, where it is written.
+  static void clear(void* block, std::size_t bytes) noexcept;
 
   static BufferPoolStatistics statistics();
 

@@ -58,6 +58,13 @@ inline Tensor full(const Shape& shape, real value) {
 
 inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
+/// Zeros for a table of which few rows will be written: a large one takes memory only for these.
+inline Tensor sparse_zeros(const Shape& shape) {
+  Tensor result = empty(shape);
+  BufferPool::clear(result.data(), result.size() * sizeof(real));
+  return result;
+}
+
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
