@@ -1,23 +1,6 @@
 #include <rowgrad/optim/adam.hpp>
 
 namespace rowgrad {
-namespace {
-
-// The sum of a geometric series: without a gradient, each step is smaller than the one before by a
-// ratio below 1, and the first is at most 1 / (1 − beta1) times the quotient of the means if the
-// learning rate is at most 1. Returns 0 if that does not hold, or if decay shrinks w nearly as fast
-// as the steps, so that they would matter again.
-template <bool kDecoupled>
-double fading_sum(const AdamOptionsOf<kDecoupled>& options) {
-  const double ratio = options.beta1 / std::sqrt(options.beta2);
-  const double keep = kDecoupled ? 1 - options.learning_rate * options.weight_decay : 1;
-  if (!(ratio < 1) || keep < (1 + 3 * ratio) / 4 || options.learning_rate > 1 ||
-      static_cast<real>(options.epsilon) == 0 || (!kDecoupled && options.weight_decay != 0))
-    return 0;
-  return 1 / ((1 - options.beta1) * (1 - ratio));
-}
-
-}  // namespace
 
 template <bool kDecoupled>
 AdamRuleOf<kDecoupled>::AdamRuleOf(const Options& options, const StepNumber& number)
@@ -33,8 +16,7 @@ AdamRuleOf<kDecoupled>::AdamRuleOf(const Options& options, const StepNumber& num
       sign(options.maximize ? -1 : 1),
       decay(static_cast<real>(kDecoupled ? 0 : options.weight_decay)),
       keep(static_cast<real>(kDecoupled ? 1 - options.learning_rate * options.weight_decay : 1)),
-      amsgrad(options.amsgrad ? 1 : 0),
-      fading(static_cast<real>(fading_sum(options))) {}
+      amsgrad(options.amsgrad ? 1 : 0) {}
 
 template <bool kDecoupled>
 void AdamRuleOf<kDecoupled>::check(const Options& options) {

@@ -3,7 +3,9 @@
 // Adam and AdamW: one rule, with weight decay in the gradient or decoupled from it.
 
 #include <cmath>
+#include <limits>
 
+#include <rowgrad/optim/owed_adam_steps.hpp>
 #include <rowgrad/optim/rule_optimizer.hpp>
 
 namespace rowgrad {
@@ -36,10 +38,9 @@ struct AdamRuleOf : RuleDefaults {
   real decay;    // weight decay in the gradient: Adam
   real keep;     // w is multiplied by this, for decoupled weight decay: AdamW
   real amsgrad;  // 1 or 0
-  real fading;   // all further steps sum to at most fading · |m| / (√v + epsilon); 0: no bound
   static auto members(const AdamRuleOf& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
-                    r.epsilon, r.sign, r.decay, r.keep, r.amsgrad, r.fading);
+                    r.epsilon, r.sign, r.decay, r.keep, r.amsgrad);
   }
 
   AdamRuleOf(const Options& options, const StepNumber& number);
@@ -64,30 +65,16 @@ struct AdamRuleOf : RuleDefaults {
   }
 
   /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
-  /// √beta2 or more, so it is at most beta1 / √beta2 times as large as the step before. Once all
-  /// further steps add up to less than half a unit in the last place of w, for any learning rate up
-  /// to 1, w no longer changes (except by decoupled weight decay), and the means just shrink.
-  Idle idle() const { return fading > 0 ? Idle::kFading : Idle::kReplay; }
-
-  bool fades_like(const AdamRuleOf& before) const {
-    return beta1 == before.beta1 && beta2 == before.beta2 && epsilon == before.epsilon &&
-           amsgrad == before.amsgrad && fading == before.fading;
+  /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
+  /// shrinks the value: otherwise, it would matter for ever.
+  Idle idle() const {
+    const real ratio = beta1 / std::sqrt(beta2);
+    const bool fades = ratio < 1 && keep >= (1 + 3 * ratio) / 4;
+    const bool finite = epsilon >= std::numeric_limits<real>::min() && step_size < real{1e30F};
+    return fades && finite && decay == 0 ? Idle::kAdam : Idle::kReplay;
   }
 
-  template <class Number>
-  auto faded(const Number& w, const std::array<Number, 3>& state) const {
-    using std::abs;
-    using std::max;
-    using std::sqrt;
-    constexpr real kUnit = std::numeric_limits<real>::epsilon() / 4;
-    constexpr real kTiny = std::numeric_limits<real>::min();
-    const auto& [mean, square, largest] = state;
-    // If amsgrad was switched on in between, the largest square may still be below the square.
-    const Number& divisor = amsgrad != 0 ? largest : square;
-    return abs(mean) * Number(fading) <=
-               (sqrt(divisor) + Number(epsilon)) * max(abs(w) * Number(kUnit), Number(kTiny)) &&
-           divisor >= square;
-  }
+  bool continues(const AdamRuleOf& before) const { return amsgrad == before.amsgrad; }
 };
 using AdamRule = AdamRuleOf<false>;
 using AdamWRule = AdamRuleOf<true>;
@@ -98,8 +85,7 @@ using AdamWRule = AdamRuleOf<true>;
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, the steps that a row missed are replayed until its mean has faded: about two
-/// hundred steps in float with the default betas, however many it missed. With weight_decay, every
+/// With row gradients, the steps that a row missed have a closed form. With weight_decay, every
 /// missed step is replayed: prefer AdamW.
 using Adam = RuleOptimizer<AdamRule>;
 

@@ -76,15 +76,12 @@ class LazyTable final : public LazyRows {
 
  private:
   using History = StepHistory<Rule>;
-  using Run = typename History::Run;
   using Owed = OwedSteps<Rule>;
   using Simd = typename Arrays::Simd;
   using Vectors = typename Arrays::Vectors;
 
   static constexpr std::size_t kMembers = sizeof(Rule) / sizeof(real);
 
-  // Rows are tested for rest (see rests) only at multiples of this step, whenever they are read.
-  static constexpr std::uint64_t kRestInterval = 8;
   // The most runs in a history: kMostRuns or, for large tables, one per kNumbersPerRun values,
   // which takes about as much memory as the table.
   static constexpr std::size_t kMostRuns = 4096;
@@ -116,8 +113,8 @@ class LazyTable final : public LazyRows {
   }
 
   std::uint64_t catch_up(std::size_t row);
-  bool rests(const Run& run, std::size_t row);
   void settle(std::size_t row, Owed& owed);
+  void settle_all();
   void shorten_history();
   void copy_row(std::size_t row, Owed& owed, real* out);
   void catch_up_with(std::span<const std::int32_t> ids);
@@ -148,28 +145,30 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     lent_ = true;
   }
   parameter_->note_change(*this);
+  const auto& runs = history_.runs();
+  if (owes && !runs.empty() && !rule.continues(runs.back().rule)) settle_all();
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
     const auto row = static_cast<std::size_t>(gradient.indices()[i]);
     const std::uint64_t replayed = catch_up(row);
     const real* values = gradient.row(i).data();
-    if (owed.since(at_[row])) {
+    const bool late = owed.visit(at_[row], [&](const auto& part, auto last) {
       Arrays::change_span(width(), row_at(row), values,
-                          [rule, map = owed.map(), &owed](Vectors& x, const Simd& g) {
-                            x = owed.apply(map, x);
-                            Arrays::update(rule, x, g);
+                          [rule, part, last](Vectors& x, const Simd& g) {
+                            x = part(x);
+                            if (last) Arrays::update(rule, x, g);
                           });
-    } else {
+    });
+    if (!late)
       Arrays::change_span(width(), row_at(row), values,
                           [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
-    }
     at_[row] = after;
     return replayed;
   });
   if (!owes) return;
-  const std::size_t runs = history_.runs().size();
+  const std::size_t count = runs.size();
   history_.append(rule);
-  if (history_.runs().size() > runs) shorten_history();
+  if (runs.size() > count) shorten_history();
 }
 
 // Once the history is half full, every further run settles its share of the rows that are owed
@@ -179,8 +178,7 @@ void LazyTable<Rule>::shorten_history() {
   const std::size_t half = half_history();
   if (history_.runs().size() <= half) return;
   const std::uint64_t since = history_.runs()[half - 1].end;
-  // If possible, settles up to a step at which rest is tested, so that rows at rest stay so.
-  Owed owed(history_, std::max(since, history_.steps() - history_.steps() % kRestInterval));
+  Owed owed(history_, history_.steps());
   const auto settle_row = [&](std::size_t row) {
     // Catches up first: otherwise at_[row] would depend on which rows were read before.
     rows_visited_ += catch_up(row);
@@ -205,23 +203,16 @@ template <class Rule>
   std::uint64_t& at = at_[row];
   std::uint64_t replayed = 0;
   while (history_.has_replay(at)) {
+    Owed owed(history_, history_.closed_until(at));
+    settle(row, owed);
+    // Several steps at once, with the values in registers.
     const auto* run = &history_.runs()[history_.run_of(at + 1)];
-    if (at % kRestInterval == 0 && rests(*run, row)) {
-      const std::uint64_t end = history_.closed_until(at);
-      if (end == history_.steps()) break;
-      if (end > at) {
-        Owed owed(history_, end);
-        settle(row, owed);
-        continue;
-      }
-    }
-    // Up to kRestInterval steps at once, with the values in registers.
-    std::array<const Rule*, kRestInterval> rules;
+    std::array<const Rule*, 8> rules;
     std::size_t count = 0;
     do {
       rules[count++] = &run->rule;
       if (++at == run->end) ++run;
-    } while (at % kRestInterval != 0 && history_.has_replay(at));
+    } while (count < rules.size() && history_.has_replay(at) && run->idle == Idle::kReplay);
     Arrays::change_span(width(), row_at(row), nullptr, [&](Vectors& x, const Simd& zero) {
       for (std::size_t i = 0; i < count; ++i) Arrays::update(*rules[i], x, zero);
     });
@@ -230,25 +221,23 @@ template <class Rule>
   return replayed;
 }
 
-// Whether a row is at rest: the closed form of the run's steps holds for its stored values.
-template <class Rule>
-bool LazyTable<Rule>::rests(const Run& run, std::size_t row) {
-  if (run.idle != Idle::kFading) return run.idle != Idle::kReplay;
-  bool all = true;
-  Arrays::read_span(width(), row_at(row), [&](const Vectors& x, const auto&) {
-    all = all && xsimd::all(run.rule.faded(x[0], Arrays::states_of(x)));
-  });
-  return all;
-}
-
 // Applies the steps up to owed.to(), which must all have a closed form, to the stored row.
 template <class Rule>
 void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
-  if (!owed.since(at_[row])) return;
-  Arrays::change_span(
-      width(), row_at(row), nullptr,
-      [map = owed.map(), &owed](Vectors& x, const Simd&) { x = owed.apply(map, x); });
+  owed.visit(at_[row], [&](const auto& part, auto) {
+    Arrays::change_span(width(), row_at(row), nullptr,
+                        [part](Vectors& x, const Simd&) { x = part(x); });
+  });
   at_[row] = owed.to();
+}
+
+template <class Rule>
+void LazyTable<Rule>::settle_all() {
+  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+    const std::uint64_t replayed = catch_up(row);
+    settle(row, owed);
+    return replayed;
+  });
 }
 
 // --- Reading and writing ------------------------------------------------------------------------
@@ -256,15 +245,13 @@ void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
 // Copies a row, up to date, to `out`. catch_up() must have been called for it.
 template <class Rule>
 void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
-  const auto pointers = row_at(row);
-  if (!owed.since(at_[row])) {
-    std::copy_n(pointers[0], width(), out);
-    return;
-  }
-  Arrays::read_span(width(), pointers,
-                    [map = owed.map(), &owed, out](const Vectors& x, const auto& put) {
-                      put(owed.apply(map, x)[0], out);
-                    });
+  auto pointers = row_at(row);
+  const bool late = owed.visit(at_[row], [&](const auto& part, auto) {
+    Arrays::read_span(width(), pointers,
+                      [part, out](const Vectors& x, const auto& put) { put(part(x)[0], out); });
+    pointers[0] = out;  // where the next part goes on
+  });
+  if (!late) std::copy_n(pointers[0], width(), out);
 }
 
 // Catches up each row only once, however often its id occurs, because replays change the row.
@@ -313,11 +300,7 @@ void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* 
 
 template <class Rule>
 Tensor LazyTable<Rule>::release() {
-  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
-    const std::uint64_t replayed = catch_up(row);
-    settle(row, owed);
-    return replayed;
-  });
+  settle_all();
   lent_ = false;
   history_.clear();
   return std::move(table_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <rowgrad/optim/rule_arrays.hpp>
@@ -12,7 +13,7 @@
 
 namespace rowgrad {
 
-/// The steps that rows are owed up to `to`. Keeps the last map, as neighbours often share it.
+/// The steps that rows are owed up to `to`. Keeps the last ones, as neighbours often share them.
 template <class Rule>
 class OwedSteps {
  public:
@@ -23,10 +24,10 @@ class OwedSteps {
   /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
   /// only for moderate values: none overflows, and coefficients below the range of `real` do not
   /// matter.
-  class Map {
+  class Part {
    public:
-    Map() = default;
-    explicit Map(const LinearMap<Arrays::kArrays>& map) {
+    Part() = default;
+    Part(const OwedSteps& owed, const LinearMap<Arrays::kArrays>& map) : owed_(&owed) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
       Coefficient total = 1;  // after the map, values are at most this many times as large
@@ -44,7 +45,19 @@ class OwedSteps {
       most_ = Simd(static_cast<real>(most));
     }
 
-    /// For which values, together with their states, the map holds. Never for infinity or NaN.
+    Vectors operator()(const Vectors& x) const {
+      const auto holds = this->holds(x);
+      if (xsimd::all(holds)) [[likely]]
+        return apply(x);
+      Vectors result = copy(x);
+      owed_->replay(holds, result);
+      return result;
+    }
+
+   private:
+    friend class OwedSteps;
+
+    // For which values, together with their states, the map holds. Never for infinity or NaN.
     auto holds(const Vectors& x) const {
       Simd total = xsimd::abs(x[0]);
       for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
@@ -60,33 +73,23 @@ class OwedSteps {
       return y;
     }
 
-   private:
+    const OwedSteps* owed_ = nullptr;
     std::array<std::array<Simd, Arrays::kArrays>, Arrays::kArrays> map_;
     Simd most_ = Simd(real{-1});
   };
 
   OwedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
 
-  /// Whether a row that is up to date as of step `from` is owed any steps. If so, the functions
-  /// below are about these steps, each of which must have a closed form.
-  bool since(std::uint64_t from) {
-    if (from == to_) return false;
-    if (std::exchange(from_, from) != from) map_ = Map(history_.compose_steps(from, to_));
-    return true;
-  }
-
   std::uint64_t to() const { return to_; }
-  const Map& map() const { return map_; }
 
-  /// Values and states after the steps. `map` is a copy of map():
-  /// as a local variable of the caller, it stays in registers.
-  Vectors apply(const Map& map, const Vectors& x) const {
-    const auto holds = map.holds(x);
-    if (xsimd::all(holds)) [[likely]]
-      return map.apply(x);
-    Vectors result = copy(x);
-    replay(holds, result);
-    return result;
+  /// Whether a row that is up to date as of step `from` is owed any steps; each must have a closed
+  /// form. If so, calls visit(part, last) for each part of it: Vectors y = part(x), on values and
+  /// states that went through the parts before. A copy of `part` can stay in registers.
+  bool visit(std::uint64_t from, const auto& visit) {
+    if (from == to_) return false;
+    if (std::exchange(from_, from) != from) part_ = Part(*this, history_.compose_steps(from, to_));
+    visit(part_, std::true_type());
+    return true;
   }
 
  private:
@@ -100,7 +103,7 @@ class OwedSteps {
   // Replays every step for values that the map does not hold for: those that overflow on the way,
   // or are not finite to begin with, end as they do under the dense optimizer.
   [[gnu::noinline]] void replay(auto holds, Vectors& x) const {
-    const Vectors mapped = map_.apply(x);
+    const Vectors mapped = part_.apply(x);
     for (Simd& numbers : x) numbers = xsimd::select(holds, Simd(real{0}), numbers);
     std::uint64_t at = from_;
     for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
@@ -122,7 +125,7 @@ class OwedSteps {
   const StepHistory<Rule>& history_;
   std::uint64_t to_;
   std::uint64_t from_ = ~std::uint64_t{0};
-  Map map_;
+  Part part_;
 };
 
 }  // namespace rowgrad

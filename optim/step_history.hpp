@@ -34,8 +34,9 @@ LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
   LinearMap<N> result{};
   for (std::size_t i = 0; i < N; ++i)
     for (std::size_t k = 0; k < N; ++k)
-      for (std::size_t j = 0; j < N; ++j)
-        if (after[i][k] != 0 && before[k][j] != 0) result[i][j] += after[i][k] * before[k][j];
+      if (after[i][k] != 0)
+        for (std::size_t j = 0; j < N; ++j)
+          if (before[k][j] != 0) result[i][j] += after[i][k] * before[k][j];
   return result;
 }
 
@@ -61,8 +62,8 @@ LinearMap<1 + Rule::kStates.size()> idle_map(const Rule& rule) {
     unit = idle_step(rule, unit);
     for (std::size_t i = 0; i < kArrays; ++i) map[i][column] = unit[i];
   }
-  // Once faded, a value and its states no longer affect each other: each is only scaled.
-  if (rule.idle() == Idle::kFading)
+  // What else Adam does is not linear: see owed_adam_steps.hpp.
+  if (rule.idle() == Idle::kAdam)
     for (std::size_t i = 0; i < kArrays; ++i)
       for (std::size_t j = 0; j < kArrays; ++j)
         if (i != j) map[i][j] = 0;
@@ -129,7 +130,7 @@ class StepHistory {
   std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }
   const std::vector<Run>& runs() const { return runs_; }
 
-  /// Whether a step after `from` may have to be replayed.
+  /// Whether a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
   void clear() { *this = StepHistory(); }
@@ -163,16 +164,11 @@ class StepHistory {
         next.idle = Idle::kReplay;
         next.map = identity_map<kArrays>();
       }
-      if (!runs_.empty()) {
-        complete_last_run();
-        if (!rule.fades_like(runs_.back().rule)) last_stop_ = steps();
-      }
+      if (!runs_.empty()) complete_last_run();
       runs_.push_back(next);
       powers_.clear();
     }
-    const Idle idle = runs_.back().idle;
-    if (idle == Idle::kReplay || idle == Idle::kFading) last_replay_ = steps();
-    if (idle == Idle::kReplay) last_stop_ = steps();
+    if (runs_.back().idle == Idle::kReplay) last_replay_ = steps();
     extend_powers();
   }
 
@@ -185,15 +181,12 @@ class StepHistory {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// The last step to which a row that is at rest at `from` can be brought in closed form: the step
-  /// after it has no closed form, or another condition for rest.
+  /// The last step to which a row can be brought from `from` in closed form: the step after it has
+  /// none.
   std::uint64_t closed_until(std::uint64_t from) const {
-    if (from >= last_stop_) return steps();
-    const std::size_t first = run_of(from + 1);
-    std::size_t run = first;
-    while (run < runs_.size() && runs_[run].idle != Idle::kReplay &&
-           (run == first || runs_[run].rule.fades_like(runs_[run - 1].rule)))
-      ++run;
+    if (from >= last_replay_) return steps();
+    std::size_t run = run_of(from + 1);
+    while (runs_[run].idle != Idle::kReplay) ++run;
     return std::max(from, begin_of(run));
   }
 
@@ -270,8 +263,7 @@ class StepHistory {
   std::vector<Run> runs_;
   std::vector<std::vector<Map>> blocks_;
   std::vector<Map> powers_;
-  std::uint64_t last_stop_ = 0;  // the last step that no range in closed form crosses
-  std::uint64_t last_replay_ = 0;
+  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
 };
 
 }  // namespace rowgrad

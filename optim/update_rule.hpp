@@ -31,7 +31,7 @@ enum class RowUpdates {
 enum class Idle {
   kNothing,  // neither the value nor its states change
   kLinear,   // a linear map of value and states, so that many steps are one matrix
-  kFading,   // no closed form at first; once the states have faded, each is only scaled
+  kAdam,     // Adam's: the states are scaled, and the value moves less and less
   kReplay    // no closed form: steps are replayed one by one
 };
 
@@ -64,11 +64,9 @@ struct RuleDefaults {
 
   Idle idle() const { return Idle::kReplay; }
 
-  /// For Idle::kFading: whether the states are so small that further steps do not change the value.
-  auto faded(const auto& w, const auto& /*states*/) const { return w == w; }
-
-  /// Whether a state that has faded under the previous rule has also faded under this one.
-  bool fades_like(const auto& /*before*/) const { return true; }
+  /// Whether steps of this rule and of the one before have a closed form together. If not, all rows
+  /// are brought up to date in between.
+  bool continues(const auto& /*before*/) const { return true; }
 };
 
 /// Whether these are all members of a rule, and all of type `real`: rules are saved as such arrays.
