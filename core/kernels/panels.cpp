@@ -7,6 +7,14 @@
 namespace rowgrad::kernels {
 namespace {
 
+// Loads `count` ≤ kLanes values; the other lanes get 0.
+Simd load_padded(const real* from, std::size_t count) {
+  if (count == kLanes) return Simd::load_unaligned(from);
+  alignas(64) std::array<real, kLanes> lanes{};
+  std::copy_n(from, count, lanes.data());
+  return Simd::load_aligned(lanes.data());
+}
+
 // Stores one row of a panel, or adds it to what is there if result.add.
 void put(const Simd& left, const Simd& right, const PanelResult& result, real* to) {
   (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
@@ -56,6 +64,15 @@ void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, Pa
     } else {
       for (std::size_t k = 0; k < a.length; ++k, factors += a.step) accumulate(factors);
     }
+    if (result.bias != nullptr) {
+      const std::size_t columns = std::min(kLanes, result.columns);
+      const Simd first = load_padded(result.bias, columns);
+      const Simd second = load_padded(result.bias + columns, result.columns - columns);
+      for (std::size_t i = 0; i < Rows; ++i) {
+        left[i] += first;
+        right[i] += second;
+      }
+    }
     if (result.columns == kPanel) {
       for (std::size_t i = 0; i < Rows; ++i)
         put(left[i], right[i], result, result.data + i * result.stride);
@@ -77,14 +94,6 @@ constexpr auto tiles_functions(std::index_sequence<Rows...>) {
 }
 constexpr std::array kTiles{tiles_functions<false>(std::make_index_sequence<kTileRows>()),
                             tiles_functions<true>(std::make_index_sequence<kTileRows>())};
-
-// Loads `count` ≤ kLanes values; the other lanes get 0.
-Simd load_padded(const real* from, std::size_t count) {
-  if (count == kLanes) return Simd::load_unaligned(from);
-  alignas(64) std::array<real, kLanes> lanes{};
-  std::copy_n(from, count, lanes.data());
-  return Simd::load_aligned(lanes.data());
-}
 
 // Rows a and b after an exchange: of each two blocks of Step lanes, the second one of a and the
 // first one of b change places. First selects the new a, otherwise it is the new b.

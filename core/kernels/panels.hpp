@@ -64,7 +64,8 @@ struct PanelResult {
   real* data;
   std::size_t stride = kPanel;
   std::size_t columns = kPanel;
-  bool add = false;  // to what is there, instead of replacing it
+  bool add = false;            // to what is there, instead of replacing it
+  const real* bias = nullptr;  // `columns` values to add to each row, or null
 };
 
 /// Memory to prefetch for the next product: one address for each k of each tile.

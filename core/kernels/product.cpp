@@ -6,16 +6,20 @@
 namespace rowgrad::kernels {
 namespace {
 
+constexpr std::size_t kMostNumbers = std::size_t{1}
+                                     << 17;        // of b, or of the result if a is transposed
 constexpr std::size_t kBlockRows = 4 * kTileRows;  // of a, multiplied with one panel of b at a time
 constexpr std::size_t kFewestRows = 2 * kBlockRows;
 constexpr std::size_t kFewestInner = kPanel;
-constexpr std::size_t kMostNumbers = std::size_t{1} << 17;  // of b
-constexpr std::size_t kMostColumns = 128;                   // of b, if a is transposed
+constexpr std::size_t kGroupRows = 22 * kTileRows;  // of a, if it is transposed; no power of two,
+                                                    // so that columns spread over the cache
+constexpr std::size_t kBlockInner = 256;  // a panel of so many rows stays in the L1 cache
 
 // Whether this is faster than BLAS, as measured.
 bool fits(const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
-  return a.rows >= kFewestRows && a.columns >= kFewestInner && b.columns >= kPanel &&
-         b.rows * b.columns <= kMostNumbers && (!a.transposed || b.columns <= kMostColumns);
+  if (a.columns < kFewestInner || b.columns < kPanel) return false;
+  if (a.transposed) return !b.transposed && a.rows >= kPanel && a.rows * b.columns <= kMostNumbers;
+  return a.rows >= kFewestRows && b.rows * b.columns <= kMostNumbers;
 }
 
 // Columns of b as panels, from `panel` on and up to `end`.
@@ -32,6 +36,48 @@ void pack(const blas::ConstMatrix& b, std::size_t panel, std::size_t end, real* 
   }
 }
 
+// a · b for two tall factors, of which a is stored as [inner, rows]: a gradient of weights. Blocks
+// of a are copied for all panels of b, and blocks of a panel for all rows of a block of a.
+void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
+                   const blas::Matrix& result) {
+  const std::size_t inner = a.columns;
+  const std::size_t columns = b.columns;
+  const std::size_t count = panel_count(columns);
+  const std::size_t groups = (a.rows + kGroupRows - 1) / kGroupRows;
+  const std::size_t blocks = (inner + kBlockInner - 1) / kBlockInner;
+  const auto multiply = [&](std::size_t group, std::size_t begin, std::size_t end) {
+    const std::size_t first = a.rows * group / groups;
+    const std::size_t rows = a.rows * (group + 1) / groups - first;
+    Tensor copy = empty({groups > 1 ? kBlockInner : 0, kGroupRows});
+    Tensor panel = empty({kBlockInner, kPanel});
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::size_t from = inner * block / blocks;
+      const std::size_t length = inner * (block + 1) / blocks - from;
+      LeftFactor factor{a.data + from * a.rows, 1, a.rows, length};
+      if (groups > 1) {
+        for (std::size_t k = 0; k < length; ++k)
+          std::copy_n(factor.data + k * a.rows + first, rows, copy.data() + k * kGroupRows);
+        factor = {copy.data(), 1, kGroupRows, length};
+      }
+      for (std::size_t item = begin; item < end; ++item) {
+        const std::size_t column = item * kPanel;
+        const std::size_t width = std::min(kPanel, columns - column);
+        pack_panels({b.data + from * columns + column, length, width, columns}, 1, panel.data());
+        multiply_panel(factor, rows, panel.data(),
+                       {.data = result.data + first * columns + column,
+                        .stride = columns,
+                        .columns = width,
+                        .add = block > 0});
+      }
+    }
+  };
+  parallel_for(
+      groups * count, row_grain(kGroupRows * inner), [&](std::size_t begin, std::size_t end) {
+        for (; begin < end; begin = (begin / count + 1) * count)
+          multiply(begin / count, begin % count, std::min(end - begin / count * count, count));
+      });
+}
+
 }  // namespace
 
 void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas::Matrix& result,
@@ -45,6 +91,7 @@ void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas:
     blas::gemm(a, b, result, bias != nullptr ? 1 : 0);
     return;
   }
+  if (a.transposed) return multiply_tall(a, b, result);
   const std::size_t inner = a.columns;
   const std::size_t columns = b.columns;
   Tensor panels = empty({panel_count(columns), inner, kPanel});
@@ -52,30 +99,23 @@ void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas:
                [&](std::size_t begin, std::size_t end) { pack(b, begin, end, panels.data()); });
   const std::size_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
   const std::size_t count = panel_count(columns);
-  parallel_for(
-      blocks * count, row_grain(kBlockRows * inner), [&](std::size_t begin, std::size_t end) {
-        Tensor copy = empty({a.transposed ? inner * kBlockRows : 0});
-        for (std::size_t item = begin; item < end; ++item) {
-          const std::size_t first = item / count * kBlockRows;
-          const std::size_t column = item % count * kPanel;
-          const std::size_t rows = std::min(kBlockRows, a.rows - first);
-          LeftFactor factor{a.data + first * inner, inner, 1, inner};
-          if (a.transposed) {
-            if (item == begin || column == 0)
-              for (std::size_t k = 0; k < inner; ++k)
-                std::copy_n(a.data + k * a.rows + first, rows, copy.data() + k * kBlockRows);
-            factor = {copy.data(), 1, kBlockRows, inner};
-          }
-          const PanelResult to{.data = result.data + first * columns + column,
-                               .stride = columns,
-                               .columns = std::min(kPanel, columns - column),
-                               .add = bias != nullptr};
-          if (bias != nullptr)
-            for (std::size_t row = 0; row < rows; ++row)
-              std::copy_n(bias + column, to.columns, to.data + row * columns);
-          multiply_panel(factor, rows, panels.data() + column * inner, to);
-        }
-      });
+  parallel_for(blocks * count, row_grain(kBlockRows * inner),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t item = begin; item < end; ++item) {
+                   const std::size_t first = item / count * kBlockRows;
+                   const std::size_t column = item % count * kPanel;
+                   const std::size_t rows = std::min(kBlockRows, a.rows - first);
+                   const PanelResult to{.data = result.data + first * columns + column,
+                                        .stride = columns,
+                                        .columns = std::min(kPanel, columns - column),
+                                        .add = bias != nullptr};
+                   if (bias != nullptr)
+                     for (std::size_t row = 0; row < rows; ++row)
+                       std::copy_n(bias + column, to.columns, to.data + row * columns);
+                   multiply_panel({a.data + first * inner, inner, 1, inner}, rows,
+                                  panels.data() + column * inner, to);
+                 }
+               });
 }
 
 }  // namespace rowgrad::kernels
