@@ -30,13 +30,13 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
 }
 
-// Computes `tiles` tiles of `Rows` rows each. `Segmented` tells at compile time which form the left
-// factor has: a loop of known length has no mispredicted end.
+// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` tells at compile
+// time which form the left factor has: a loop of known length has no mispredicted end.
 template <std::size_t Rows, bool Segmented>
-void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, PanelResult result,
-                    Ahead& ahead) {
+void multiply_tiles(const LeftFactor& a, std::size_t first, std::size_t tiles,
+                    const real* const panel, const PanelResult& result, Ahead& ahead) {
   const real* next = ahead.data;
-  for (std::size_t tile = 0; tile < tiles; ++tile) {
+  for (const std::size_t end = first + tiles * Rows; first < end; first += Rows) {
     std::array<Simd, Rows> left;
     std::array<Simd, Rows> right;
     left.fill(Simd(real{0}));
@@ -45,17 +45,17 @@ void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, Pa
     const auto accumulate = [&](const real* factors) {
       __builtin_prefetch(next, 0, 2);
       next += ahead.step;
-      const Simd first = Simd::load_aligned(right_factor);
-      const Simd second = Simd::load_aligned(right_factor + kLanes);
+      const Simd of_left = Simd::load_aligned(right_factor);
+      const Simd of_right = Simd::load_aligned(right_factor + kLanes);
       right_factor += kPanel;
 #pragma GCC unroll 12
       for (std::size_t i = 0; i < Rows; ++i) {
         const Simd factor(factors[i * a.row]);
-        left[i] = xsimd::fma(factor, first, left[i]);
-        right[i] = xsimd::fma(factor, second, right[i]);
+        left[i] = xsimd::fma(factor, of_left, left[i]);
+        right[i] = xsimd::fma(factor, of_right, right[i]);
       }
     };
-    const real* factors = a.data;
+    const real* factors = a.data + first * a.row;
     if constexpr (Segmented) {
       for (std::size_t segment = 0; segment < a.segments; ++segment, factors += a.segment) {
 #pragma GCC unroll 16
@@ -66,27 +66,28 @@ void multiply_tiles(LeftFactor a, std::size_t tiles, const real* const panel, Pa
     }
     if (result.bias != nullptr) {
       const std::size_t columns = std::min(kLanes, result.columns);
-      const Simd first = load_padded(result.bias, columns);
-      const Simd second = load_padded(result.bias + columns, result.columns - columns);
+      const Simd bias = load_padded(result.bias, columns);
+      const Simd more = load_padded(result.bias + columns, result.columns - columns);
       for (std::size_t i = 0; i < Rows; ++i) {
-        left[i] += first;
-        right[i] += second;
+        left[i] += bias;
+        right[i] += more;
       }
     }
+    real* const to = result.data + first * result.stride;
     if (result.columns == kPanel) {
-      for (std::size_t i = 0; i < Rows; ++i)
-        put(left[i], right[i], result, result.data + i * result.stride);
+      for (std::size_t i = 0; i < Rows; ++i) put(left[i], right[i], result, to + i * result.stride);
     } else {
       for (std::size_t i = 0; i < Rows; ++i)
-        put_part(left[i], right[i], result, result.data + i * result.stride);
+        put_part(left[i], right[i], result, to + i * result.stride);
     }
-    a.data += Rows * a.row;
-    result.data += Rows * result.stride;
   }
   ahead.data = next;
 }
 
-using TilesFunction = void (*)(LeftFactor, std::size_t, const real*, PanelResult, Ahead&);
+// The factor and the result are passed by reference: a copy would read in one piece what the caller
+// has just written in several, and wait for that.
+using TilesFunction = void (*)(const LeftFactor&, std::size_t, std::size_t, const real*,
+                               const PanelResult&, Ahead&);
 
 template <bool Segmented, std::size_t... Rows>
 constexpr auto tiles_functions(std::index_sequence<Rows...>) {
@@ -127,14 +128,16 @@ void transpose(std::array<Simd, kLanes>& square) {
 }  // namespace
 
 void pack_panels(const StridedRows& matrix, real factor, real* panels) {
-  for (std::size_t row = 0; row < matrix.rows; ++row)
-    for (std::size_t first = 0; first < matrix.columns; first += kPanel)
-      for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-        const std::size_t column = std::min(first + lane, matrix.columns);
-        const std::size_t count = std::min(kLanes, matrix.columns - column);
-        const Simd values = load_padded(matrix.data + row * matrix.stride + column, count);
-        (values * Simd(factor)).store_aligned(panels + first * matrix.rows + row * kPanel + lane);
-      }
+  const auto [data, rows, columns, stride] = matrix;
+  const Simd factors(factor);
+  for (std::size_t first = 0; first < columns; first += kPanel, panels += rows * kPanel)
+    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
+      const std::size_t column = std::min(first + lane, columns);
+      const std::size_t count = std::min(kLanes, columns - column);
+      for (std::size_t row = 0; row < rows; ++row)
+        (load_padded(data + row * stride + column, count) * factors)
+            .store_aligned(panels + row * kPanel + lane);
+    }
 }
 
 void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels) {
@@ -176,14 +179,8 @@ void multiply_panel(const LeftFactor& a, std::size_t rows, const real* panel,
   const std::size_t small = rows / tiles;
   const std::size_t larger = rows % tiles;  // the number of tiles with one more row
   const auto& multiply = kTiles[a.segments > 1 ? 1 : 0];
-  LeftFactor part = a;
-  PanelResult to = result;
-  if (larger > 0) {
-    multiply[small](part, larger, panel, to, ahead);
-    part.data += larger * (small + 1) * a.row;
-    to.data += larger * (small + 1) * result.stride;
-  }
-  multiply[small - 1](part, tiles - larger, panel, to, ahead);
+  if (larger > 0) multiply[small](a, 0, larger, panel, result, ahead);
+  multiply[small - 1](a, larger * (small + 1), tiles - larger, panel, result, ahead);
 }
 
 }  // namespace rowgrad::kernels
