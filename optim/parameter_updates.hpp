@@ -106,7 +106,7 @@ template <class Rule>
 void ParameterUpdates<Rule>::step_dense(const Rule& rule, const Tensor& gradient) {
   real* numbers = parameter_->mutable_values().data();
   kernels::parallel_for(
-      gradient.size(), kernels::kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+      gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
         Arrays::change_span(end - begin, arrays_.at(numbers, begin), gradient.data() + begin,
                             [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
       });

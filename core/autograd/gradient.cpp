@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <utility>
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
@@ -80,6 +81,8 @@ const Tensor& Gradient::dense() const {
   check_state(is_dense(), "Gradient::dense: the gradient is ", kind());
   return std::get<Tensor>(kind_);
 }
+
+Tensor& Gradient::dense() { return const_cast<Tensor&>(std::as_const(*this).dense()); }
 
 const RowGradient& Gradient::rows() const {
   check_state(is_rows(), "Gradient::rows: the gradient is ", kind());

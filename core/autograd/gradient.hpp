@@ -79,6 +79,7 @@ class Gradient {
 
   /// The dense tensor, or the rows. Throws std::logic_error if the gradient is of another kind.
   const Tensor& dense() const;
+  Tensor& dense();
   const RowGradient& rows() const;
 
   /// The shape of the value whose gradient this is. Throws std::logic_error if there is none.

@@ -148,6 +148,11 @@ void Backward::give(std::size_t i, Gradient gradient) {
   input.gradient.add(std::move(gradient));
 }
 
+Tensor* Backward::gradient_so_far(std::size_t i) {
+  Gradient& gradient = tape_.nodes_[node_of(i)].gradient;
+  return gradient.is_dense() ? &gradient.dense() : nullptr;
+}
+
 // --- Tape -------------------------------------------------------------------------------------
 
 const Tensor& Tape::Node::value() {

@@ -45,6 +45,10 @@ class Backward {
   /// std::logic_error if its shape is not that of the input, or if input i already has one.
   void give(std::size_t i, Gradient gradient);
 
+  /// The dense gradient that other ops have given input i, or null. A rule may add its own to it in
+  /// place, which saves memory and a pass over it, and then give an empty Gradient.
+  Tensor* gradient_so_far(std::size_t i);
+
  private:
   friend Tape;
   Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed);

@@ -69,7 +69,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
+  if (x.shape() == shape) return map([](const Simd& v) { return v; }, x);  // a copy, in parallel
   std::vector<bool> repeated(x.dimension());
   for (std::size_t axis = 0; axis < repeated.size(); ++axis)
     repeated[axis] = aligned_extent(shape, axis, repeated.size()) != x.shape()[axis];

@@ -158,11 +158,12 @@ struct RowGradient {
           static_cast<real>(-scale * (mean_product * row.offset + mean_g))};
 }
 
-// dx of a group of rows, unless it is null; it may be dy. Adds the rows' gradients of the weight
-// and, in layer normalisation, of the bias to `weight_sums`.
+// dx of a group of rows, unless it is null; it may be dy if it is not to be added. Adds the rows'
+// gradients of the weight and, in layer normalisation, of the bias to `weight_sums`.
 template <RowNorm kNorm, std::size_t kRows>
 void backward_group(const real* x, const real* dy, std::size_t width, std::size_t ahead,
-                    const real* weight, const RowScaling* scalings, real* weight_sums, real* dx) {
+                    const real* weight, const RowScaling* scalings, real* weight_sums, real* dx,
+                    bool add_dx) {
   constexpr bool kLayer = kNorm == RowNorm::kLayer;
   std::array<RowScaling, kRows> rows;
   std::copy_n(scalings, kRows, rows.begin());
@@ -193,7 +194,8 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
           const Simd rest =
               xsimd::fma(place.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
           const Simd g = place.load(upstream) * place.load(weight);
-          place.store(xsimd::fma(g, Simd(row.scale), rest), to);
+          const Simd gradient = xsimd::fma(g, Simd(row.scale), rest);
+          place.store(add_dx ? place.load(to) + gradient : gradient, to);
         });
   }
 }
@@ -226,21 +228,21 @@ void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t 
   constexpr std::size_t kParts = kNorm == RowNorm::kLayer ? 2 : 1;  // dweight and dbias
   const std::size_t blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
   Tensor sums = zeros({blocks, kParts, width});
-  parallel_for(
-      blocks, row_grain(kRowsPerBlock * width),
-      [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
-        for (std::size_t block = first; block < last; ++block) {
-          real* const block_sums = all_sums + block * kParts * width;
-          const std::size_t begin = block * kRowsPerBlock;
-          const std::size_t end = std::min(rows, begin + kRowsPerBlock);
-          for_each_group(begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
-            const std::size_t at = row * width;
-            backward_group<kNorm, count()>(x + at, dy + at, width, ahead, weight, scalings + row,
-                                           block_sums,
-                                           gradients.x != nullptr ? gradients.x + at : nullptr);
-          });
-        }
-      });
+  parallel_for(blocks, row_grain(kRowsPerBlock * width),
+               [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
+                 for (std::size_t block = first; block < last; ++block) {
+                   real* const block_sums = all_sums + block * kParts * width;
+                   const std::size_t begin = block * kRowsPerBlock;
+                   const std::size_t end = std::min(rows, begin + kRowsPerBlock);
+                   for_each_group(
+                       begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
+                         const std::size_t at = row * width;
+                         backward_group<kNorm, count()>(
+                             x + at, dy + at, width, ahead, weight, scalings + row, block_sums,
+                             gradients.x != nullptr ? gradients.x + at : nullptr, gradients.add_x);
+                       });
+                 }
+               });
   if (gradients.weight == nullptr && gradients.bias == nullptr) return;
   const Tensor total = sum_along(sums, {true, false, false});
   if (gradients.weight != nullptr) std::copy_n(total.data(), width, gradients.weight);

@@ -36,6 +36,7 @@ void normalize_rows(RowNorm norm, const real* x, std::size_t rows, std::size_t w
 /// Where gradients go; null if they are not needed.
 struct NormGradients {
   real* x = nullptr;       // may be the array of dy
+  bool add_x = false;      // to what stands there
   real* weight = nullptr;  // `width` values, as has the next
   real* bias = nullptr;
 };

@@ -13,7 +13,7 @@ constexpr std::size_t kFewestRows = 2 * kBlockRows;
 constexpr std::size_t kFewestInner = kPanel;
 constexpr std::size_t kGroupRows = 22 * kTileRows;  // of a, if it is transposed; no power of two,
                                                     // so that columns spread over the cache
-constexpr std::size_t kBlockInner = 256;  // a panel of so many rows stays in the L1 cache
+constexpr std::size_t kBlockInner = 256;            // a panel of so many rows stays in the L1 cache
 
 // Whether this is faster than BLAS, as measured.
 bool fits(const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
@@ -36,10 +36,36 @@ void pack(const blas::ConstMatrix& b, std::size_t panel, std::size_t end, real* 
   }
 }
 
-// a · b for two tall factors, of which a is stored as [inner, rows]: a gradient of weights. Blocks
-// of a are copied for all panels of b, and blocks of a panel for all rows of a block of a.
+// a · b, plus what the options say, where b stays in the L2 cache: b is copied, a read in place.
+void multiply_rows(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
+                   const blas::Matrix& result, const ProductOptions& options) {
+  const std::size_t inner = a.columns;
+  const std::size_t columns = b.columns;
+  const std::size_t count = panel_count(columns);
+  const std::size_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
+  Tensor panels = empty({count, inner, kPanel});
+  parallel_for(count, row_grain(4 * inner * kPanel),
+               [&](std::size_t begin, std::size_t end) { pack(b, begin, end, panels.data()); });
+  parallel_for(
+      blocks * count, row_grain(kBlockRows * inner), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t item = begin; item < end; ++item) {
+          const std::size_t first = item / count * kBlockRows;
+          const std::size_t column = item % count * kPanel;
+          multiply_panel({a.data + first * inner, inner, 1, inner},
+                         std::min(kBlockRows, a.rows - first), panels.data() + column * inner,
+                         {.data = result.data + first * columns + column,
+                          .stride = columns,
+                          .columns = std::min(kPanel, columns - column),
+                          .add = options.add,
+                          .bias = options.bias != nullptr ? options.bias + column : nullptr});
+        }
+      });
+}
+
+// The same for two tall factors, of which a is stored as [inner, rows]: a gradient of weights.
+// Blocks of a are copied for all panels of b, and blocks of a panel for all rows of a block of a.
 void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
-                   const blas::Matrix& result) {
+                   const blas::Matrix& result, const ProductOptions& options) {
   const std::size_t inner = a.columns;
   const std::size_t columns = b.columns;
   const std::size_t count = panel_count(columns);
@@ -63,11 +89,13 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
         const std::size_t column = item * kPanel;
         const std::size_t width = std::min(kPanel, columns - column);
         pack_panels({b.data + from * columns + column, length, width, columns}, 1, panel.data());
-        multiply_panel(factor, rows, panel.data(),
-                       {.data = result.data + first * columns + column,
-                        .stride = columns,
-                        .columns = width,
-                        .add = block > 0});
+        multiply_panel(
+            factor, rows, panel.data(),
+            {.data = result.data + first * columns + column,
+             .stride = columns,
+             .columns = width,
+             .add = options.add || block > 0,
+             .bias = block == 0 && options.bias != nullptr ? options.bias + column : nullptr});
       }
     }
   };
@@ -78,44 +106,24 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
       });
 }
 
+void multiply_with_blas(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
+                        const blas::Matrix& result, const ProductOptions& options) {
+  if (options.bias != nullptr)
+    parallel_for(result.rows, row_grain(result.columns), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row)
+        std::copy_n(options.bias, result.columns, result.data + row * result.columns);
+    });
+  blas::gemm(a, b, result, options.bias != nullptr || options.add ? 1 : 0);
+}
+
 }  // namespace
 
 void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas::Matrix& result,
-             const real* bias) {
-  if (!fits(a, b)) {
-    if (bias != nullptr)
-      parallel_for(result.rows, row_grain(result.columns), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t row = begin; row < end; ++row)
-          std::copy_n(bias, result.columns, result.data + row * result.columns);
-      });
-    blas::gemm(a, b, result, bias != nullptr ? 1 : 0);
-    return;
-  }
-  if (a.transposed) return multiply_tall(a, b, result);
-  const std::size_t inner = a.columns;
-  const std::size_t columns = b.columns;
-  Tensor panels = empty({panel_count(columns), inner, kPanel});
-  parallel_for(panel_count(columns), row_grain(inner * kPanel),
-               [&](std::size_t begin, std::size_t end) { pack(b, begin, end, panels.data()); });
-  const std::size_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
-  const std::size_t count = panel_count(columns);
-  parallel_for(blocks * count, row_grain(kBlockRows * inner),
-               [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t item = begin; item < end; ++item) {
-                   const std::size_t first = item / count * kBlockRows;
-                   const std::size_t column = item % count * kPanel;
-                   const std::size_t rows = std::min(kBlockRows, a.rows - first);
-                   const PanelResult to{.data = result.data + first * columns + column,
-                                        .stride = columns,
-                                        .columns = std::min(kPanel, columns - column),
-                                        .add = bias != nullptr};
-                   if (bias != nullptr)
-                     for (std::size_t row = 0; row < rows; ++row)
-                       std::copy_n(bias + column, to.columns, to.data + row * columns);
-                   multiply_panel({a.data + first * inner, inner, 1, inner}, rows,
-                                  panels.data() + column * inner, to);
-                 }
-               });
+             const ProductOptions& options) {
+  const auto multiply = !fits(a, b)    ? multiply_with_blas
+                        : a.transposed ? multiply_tall
+                                       : multiply_rows;
+  multiply(a, b, result, options);
 }
 
 }  // namespace rowgrad::kernels

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -7,8 +8,8 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 4096;   // values summed in registers; block sums are doubles
-constexpr std::size_t kColumns = 512;  // columns whose running sums stay in the L1 cache
+constexpr std::size_t kBlock = 4096;          // values summed in registers; block sums are doubles
+constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
 
 double sum_block(const real* values, std::size_t count) {
   constexpr std::size_t kStep = 4 * kLanes;  // four sums hide the latency of an addition
@@ -19,6 +20,22 @@ double sum_block(const real* values, std::size_t count) {
   double total = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < count; ++i) total += values[i];
   return total;
+}
+
+// out = Σ over `rows` rows, `stride` apart, of `width` ≤ kColumns values.
+void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
+  if (width < kColumns) {
+    std::fill_n(out, width, real{0});
+    for (std::size_t row = 0; row < rows; ++row)
+      map_span(width, out, std::plus<>(), out, x + row * stride);
+    return;
+  }
+  std::array<Simd, kColumns / kLanes> sums;
+  sums.fill(Simd(real{0}));
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      sums[k] += Simd::load_unaligned(x + row * stride + k * kLanes);
+  for (std::size_t k = 0; k < sums.size(); ++k) sums[k].store_unaligned(out + k * kLanes);
 }
 
 // out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
@@ -32,19 +49,15 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     return;
   }
   const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
-  const std::size_t work = std::min(inner, kColumns) * extent;
-  const std::size_t grain = row_grain(work);
-  parallel_for(outer * column_blocks, grain, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t block = begin; block < end; ++block) {
-      const std::size_t row = block / column_blocks;
-      const std::size_t first = block % column_blocks * kColumns;
-      const std::size_t width = std::min(kColumns, inner - first);
-      real* to = out + row * inner + first;
-      std::fill_n(to, width, real{0});
-      for (std::size_t k = 0; k < extent; ++k)
-        map_span(width, to, std::plus<>(), to, x + (row * extent + k) * inner + first);
-    }
-  });
+  parallel_for(outer * column_blocks, row_grain(4 * kColumns * extent),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t block = begin; block < end; ++block) {
+                   const std::size_t row = block / column_blocks;
+                   const std::size_t first = block % column_blocks * kColumns;
+                   sum_rows(x + row * extent * inner + first, extent, inner,
+                            std::min(kColumns, inner - first), out + row * inner + first);
+                 }
+               });
 }
 
 }  // namespace

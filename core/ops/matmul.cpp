@@ -136,13 +136,17 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   Tensor value = empty(shape);
   kernels::product({x.value().data(), rows, inputs},
                    transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
-                   {value.data(), rows, outputs}, bias ? bias->value().data() : nullptr);
+                   {value.data(), rows, outputs}, {.bias = bias ? bias->value().data() : nullptr});
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
     const blas::ConstMatrix of_x{node.input(0).data(), rows, inputs};
     const blas::ConstMatrix of_weight{node.input(1).data(), outputs, inputs};
     const auto give = [&](std::size_t i, const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
+      if (Tensor* const sum = node.gradient_so_far(i)) {
+        kernels::product(a, b, {sum->data(), a.rows, b.columns}, {.add = true});
+        return node.give(i, {});
+      }
       Tensor gradient = empty(node.input_shape(i));
       kernels::product(a, b, {gradient.data(), a.rows, b.columns});
       node.give(i, std::move(gradient));

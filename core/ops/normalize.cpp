@@ -43,15 +43,19 @@ Variable normalize_last_axis(OpName op, RowNorm norm, std::initializer_list<Vari
                           epsilon, y.data(), scalings.data());
 
   auto rule = [=, scalings = std::move(scalings)](Backward& node) {
-    Tensor dx = node.take_gradient();  // the upstream gradient, which the kernel replaces
+    // The kernel adds dx to the gradient of x, or replaces the upstream gradient.
+    Tensor upstream = node.take_gradient();
+    Tensor* const sum = node.gradient_so_far(0);
+    real* const dx = sum != nullptr ? sum->data() : upstream.data();
     Tensor dweight = empty({width});
     Tensor dbias = empty({width});
-    kernels::normalize_rows_backward(norm, node.input(0).data(), dx.data(), rows, width,
+    kernels::normalize_rows_backward(norm, node.input(0).data(), upstream.data(), rows, width,
                                      node.input(1).data(), scalings.data(),
-                                     {.x = node.needs(0) ? dx.data() : nullptr,
+                                     {.x = node.needs(0) ? dx : nullptr,
+                                      .add_x = sum != nullptr,
                                       .weight = dweight.data(),
                                       .bias = has_bias ? dbias.data() : nullptr});
-    if (node.needs(0)) node.give(0, std::move(dx));
+    if (node.needs(0)) node.give(0, sum != nullptr ? Gradient() : std::move(upstream));
     if (node.needs(1)) node.give(1, std::move(dweight));
     if (has_bias && node.needs(2)) node.give(2, std::move(dbias));
   };
