@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include <rowgrad/core/kernels/panels.hpp>
 #include <rowgrad/core/kernels/product.hpp>
@@ -64,21 +65,27 @@ void multiply_rows(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
 
 // The same for two tall factors, of which a is stored as [inner, rows]: a gradient of weights.
 // Blocks of a are copied for all panels of b, and blocks of a panel for all rows of a block of a.
+// Each half of the inner length is summed by itself: with two threads, each reads what it has
+// usually written itself, and what is therefore in its cache.
 void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
                    const blas::Matrix& result, const ProductOptions& options) {
-  const std::size_t inner = a.columns;
   const std::size_t columns = b.columns;
   const std::size_t count = panel_count(columns);
   const std::size_t groups = (a.rows + kGroupRows - 1) / kGroupRows;
-  const std::size_t blocks = (inner + kBlockInner - 1) / kBlockInner;
-  const auto multiply = [&](std::size_t group, std::size_t begin, std::size_t end) {
+  const std::size_t halves = a.columns < 2 * kBlockInner ? 1 : 2;
+  const std::size_t blocks = (a.columns + halves * kBlockInner - 1) / (halves * kBlockInner);
+  Tensor second = empty({halves > 1 ? a.rows : 0, columns});
+  const auto multiply = [&](std::size_t half, std::size_t group, std::size_t begin,
+                            std::size_t end) {
     const std::size_t first = a.rows * group / groups;
     const std::size_t rows = a.rows * (group + 1) / groups - first;
+    real* const to = (half == 0 ? result.data : second.data()) + first * columns;
     Tensor copy = empty({groups > 1 ? kBlockInner : 0, kGroupRows});
     Tensor panel = empty({kBlockInner, kPanel});
     for (std::size_t block = 0; block < blocks; ++block) {
-      const std::size_t from = inner * block / blocks;
-      const std::size_t length = inner * (block + 1) / blocks - from;
+      const std::size_t piece = half * blocks + block;
+      const std::size_t from = a.columns * piece / (halves * blocks);
+      const std::size_t length = a.columns * (piece + 1) / (halves * blocks) - from;
       LeftFactor factor{a.data + from * a.rows, 1, a.rows, length};
       if (groups > 1) {
         for (std::size_t k = 0; k < length; ++k)
@@ -91,19 +98,24 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
         pack_panels({b.data + from * columns + column, length, width, columns}, 1, panel.data());
         multiply_panel(
             factor, rows, panel.data(),
-            {.data = result.data + first * columns + column,
+            {.data = to + column,
              .stride = columns,
              .columns = width,
-             .add = options.add || block > 0,
-             .bias = block == 0 && options.bias != nullptr ? options.bias + column : nullptr});
+             .add = block > 0 || (half == 0 && options.add),
+             .bias = piece == 0 && options.bias != nullptr ? options.bias + column : nullptr});
       }
     }
   };
-  parallel_for(
-      groups * count, row_grain(kGroupRows * inner), [&](std::size_t begin, std::size_t end) {
-        for (; begin < end; begin = (begin / count + 1) * count)
-          multiply(begin / count, begin % count, std::min(end - begin / count * count, count));
-      });
+  const std::size_t items = groups * count;
+  parallel_for(halves * items, row_grain(kGroupRows * kBlockInner),
+               [&](std::size_t begin, std::size_t end) {
+                 for (; begin < end; begin = (begin / count + 1) * count) {
+                   const std::size_t group = begin / count;
+                   multiply(group / groups, group % groups, begin % count,
+                            std::min(end - group * count, count));
+                 }
+               });
+  map_into(second.size(), result.data, std::plus<>(), result.data, second.data());
 }
 
 void multiply_with_blas(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
