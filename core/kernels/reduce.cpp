@@ -9,6 +9,7 @@ namespace rowgrad::kernels {
 namespace {
 
 constexpr std::size_t kBlock = 4096;          // values summed in registers; block sums are doubles
+constexpr std::size_t kRows = 256;            // summed at a time, at least
 constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
 
 double sum_block(const real* values, std::size_t count) {
@@ -48,16 +49,25 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     });
     return;
   }
+  // Halves by themselves: with two threads, each reads what it has usually written itself.
+  const std::size_t halves = extent < 2 * kRows ? 1 : 2;
   const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
-  parallel_for(outer * column_blocks, row_grain(4 * kColumns * extent),
-               [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t block = begin; block < end; ++block) {
-                   const std::size_t row = block / column_blocks;
-                   const std::size_t first = block % column_blocks * kColumns;
-                   sum_rows(x + row * extent * inner + first, extent, inner,
-                            std::min(kColumns, inner - first), out + row * inner + first);
-                 }
-               });
+  Tensor second = empty({halves > 1 ? outer : 0, inner});
+  parallel_for(
+      halves * outer * column_blocks, row_grain(4 * kColumns * extent / halves),
+      [&](std::size_t begin, std::size_t end) {
+        for (std::size_t block = begin; block < end; ++block) {
+          const std::size_t half = block / (outer * column_blocks);
+          const std::size_t row = block / column_blocks % outer;
+          const std::size_t first = block % column_blocks * kColumns;
+          const std::size_t from = half * (extent / 2);
+          const std::size_t rows = halves == 1 ? extent : half == 0 ? extent / 2 : extent - from;
+          sum_rows(x + (row * extent + from) * inner + first, rows, inner,
+                   std::min(kColumns, inner - first),
+                   (half == 0 ? out : second.data()) + row * inner + first);
+        }
+      });
+  map_into(second.size(), out, std::plus<>(), out, second.data());
 }
 
 }  // namespace
