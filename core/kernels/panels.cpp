@@ -127,17 +127,24 @@ void transpose(std::array<Simd, kLanes>& square) {
 
 }  // namespace
 
+// Row by row, in the order in which the processor fetches ahead by itself.
 void pack_panels(const StridedRows& matrix, real factor, real* panels) {
   const auto [data, rows, columns, stride] = matrix;
   const Simd factors(factor);
-  for (std::size_t first = 0; first < columns; first += kPanel, panels += rows * kPanel)
-    for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-      const std::size_t column = std::min(first + lane, columns);
-      const std::size_t count = std::min(kLanes, columns - column);
-      for (std::size_t row = 0; row < rows; ++row)
-        (load_padded(data + row * stride + column, count) * factors)
-            .store_aligned(panels + row * kPanel + lane);
+  const std::size_t whole = columns / kPanel * kPanel;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const real* from = data + row * stride;
+    real* to = panels + row * kPanel;
+    for (std::size_t column = 0; column < whole; column += kPanel, to += rows * kPanel) {
+      (Simd::load_unaligned(from + column) * factors).store_aligned(to);
+      (Simd::load_unaligned(from + column + kLanes) * factors).store_aligned(to + kLanes);
     }
+    if (whole == columns) continue;
+    const std::size_t rest = columns - whole;
+    const std::size_t first = std::min(kLanes, rest);
+    (load_padded(from + whole, first) * factors).store_aligned(to);
+    (load_padded(from + whole + first, rest - first) * factors).store_aligned(to + kLanes);
+  }
 }
 
 void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels) {
@@ -147,6 +154,7 @@ void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels
       const std::size_t count = std::min(kLanes, matrix.columns - column);
       for (std::size_t i = 0; i < kLanes; ++i) {
         const std::size_t row = first + i;
+        __builtin_prefetch(matrix.data + (row + kLanes) * matrix.stride + column);
         block[i] =
             row < matrix.rows
                 ? load_padded(matrix.data + row * matrix.stride + column, count) * Simd(factor)

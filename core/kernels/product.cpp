@@ -64,7 +64,7 @@ void multiply_rows(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
 }
 
 // The same for two tall factors, of which a is stored as [inner, rows]: a gradient of weights.
-// Blocks of a are copied for all panels of b, and blocks of a panel for all rows of a block of a.
+// Blocks of both are copied, if they do not lie side by side already.
 // Each half of the inner length is summed by itself: with two threads, each reads what it has
 // usually written itself, and what is therefore in its cache.
 void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
@@ -81,7 +81,7 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
     const std::size_t rows = a.rows * (group + 1) / groups - first;
     real* const to = (half == 0 ? result.data : second.data()) + first * columns;
     Tensor copy = empty({groups > 1 ? kBlockInner : 0, kGroupRows});
-    Tensor panel = empty({kBlockInner, kPanel});
+    Tensor panels = empty({end - begin, kBlockInner, kPanel});
     for (std::size_t block = 0; block < blocks; ++block) {
       const std::size_t piece = half * blocks + block;
       const std::size_t from = a.columns * piece / (halves * blocks);
@@ -92,15 +92,17 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
           std::copy_n(factor.data + k * a.rows + first, rows, copy.data() + k * kGroupRows);
         factor = {copy.data(), 1, kGroupRows, length};
       }
+      const std::size_t last = std::min(end * kPanel, columns);
+      pack_panels(
+          {b.data + from * columns + begin * kPanel, length, last - begin * kPanel, columns}, 1,
+          panels.data());
       for (std::size_t item = begin; item < end; ++item) {
         const std::size_t column = item * kPanel;
-        const std::size_t width = std::min(kPanel, columns - column);
-        pack_panels({b.data + from * columns + column, length, width, columns}, 1, panel.data());
         multiply_panel(
-            factor, rows, panel.data(),
+            factor, rows, panels.data() + (item - begin) * length * kPanel,
             {.data = to + column,
              .stride = columns,
-             .columns = width,
+             .columns = std::min(kPanel, columns - column),
              .add = block > 0 || (half == 0 && options.add),
              .bias = piece == 0 && options.bias != nullptr ? options.bias + column : nullptr});
       }
