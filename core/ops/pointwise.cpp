@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -11,9 +12,27 @@ namespace {
 constexpr real kInverseSqrt2 = std::numbers::sqrt2_v<real> / 2;
 constexpr real kInverseSqrt2Pi = kInverseSqrt2 * std::numbers::inv_sqrtpi_v<real>;
 
-// Φ(x) and φ(x) of the standard normal distribution.
-Simd normal_cdf(Simd x) { return real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2))); }
-Simd normal_density(Simd x) { return Simd(kInverseSqrt2Pi) * xsimd::exp(real{-0.5} * x * x); }
+// Of the standard normal distribution.
+struct Normal {
+  Simd cdf;      // Φ(x)
+  Simd density;  // φ(x)
+};
+
+Normal normal(Simd x) {
+  const Simd power = xsimd::exp(real{-0.5} * x * x);
+  const Simd density = Simd(kInverseSqrt2Pi) * power;
+  if constexpr (sizeof(real) == 8)
+    return {real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2))), density};
+  // As in Abramowitz & Stegun 1964, "Handbook of Mathematical Functions", 7.1.26, with a polynomial
+  // fitted for a relative error below 2⁻²⁴: half the time of erf, which computes a second power.
+  constexpr std::array<real, 8> kTail{0.037467711F, -0.17020841F, 0.23828523F, -0.082432032F,
+                                      0.143875F,    0.094325818F, 0.12031084F, 0.1183758F};
+  const Simd t = real{1} / (real{1} + Simd(real{0.42F} * kInverseSqrt2) * xsimd::abs(x));
+  Simd tail(kTail[0]);
+  for (std::size_t i = 1; i < kTail.size(); ++i) tail = xsimd::fma(tail, t, Simd(kTail[i]));
+  tail *= t * power;
+  return {xsimd::select(x > Simd(real{0}), real{1} - tail, tail), density};
+}
 
 // The approximation of Φ(x) is (1 + tanh(u)) / 2 = 1 / (1 + exp(−2u)) with u = sqrt(2 / π) (x +
 // 0.044715 x³). The second form takes half the time.
@@ -128,8 +147,8 @@ Variable clamp(const Variable& x, real low, real high) {
 
 Variable gelu(const Variable& x) {
   return with_slope("gelu", x, [](Simd v) {
-    const Simd share = normal_cdf(v);
-    return std::pair(v * share, share + v * normal_density(v));
+    const auto [cdf, density] = normal(v);
+    return std::pair(v * cdf, cdf + v * density);
   });
 }
 
