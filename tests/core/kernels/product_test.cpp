@@ -1,4 +1,5 @@
 #include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -17,11 +18,19 @@ struct Sizes {
 
 // Shapes that are read in place, shapes that BLAS multiplies, and some at the border.
 constexpr Sizes kSizes[] = {{768, 128, 65}, {300, 33, 100}, {193, 256, 256}, {1000, 47, 70},
-                            {300, 16, 40},  {191, 64, 64},  {300, 300, 300}, {3, 5, 7}};
+                            {300, 16, 40},  {191, 64, 64},  {300, 300, 300}, {3, 5, 7},
+                            {33, 511, 65},  {90, 512, 40},  {300, 1100, 97}};
 
-Tensor multiplied(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const real* bias) {
-  Tensor result = full({a.rows, b.columns}, std::numeric_limits<real>::quiet_NaN());
-  product(a, b, {result.data(), a.rows, b.columns}, bias);
+enum class Added { kNothing, kBias, kResult };
+
+// `added` has the columns of a bias, or the numbers of the result.
+Tensor multiplied(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
+                  Added kind = Added::kNothing, const Tensor& added = {}) {
+  Tensor result = kind == Added::kResult
+                      ? added
+                      : full({a.rows, b.columns}, std::numeric_limits<real>::quiet_NaN());
+  product(a, b, {result.data(), a.rows, b.columns},
+          {.bias = kind == Added::kBias ? added.data() : nullptr, .add = kind == Added::kResult});
   return result;
 }
 
@@ -29,17 +38,18 @@ TEST(Product, IsThatOfBlas) {
   for (const auto [rows, inner, columns] : kSizes)
     for (const bool a_transposed : {false, true})
       for (const bool b_transposed : {false, true})
-        for (const bool biased : {false, true}) {
+        for (const Added kind : {Added::kNothing, Added::kBias, Added::kResult}) {
           const Tensor of_a = irregular({rows * inner}, 1);
           const Tensor of_b = irregular({inner * columns}, 2);
-          const Tensor bias = irregular({columns}, 3);
+          const Tensor added =
+              irregular(kind == Added::kBias ? Shape{columns} : Shape{rows, columns}, 3);
           const blas::ConstMatrix a{of_a.data(), rows, inner, a_transposed};
           const blas::ConstMatrix b{of_b.data(), inner, columns, b_transposed};
           Tensor expected = zeros({rows, columns});
-          for (std::size_t i = 0; biased && i < expected.size(); ++i)
-            expected.data()[i] = bias(i % columns);
+          for (std::size_t i = 0; kind != Added::kNothing && i < expected.size(); ++i)
+            expected.data()[i] = added.data()[i % added.size()];
           blas::gemm(a, b, {expected.data(), rows, columns}, 1);
-          const Tensor result = multiplied(a, b, biased ? bias.data() : nullptr);
+          const Tensor result = multiplied(a, b, kind, added);
           // As in gemm_test.cpp: the two may add in different orders.
           const double n = static_cast<double>(inner) + 2;
           const double tolerance = n * (n + 1) * testing::kEpsilon;
@@ -50,16 +60,18 @@ TEST(Product, IsThatOfBlas) {
 }
 
 TEST(Product, HasTheSameBitsOnAnyNumberOfThreads) {
-  const Tensor of_a = irregular({700, 90}, 1);
-  const Tensor of_b = irregular({110, 90}, 2);
-  for (const bool transposed : {false, true}) {
-    const auto on_threads = [&](int count) {
-      const testing::Threads threads(count);
-      return multiplied({of_a.data(), 700, 90, transposed}, {of_b.data(), 90, 110, true}, nullptr);
-    };
-    const Tensor one = on_threads(1);
-    for (const int count : {2, 3}) EXPECT_TRUE(one == on_threads(count)) << count;
-  }
+  const Tensor of_a = irregular({700, 290}, 1);
+  const Tensor of_b = irregular({110, 290}, 2);
+  const blas::ConstMatrix tall{of_a.data(), 700, 290};
+  const Tensor of_c = irregular({700, 110}, 3);
+  const blas::ConstMatrix other{of_c.data(), 700, 110};
+  const auto on_threads = [&](int count) {
+    const testing::Threads threads(count);
+    return std::pair(multiplied(tall, blas::transposed({of_b.data(), 110, 290})),
+                     multiplied(blas::transposed(tall), other));
+  };
+  const auto one = on_threads(1);
+  for (const int count : {2, 3}) EXPECT_TRUE(one == on_threads(count)) << count;
 }
 
 }  // namespace
