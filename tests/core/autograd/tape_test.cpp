@@ -273,6 +273,25 @@ TEST(Backward, ShowsARuleItsInputsAndOutput) {
   EXPECT_EQ(seen_gradient, full({2}, 4));
 }
 
+TEST(Backward, LetsARuleAddToWhatOtherOpsHaveGiven) {
+  Tape tape;
+  const Variable a = tape.input(tensor({2}, {2, 3}));
+  std::vector<bool> given;
+  const auto tripled = [&] {
+    return record("triple", {a}, tensor({2}, {6, 9}), [&](Backward& node) {
+      Tensor* const sum = node.gradient_so_far(0);
+      given.push_back(sum != nullptr);
+      EXPECT_THROW(node.gradient_so_far(1), std::logic_error);
+      if (sum == nullptr) return node.give(0, Tensor(real{3} * node.gradient()));
+      *sum += real{3} * node.gradient();
+      node.give(0, {});
+    });
+  };
+  tape.backward(sum(tripled() + tripled() + a));
+  EXPECT_EQ(given, (std::vector{true, true}));
+  EXPECT_EQ(tape.gradient(a).dense(), full({2}, 7));
+}
+
 TEST(Backward, TurnsRowsIntoADenseGradientWhereATableIsNotALeaf) {
   Parameter table("table", tensor({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Tape tape;

@@ -68,7 +68,7 @@ TEST(NormalizeRows, HaveTheSameBitsWhereverTheyStand) {
     }
 }
 
-TEST(NormalizeRows, MayWriteTheGradientWhereTheUpstreamOneStands) {
+TEST(NormalizeRows, MayWriteTheGradientWhereTheUpstreamOneStandsOrAddIt) {
   for (const RowNorm norm : kNorms) {
     const Tensor x = irregular({67, 37}, 1);
     const Tensor weight = irregular({37}, 3, 0.5, 1.5);
@@ -85,6 +85,11 @@ TEST(NormalizeRows, MayWriteTheGradientWhereTheUpstreamOneStands) {
     normalize_rows_backward(norm, x.data(), in_place.data(), 67, 37, weight.data(), scalings.data(),
                             {.x = in_place.data()});
     EXPECT_EQ(in_place, apart);
+    const Tensor before = irregular(x.shape(), 4);
+    Tensor sum = before;
+    normalize_rows_backward(norm, x.data(), dy.data(), 67, 37, weight.data(), scalings.data(),
+                            {.x = sum.data(), .add_x = true});
+    EXPECT_EQ(sum, Tensor(before + apart));
   }
 }
 
