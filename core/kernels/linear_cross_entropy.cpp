@@ -65,6 +65,7 @@ class RowBlock {
     Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
     const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
     parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
+      Tensor weight = empty({gradients.x != nullptr ? kBackwardBlock : 0, head_.width + kLanes});
       for (std::size_t chunk = begin; chunk < end; ++chunk) {
         const std::size_t first = blocks * chunk / chunks;
         for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
@@ -75,7 +76,8 @@ class RowBlock {
           if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
           if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
           if (gradients.x != nullptr)
-            add_x_gradient(classes, parts.data() + chunk * panels_ * width * kPanel, block > first);
+            add_x_gradient(classes, weight, parts.data() + chunk * panels_ * width * kPanel,
+                           block > first);
         }
       }
     });
@@ -262,13 +264,13 @@ class RowBlock {
   }
 
   // Computes the transpose of the gradient of x, in panels of rows.
-  void add_x_gradient(const Classes& classes, real* columns, bool add) const {
+  void add_x_gradient(const Classes& classes, Tensor& weight, real* columns, bool add) const {
     const std::size_t width = head_.width;
+    const std::size_t stride = weight.shape()[1];
+    for (std::size_t i = 0; i < classes.count; ++i)
+      std::copy_n(head_.weight + (classes.first + i) * width, width, weight.data() + i * stride);
     for (std::size_t panel = 0; panel < panels_; ++panel)
-      multiply_panel({.data = head_.weight + classes.first * width,
-                      .row = 1,
-                      .step = width,
-                      .length = classes.count},
+      multiply_panel({.data = weight.data(), .row = 1, .step = stride, .length = classes.count},
                      width, classes.gradient + panel * kBackwardBlock * kPanel,
                      {.data = columns + panel * width * kPanel, .add = add});
   }
