@@ -51,7 +51,7 @@ struct ProgramOptions {
 struct RowReport {
   std::int32_t row = 0;
   std::string token;          // its text; empty in a table of positions
-  std::string meaning;        // what is printed: the token, or distances
+  std::string meaning;        // what is printed: the token, the position, or distances
   std::size_t looked_up = 0;  // how many times its id occurred
   std::size_t steps = 0;      // in how many steps it got a gradient
   double gradient_norm = 0;   // the largest over all steps
@@ -97,7 +97,7 @@ class TableReport {
       if (report.steps == 0) continue;
       report.row = row;
       if (has_tokens()) report.token = tokenizer.token(row);
-      report.meaning = has_tokens() ? readable_token(report.token) : distances_of(row);
+      report.meaning = has_tokens() ? readable_token(report.token) : places_of(row);
       report.moved = distance(static_cast<std::size_t>(row));
       all.push_back(report);
     }
@@ -132,7 +132,9 @@ class TableReport {
 
   const std::string& name() const { return name_; }
   bool has_tokens() const { return of_a_window_.empty(); }
-  const char* meaning() const { return relative_ ? "distance" : "token"; }
+  const char* meaning() const {
+    return has_tokens() ? "token" : relative_ ? "distance" : "position";
+  }
   std::size_t size() const { return table_.shape()[0]; }
 
  private:
@@ -147,8 +149,8 @@ class TableReport {
     return first == last ? concat(first) : concat(first, " to ", last);
   }
 
-  std::string distances_of(std::int32_t row) const {
-    if (!relative_) return "";
+  // Its position, or its distances.
+  std::string places_of(std::int32_t row) const {
     const auto first = std::find(of_a_window_.begin(), of_a_window_.end(), row);
     const auto last = std::find(of_a_window_.rbegin(), of_a_window_.rend(), row);
     return range(first - of_a_window_.begin(), of_a_window_.rend() - last - 1);
@@ -198,8 +200,7 @@ nlohmann::json to_json(const TableReport& table, const std::vector<RowReport>& r
                     {"steps", row.steps},
                     {"gradient_norm", row.gradient_norm},
                     {"moved", row.moved}});
-    if (!row.meaning.empty())
-      list.back()[table.meaning()] = table.has_tokens() ? row.token : row.meaning;
+    list.back()[table.meaning()] = table.has_tokens() ? row.token : row.meaning;
   }
   return {{"rows", table.size()},
           {"rows_with_gradient", rows.size()},
@@ -217,9 +218,9 @@ std::string quoted(const std::string& text) {
 
 void append_csv(std::ostream& csv, const TableReport& table, const std::vector<RowReport>& rows) {
   for (const RowReport& row : rows)
-    csv << table.name() << ',' << row.row << ',' << (row.meaning.empty() ? "" : quoted(row.meaning))
-        << ',' << row.looked_up << ',' << row.steps << ',' << row.gradient_norm << ',' << row.moved
-        << '\n';
+    csv << table.name() << ',' << row.row << (table.has_tokens() ? "," : ",,")
+        << quoted(row.meaning) << (table.has_tokens() ? ",," : ",") << row.looked_up << ','
+        << row.steps << ',' << row.gradient_norm << ',' << row.moved << '\n';
 }
 
 /// The model, and its tables: that of tokens, then those of positions.
@@ -316,7 +317,7 @@ void run(const CLI::App& app, const ProgramOptions& options) {
                         {"first_loss", first_loss},
                         {"last_loss", last_loss}};
   std::ostringstream csv;
-  csv << "table,row,token,looked_up,steps,gradient_norm,moved\n";
+  csv << "table,row,token," << tables.back().meaning() << ",looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
   for (TableReport& table : tables) {
     const std::vector<RowReport> rows = table.finish(*tokenizer);

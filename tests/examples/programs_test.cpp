@@ -124,6 +124,24 @@ TEST_F(ProgramsAndFiles, ShowWhichDistancesGetGradients) {
               std::string::npos);
 }
 
+TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
+  const auto csv = [&](const std::string& positions) {
+    const Outcome outcome = shell(in_folder(
+        "inspect_rows --corpus corpus --width 4 --rows 0 --csv csv --positions " + positions));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return read_file(folder_ / "csv");
+  };
+  const std::string learned = csv("learned");
+  EXPECT_TRUE(
+      learned.starts_with("table,row,token,position,looked_up,steps,gradient_norm,moved\n"
+                          "token,0,\"','\",,"))
+      << learned;
+  EXPECT_NE(learned.find("\nposition,3,,\"3\",8,1,"), std::string::npos) << learned;
+  const std::string t5 = csv("t5 --context 20");
+  EXPECT_TRUE(t5.starts_with("table,row,token,distance,looked_up,")) << t5;
+  EXPECT_NE(t5.find("\nt5,16,,\"16 to 18\",24,1,"), std::string::npos) << t5;
+}
+
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
   write_file(folder_ / "the-verdict.txt", "text");
