@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unistd.h>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -213,6 +214,14 @@ GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) c
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
                                                         Random& random) const {
+  const bool moments = optimizer == "adam" || optimizer == "adamw";
+  const double numbers = least_numbers(vocabulary_size);
+  const double needed = numbers * sizeof(real) * (moments ? 3 : 1) / 1e9;
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
+  check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
+                 optimizer, " needs ", needed, " GB, but the machine has ", memory,
+                 " GB of memory");
   if (const auto* own = std::get_if<GptShape>(&shape))
     return std::make_unique<GptModel>(gpt(*own, vocabulary_size), random);
   return std::make_unique<NextTokenModel>(

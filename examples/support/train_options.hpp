@@ -84,6 +84,9 @@ struct TrainOptions {
 
   NextTokenOptions next_token(const NextTokenShape& own, std::size_t vocabulary_size) const;
   GptOptions gpt(const GptShape& own, std::size_t vocabulary_size) const;
+
+  /// Throws std::invalid_argument for a model that takes more memory than the machine has, before
+  /// any of it is allocated.
   std::unique_ptr<LanguageModel> make_model(std::size_t vocabulary_size, Random& random) const;
 
   /// How many numbers such a model has at least; computed without making it.

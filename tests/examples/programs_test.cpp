@@ -78,6 +78,11 @@ TEST(Programs, SayThatThereIsTooLittleMemory) {
                  "not enough memory for 1000 threads");
   expect_refused("exact_rows --rows 1000000000 --width 1000000",
                  "exact_rows: there is not enough memory");
+  // Many small pieces, which the machine would grant until it has no more.
+  for (const std::string options : {"train_gpt --layers 1000000000", "train_gpt --width 4000000",
+                                    "train_verdict --width 1000000 --hidden 1000000"}) {
+    expect_refused("ulimit -v 3000000; exec " + options, " GB, but the machine has ");
+  }
 }
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
