@@ -21,7 +21,8 @@
 
 namespace rowgrad {
 
-/// The options of the model in a file, without dropout. Its head is tied unless lm_head.weight
+/// The options of the model in a file, without dropout, and with OpenAI's GELU and norm_epsilon,
+/// of which the weights tell nothing. Its head is tied unless lm_head.weight
 /// differs from wte.weight. The weights do not tell how many heads there are: they are `heads`
 /// unless it is 0, else what the text "n_head" says if there is one, else width / 64 as in all of
 /// OpenAI's. Throws std::invalid_argument if a table or the first layer is missing or malformed,
@@ -41,8 +42,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file);
 Checkpoint gpt2_weights(GptModel& model);
 
 /// Throws std::invalid_argument naming `caller` for a model that the layout cannot describe: one
-/// with positions that are not learned, without a bias anywhere, with GELU by erf, or with another
-/// norm_epsilon than 1e-5.
+/// with positions that are not learned, or without a bias anywhere.
 void check_gpt2_layout(std::string_view caller, const GptOptions& options);
 
 }  // namespace rowgrad

@@ -26,8 +26,8 @@ class JsonReader::Tokens {
   struct Object {};
   struct Array {};
   struct End {};    // of an object or array
-  struct Other {};  // null, a boolean or another number
-  using Token = std::variant<Object, Array, End, Other, std::uint64_t, std::string>;
+  struct Other {};  // null or a boolean
+  using Token = std::variant<Object, Array, End, Other, std::uint64_t, double, std::string>;
 
   explicit Tokens(const std::string& name) : name_(name) {}
 
@@ -35,9 +35,11 @@ class JsonReader::Tokens {
 
   bool null() { return add(Other()); }
   bool boolean(bool) { return add(Other()); }
-  bool number_integer(json::number_integer_t) { return add(Other()); }  // negative
+  bool number_integer(json::number_integer_t number) {  // negative
+    return add(static_cast<double>(number));
+  }
   bool number_unsigned(json::number_unsigned_t number) { return add(number); }
-  bool number_float(json::number_float_t, const std::string&) { return add(Other()); }
+  bool number_float(json::number_float_t number, const std::string&) { return add(number); }
   bool string(std::string& text) { return add(std::move(text)); }
   bool binary(json::binary_t&) { return false; }  // not part of JSON
   bool start_object(std::size_t) { return open(Object()); }
@@ -132,6 +134,11 @@ std::string JsonReader::string() { return std::move(take<std::string>("a string"
 
 std::uint64_t JsonReader::whole_number() {
   return take<std::uint64_t>("a whole number below 2^64");
+}
+
+double JsonReader::number() {
+  const bool whole = std::holds_alternative<std::uint64_t>(tokens_->at(next_));
+  return whole ? static_cast<double>(whole_number()) : take<double>("a number");
 }
 
 void JsonReader::skip() {

@@ -38,6 +38,8 @@ class JsonReader {
   /// A number below 2^64 without sign, fraction or exponent.
   std::uint64_t whole_number();
 
+  double number();
+
   /// Skips a value of any kind.
   void skip();
 

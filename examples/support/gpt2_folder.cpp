@@ -1,9 +1,16 @@
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/json_reader.hpp>
+#include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
+#include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {
 
@@ -31,24 +38,83 @@ std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
   return path;
 }
 
-std::size_t gpt2_heads(const std::filesystem::path& folder) {
+GptShape read_gpt2_config(const std::filesystem::path& folder) {
+  GptShape shape{.heads = 0, .qkv_bias = true};
   const std::filesystem::path path = folder / "config.json";
-  if (!std::filesystem::exists(path)) return 0;
+  if (!std::filesystem::exists(path)) return shape;
   JsonReader config(read_file(path), path.string());
-  std::size_t heads = 0;
   config.object([&](const std::string& key) {
     if (key == "n_head") {
-      heads = config.whole_number();
+      shape.heads = config.whole_number();
     } else if (key == "activation_function") {
-      const std::string activation = config.string();
-      check_runtime(activation == "gelu_new" || activation == "gelu_pytorch_tanh", path.string(),
-                    ": the activation_function is ", in_quotes(activation),
-                    ", expected \"gelu_new\"");
+      const std::string name = config.string();
+      check_runtime(name == "gelu" || name == "gelu_new" || name == "gelu_pytorch_tanh",
+                    path.string(), ": the activation_function is ", in_quotes(name),
+                    ", expected \"gelu_new\" or \"gelu\"");
+      shape.gelu = name == "gelu" ? "erf" : "tanh";
+    } else if (key == "layer_norm_epsilon") {
+      shape.norm_epsilon = config.number();
+      check_runtime(shape.norm_epsilon >= 0, path.string(), ": the layer_norm_epsilon is ",
+                    shape.norm_epsilon, ", expected a number not below 0");
     } else {
       config.skip();
     }
   });
-  return heads;
+  return shape;
+}
+
+Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options) {
+  const std::filesystem::path path = find_gpt2_weights(folder);
+  Checkpoint weights = read_safetensors(path);
+  check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
+                path.string(), ": has no weights of a GPT-2: \"wte.weight\" is missing");
+  const std::string positions =
+      weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
+  GptShape shape = read_gpt2_config(folder);
+  const GptOptions file = gpt2_options(weights, shape.heads);
+  shape.heads = file.heads;
+  shape.layers = file.layers;
+  if (app.count("--context") == 0) options.context = std::min(options.context, file.context);
+  if (app.count("--stride") == 0) options.stride = options.context;
+  check_argument(options.context <= file.context, "--context ", options.context,
+                 " is longer than that of the weights, ", file.context);
+  const Tensor table = weights.tensor(positions, {file.context, file.width});
+  Tensor first = empty({options.context, file.width});
+  std::copy_n(table.data(), first.size(), first.data());
+  weights.erase(positions);
+  weights.put(positions, std::move(first));
+  options.width = file.width;
+  options.positions = "learned";
+  options.tie = file.tie_weights;
+  options.shape = shape;
+  return weights;
+}
+
+std::filesystem::path gpt2_config_path(const std::filesystem::path& weights) {
+  const bool device =
+      std::filesystem::exists(weights) && !std::filesystem::is_regular_file(weights);
+  return weights.empty() || device ? "" : weights.parent_path() / "config.json";
+}
+
+std::string gpt2_config(const GptOptions& options) {
+  nlohmann::json config = {
+      {"model_type", "gpt2"},
+      {"architectures", nlohmann::json::array({"GPT2LMHeadModel"})},
+      {"vocab_size", options.vocabulary},
+      {"n_positions", options.context},
+      {"n_embd", options.width},
+      {"n_layer", options.layers},
+      {"n_head", options.heads},
+      {"activation_function", options.gelu == Gelu::kErf ? "gelu" : "gelu_new"},
+      {"layer_norm_epsilon", options.norm_epsilon},
+      {"tie_word_embeddings", options.tie_weights},
+      {"embd_pdrop", options.dropout},
+      {"attn_pdrop", options.dropout},
+      {"resid_pdrop", options.dropout}};
+  // Hugging Face's default is GPT-2's id of <|endoftext|>, which other vocabularies do not have.
+  if (options.vocabulary != 50257)
+    for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = nullptr;
+  return config.dump(2) + "\n";
 }
 
 }  // namespace rowgrad

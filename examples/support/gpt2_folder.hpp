@@ -1,16 +1,18 @@
 #pragma once
 
 // A folder with GPT-2's weights as Hugging Face publishes them, or with those of another model in
-// the same layout:
-//
-//   const Checkpoint file = read_safetensors(find_gpt2_weights(folder));
-//   GptModel model(gpt2_options(file, gpt2_heads(folder)), random);
-//   load_gpt2_weights(model, file);
+// the same layout.
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/examples/support/train_options.hpp>
+
+namespace CLI {
+class App;
+}
 
 namespace rowgrad {
 
@@ -30,9 +32,19 @@ extern const PublishedWeights kGpt2Weights;
 std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
                                         const PublishedWeights& published = kGpt2Weights);
 
-/// The number of heads that the folder's config.json gives as "n_head", for gpt2_options(); 0 if
-/// there is none. Throws std::runtime_error if the file is not JSON, and for another activation
-/// than GELU by tanh.
-std::size_t gpt2_heads(const std::filesystem::path& folder);
+/// What the folder's config.json says and the weights do not: heads (0 if it has no "n_head"), GELU
+/// and norm_epsilon (GPT-2's if it has none). Throws std::runtime_error if the file is not JSON,
+/// and for another activation than GELU.
+GptShape read_gpt2_config(const std::filesystem::path& folder);
+
+/// The weights in a folder, with only the positions of `options.context`; sets the options that
+/// they determine. Throws std::runtime_error for what is no GPT-2, and std::invalid_argument for a
+/// --context that is longer than theirs.
+Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options);
+
+/// The config.json with which Hugging Face's from_pretrained() reads weights that gpt2_weights()
+/// wrote, and its place beside them; "" if they go to a device or a pipe.
+std::string gpt2_config(const GptOptions& options);
+std::filesystem::path gpt2_config_path(const std::filesystem::path& weights);
 
 }  // namespace rowgrad

@@ -243,32 +243,6 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
   return ids;
 }
 
-// The weights in a folder, with only the positions of `options.context`, and the options that they
-// determine.
-Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options) {
-  const std::filesystem::path path = find_gpt2_weights(folder);
-  Checkpoint weights = read_safetensors(path);
-  check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
-                path.string(), ": has no weights of a GPT-2: \"wte.weight\" is missing");
-  const std::string positions =
-      weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
-  const GptOptions file = gpt2_options(weights, gpt2_heads(folder));
-  if (app.count("--context") == 0) options.context = std::min(options.context, file.context);
-  if (app.count("--stride") == 0) options.stride = options.context;
-  check_argument(options.context <= file.context, "--context ", options.context,
-                 " is longer than that of the weights, ", file.context);
-  const Tensor table = weights.tensor(positions, {file.context, file.width});
-  Tensor first = empty({options.context, file.width});
-  std::copy_n(table.data(), first.size(), first.data());
-  weights.erase(positions);
-  weights.put(positions, std::move(first));
-  options.width = file.width;
-  options.positions = "learned";
-  options.tie = file.tie_weights;
-  options.shape = GptShape{.heads = file.heads, .layers = file.layers, .qkv_bias = true};
-  return weights;
-}
-
 std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
                                 const std::string& text) {
   TrainOptions train = options.train;
@@ -291,10 +265,13 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   std::vector<std::string> read{options.corpus};
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
-  check_outputs({options.save, options.metrics, options.json, options.gpt2_export}, read);
-  check_outputs({options.metrics, options.json, options.gpt2_export},
+  const std::filesystem::path config_path = gpt2_config_path(options.gpt2_export);
+  check_outputs({options.save, options.metrics, options.json, options.gpt2_export, config_path},
+                read);
+  check_outputs({options.metrics, options.json, options.gpt2_export, config_path},
                 {options.resume});  // --save may be that file
   RunFiles files(options);
+  OwnFile config(config_path);
   if (options.threads > 0) blas::set_threads(options.threads);
 
   const DataFile text = find_corpus(options.corpus);
@@ -312,6 +289,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (!options.gpt2_export.empty()) {
     check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
     check_gpt2_layout("--gpt2-export", gpt->options());
+    check_runtime(!std::filesystem::exists(config_path) ||
+                      read_file(config_path) == gpt2_config(gpt->options()),
+                  config_path.string(), ": is there already, for another model");
   }
   const Ids prompt = encode_prompt(*training, options);
 
@@ -348,6 +328,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   for (const Sample& one : samples) report["samples"].push_back(to_json(one));
   if (!options.json.empty()) files.write(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
+  if (!config_path.empty())
+    config.rewrite([&] { write_file(config_path, gpt2_config(gpt->options())); });
 
   std::cout << '\n';
   if (interrupted())
@@ -356,7 +338,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     std::cout << "Saved to   " << options.save
               << (finished ? "" : "; go on with --resume " + options.save) << '\n';
   if (!options.gpt2_export.empty())
-    std::cout << "Weights in " << options.gpt2_export << ", as Hugging Face's GPT-2\n";
+    std::cout << "Weights in " << options.gpt2_export
+              << (config_path.empty() ? "" : " and config.json beside it")
+              << ", as Hugging Face's GPT-2\n";
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";

@@ -206,6 +206,40 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   EXPECT_EQ(shorter["options"]["width"], 8);
 }
 
+TEST_F(ProgramsAndFiles, AGptGoesHomeWithItsConfiguration) {
+  const std::string start = concat("cd ", folder_.path().string(),
+                                   "; mkdir -p home; train_gpt --corpus corpus --context 8 ");
+  const std::string export_to = " --gpt2-export home/";
+  const std::string gpt = start +
+                          "--width 8 --heads 2 --bias --qkv-bias --gelu erf --norm-epsilon "
+                          "0.01 --max-steps 2 --sample 0 --json made --layers ";
+  const std::string out = gpt + "1" + export_to + "model.safetensors";
+  const auto json_of = [&](const std::string& command, const std::string& json) {
+    const Outcome outcome = shell(command);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return nlohmann::json::parse(read_file(folder_ / json));
+  };
+  const auto made = json_of(out, "made");
+  const std::string config = read_file(folder_ / "home" / "config.json");
+  EXPECT_EQ(nlohmann::json::parse(config)["n_positions"], 8);
+  const auto at_home = json_of(
+      start + "--gpt2 home --tokenizer char --epochs 0 --sample 0 --json at_home", "at_home");
+  EXPECT_EQ(at_home["options"]["gelu"], "erf");
+  EXPECT_EQ(at_home["options"]["norm_epsilon"], 0.01);
+  EXPECT_NEAR(at_home["validation_loss"].get<double>(), made["validation_loss"].get<double>(),
+              1e-6);
+
+  json_of(out, "made");  // the same once more
+  expect_refused(gpt + "2" + export_to + "model.safetensors",
+                 "home/config.json: is there already, for another model");
+  expect_refused(gpt + "1" + export_to + "config.json", "is written here and also read");
+  expect_refused(start + "--gpt2 home --tokenizer char" + export_to + "new",
+                 "home/config.json: is written here and also read");
+  EXPECT_EQ(read_file(folder_ / "home" / "config.json"), config);
+  json_of(gpt + "1 --gpt2-export /dev/null", "made");
+  EXPECT_FALSE(std::filesystem::exists("/dev/config.json"));
+}
+
 TEST_F(ProgramsAndFiles, AGptTakesEverySchedulePositionAndLength) {
   const std::string start =
       concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus --context 8 --width 8 ",

@@ -224,10 +224,6 @@ TEST(Gpt2Weights, AreRefusedForModelsThatTheLayoutCannotDescribe) {
                  "query, key and value without bias, expected qkv_bias");
   expect_refused([](GptOptions& options) { options.bias = false; },
                  "linear layers and norms without bias, expected one in each");
-  expect_refused([](GptOptions& options) { options.gelu = Gelu::kErf; },
-                 "GELU by erf, expected the one by tanh");
-  expect_refused([](GptOptions& options) { options.norm_epsilon = 1e-6; },
-                 "the norm_epsilon 1e-06, expected 1e-05");
 }
 
 TEST(Gpt2Weights, AreReadByPyTorch) {

@@ -119,6 +119,14 @@ TEST(JsonReader, TakesWholeNumbersOnly) {
   EXPECT_EQ(refusal(read_number, " 1."), "text, byte 3: not valid JSON");
 }
 
+TEST(JsonReader, TakesNumbers) {
+  const auto read = [](const std::string& text) { return JsonReader(text, "text").number(); };
+  EXPECT_EQ(read("7"), 7);
+  EXPECT_EQ(read("-7"), -7);
+  EXPECT_EQ(read("1e-05"), 1e-5);
+  EXPECT_EQ(refusal(read, "\"1\""), "text: expected a number");
+}
+
 TEST(JsonReader, TakesOnlyWhatIsJson) {
   for (const std::string text :
        {"0", "-0.5e+10", "1E5", "true", "false", "null", "\"\"", "[]", "{}", "[[],[{}]]",
