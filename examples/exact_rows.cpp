@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
@@ -91,6 +92,7 @@ int run_with(int argc, char** argv) {
   add_optimizer_options(app, options.updates);
   CLI11_PARSE(app, argc, argv);
   complete(app, options.updates, "sgd");
+  check_options_have_effects(app, options.updates);
   run(options);
   return 0;
 }

@@ -121,8 +121,6 @@ void from_json(const nlohmann::json& json, TrainOptions& options) {
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
-  check_argument(momentum == 0 || optimizer == "sgd" || optimizer == "rmsprop",
-                 "--momentum is for --optimizer sgd and rmsprop, not for ", in_quotes(optimizer));
   check_argument(kDecays.contains(decay), "--decay ", in_quotes(decay),
                  ": expected all or matrices");
   const bool decay_all = decay == "all";
@@ -153,10 +151,6 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
 Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   check_argument(kSchedules.contains(schedule), "--schedule ", in_quotes(schedule),
                  ": expected constant, warmup, cosine, step or one-cycle");
-  check_argument(warmup == 0 || schedule != "one-cycle",
-                 "--warmup is not for --schedule one-cycle, which has its own");
-  check_argument(floor == 0 || schedule == "cosine", "--floor is for --schedule cosine, not for ",
-                 in_quotes(schedule));
   if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
   check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
                  " is not shorter than the run of ", total, " steps");
@@ -353,25 +347,6 @@ void complete(const CLI::App& app, TrainOptions& options, const std::string& def
     options.learning_rate = kLearningRates.at(options.optimizer);
   if (app.count("--weight-decay") == 0)
     options.weight_decay = options.optimizer == "adamw" ? AdamWOptions().weight_decay : 0;
-}
-
-TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
-                             const TrainOptions& saved) {
-  nlohmann::json resumed = saved;
-  const nlohmann::json wanted = given;
-  for (const auto& [key, value] : wanted.items()) {
-    std::string option = "--" + key;
-    std::replace(option.begin(), option.end(), '_', '-');
-    const CLI::Option* known = app.get_option_no_throw(option);
-    if (known == nullptr || known->count() == 0) continue;
-    if (key != "epochs" && key != "steps" && key != "learning_rate")
-      check_argument(resumed.contains(key) && value == resumed.at(key), option, " ", value.dump(),
-                     ": the run to be resumed has ",
-                     resumed.contains(key) ? resumed.at(key).dump() : "no such option");
-    resumed[key] = value;
-    if (key == "epochs" && app.count("--steps") == 0) resumed["steps"] = 0;
-  }
-  return resumed.get<TrainOptions>();
 }
 
 }  // namespace rowgrad

@@ -92,7 +92,6 @@ struct TrainOptions {
   /// How many numbers such a model has at least; computed without making it.
   double least_numbers(std::size_t vocabulary_size) const;
 
-  /// Throws std::invalid_argument for --momentum with an optimizer that has none.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
 
   /// The schedule of the learning rate for a run of `total` steps.
@@ -109,11 +108,5 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options);
 /// Sets the defaults that depend on the optimizer, where the user chose another one than
 /// `default_optimizer` and gave no value.
 void complete(const CLI::App& app, TrainOptions& options, const std::string& default_optimizer);
-
-/// The options of a resumed run: the saved ones, except for --epochs, --steps and --learning-rate
-/// if given. Throws std::invalid_argument naming any other option that was given with a value that
-/// differs from the saved one.
-TrainOptions resumed_options(const CLI::App& app, const TrainOptions& given,
-                             const TrainOptions& saved);
 
 }  // namespace rowgrad

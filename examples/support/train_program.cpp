@@ -10,6 +10,7 @@
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -275,16 +276,21 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (options.threads > 0) blas::set_threads(options.threads);
 
   const DataFile text = find_corpus(options.corpus);
+  const auto check_options = [&](nlohmann::json chosen) {
+    chosen["sample"] = options.sample;
+    chosen["temperature"] = options.temperature;
+    check_options_have_effects(app, chosen);
+  };
   std::unique_ptr<Training> training;
   if (options.resume.empty()) {
+    check_options(options.train);
     training = start(app, options, text.contents);
   } else {
     training = Training::resume(options.resume, text.contents);
-    training->set_options(resumed_options(app, options.train, training->options()));
+    const TrainOptions resumed = resumed_options(app, options.train, training->options());
+    check_options(resumed);
+    training->set_options(resumed);
   }
-  check_argument(app.count("--vocabulary") == 0 || training->options().tokenizer == "bpe",
-                 "--vocabulary is for --tokenizer bpe; that of ", training->options().tokenizer,
-                 " follows from the text");
   auto* gpt = dynamic_cast<GptModel*>(&training->model());
   if (!options.gpt2_export.empty()) {
     check_argument(gpt != nullptr, "--gpt2-export is for a GPT");

@@ -206,6 +206,23 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   EXPECT_EQ(shorter["options"]["width"], 8);
 }
 
+TEST_F(ProgramsAndFiles, RefuseWhatHasNoEffect) {
+  const std::string start = concat("cd ", folder_.path().string(), "; ");
+  const std::string gpt = start + "train_gpt --corpus corpus ";
+  expect_refused(gpt + "--t5-buckets 8 --positions rotary",
+                 "--t5-buckets is for --positions t5, not for \"rotary\"");
+  expect_refused(gpt + "--sample 0 --top-k 3", "--top-k is for --sample above 0, not for 0");
+  expect_refused(gpt + "--temperature 0 --top-k 3",
+                 "--top-k is for --temperature above 0, not for 0.0");
+  expect_refused(start + "exact_rows --beta2 0.9 --optimizer sgd",
+                 "--beta2 is for --optimizer adam and adamw, not for \"sgd\"");
+  ASSERT_EQ(shell(in_folder("$train --optimizer adam --save ck")).status, 0);
+  const std::string resumed = start + "train_verdict --corpus corpus --resume ck ";
+  expect_refused(resumed + "--momentum 0",
+                 "--momentum is for --optimizer sgd and rmsprop, not for \"adam\"");
+  expect_refused(resumed + "--epochs 9 --steps 9", "--epochs is for --steps 0, not for 9");
+}
+
 TEST_F(ProgramsAndFiles, AGptGoesHomeWithItsConfiguration) {
   const std::string start = concat("cd ", folder_.path().string(),
                                    "; mkdir -p home; train_gpt --corpus corpus --context 8 ");

@@ -7,6 +7,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/progress.hpp>
@@ -123,25 +124,51 @@ TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
 
 TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
   TrainOptions options;
-  options.optimizer = "adam";
-  options.momentum = 0.9;
   Parameter weight("weight", zeros({1}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { options.make_optimizer({&weight}); }),
-            "--momentum is for --optimizer sgd and rmsprop, not for \"adam\"");
   options.optimizer = "lion";
-  options.momentum = 0;
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
   EXPECT_THROW(options.next_token({.hidden = {0, 5}}, 9), std::invalid_argument);
   options.decay = "biases";
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
-  options.floor = 0.1;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { options.make_schedule(10); }),
-            "--floor is for --schedule cosine, not for \"constant\"");
-  options.schedule = "one-cycle";
-  options.warmup = 3;
-  EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
   options.schedule = "zigzag";
   EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
+}
+
+TEST(TrainOptions, RefuseWhatHasNoEffect) {
+  const auto check = [](const std::string& arguments) {
+    CLI::App app;
+    TrainOptions options;
+    options.shape = GptShape{};
+    add_train_options(app, options);
+    app.parse(arguments);
+    check_options_have_effects(app, options);
+  };
+  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
+           {"--vocabulary 9", "--vocabulary is for --tokenizer bpe, not for \"char\""},
+           {"--rotary-layout halves --positions t5",
+            "--rotary-layout is for --positions rotary, not for \"t5\""},
+           {"--rotary-base 9", "--rotary-base is for --positions rotary, not for \"learned\""},
+           {"--t5-buckets 9 --positions rotary",
+            "--t5-buckets is for --positions t5, not for \"rotary\""},
+           {"--t5-max-distance 9", "--t5-max-distance is for --positions t5, not for \"learned\""},
+           {"--shaw-max-distance 9 --positions t5",
+            "--shaw-max-distance is for --positions shaw, not for \"t5\""},
+           {"--epochs 9 --steps 7", "--epochs is for --steps 0, not for 7"},
+           {"--momentum 0.9 --optimizer adamw",
+            "--momentum is for --optimizer sgd and rmsprop, not for \"adamw\""},
+           {"--beta2 0.9", "--beta2 is for --optimizer adam and adamw, not for \"sgd\""},
+           {"--decay matrices", "--decay is for --weight-decay above 0, not for 0.0"},
+           {"--warmup 9 --schedule one-cycle",
+            "--warmup is for --schedule constant, warmup, cosine and step, not for \"one-cycle\""},
+           {"--floor 0.1", "--floor is for --schedule cosine, not for \"constant\""},
+           {"--evaluate-batches 9",
+            "--evaluate-batches is for --evaluate-every above 0, not for 0"}})
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { check(arguments); }), message);
+  EXPECT_NO_THROW(
+      check("--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
+            "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --decay matrices "
+            "--warmup 9 --schedule cosine --floor 0.1 --evaluate-batches 9 --evaluate-every 9"));
+  EXPECT_NO_THROW(check("--positions t5 --t5-buckets 9 --t5-max-distance 9 --steps 0 --epochs 1"));
 }
 
 TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
