@@ -31,7 +31,8 @@ nlohmann::json run_json(const Training& training) {
           {"parameters", training.model().parameter_count()},
           {"blas", blas::describe()},
           {"history", history},
-          {"evaluations", evaluations}};
+          {"evaluations", evaluations},
+          {"samples", training.samples()}};
 }
 
 }  // namespace rowgrad

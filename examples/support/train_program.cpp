@@ -160,16 +160,8 @@ class RunFiles {
 
 bool not_interrupted() { return !interrupted(); }
 
-struct Sample {
-  std::size_t steps = 0;  // after which it was made
-  std::string text;
-};
-nlohmann::json to_json(const Sample& sample) {
-  return {{"steps", sample.steps}, {"text", sample.text}};
-}
-
 // Continues the prompt, and shows and returns what came of it.
-Sample sample(Training& training, const Ids& prompt, const TrainProgram& options) {
+std::string sample(Training& training, const Ids& prompt, const TrainProgram& options) {
   Random random(training.options().seed);
   const Ids continuation = generate(training.model(), prompt,
                                     {.count = options.sample,
@@ -179,23 +171,31 @@ Sample sample(Training& training, const Ids& prompt, const TrainProgram& options
                                     random);
   std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
   whole.insert(whole.end(), continuation.begin(), continuation.end());
-  Sample result{training.run.steps(), training.tokenizer().decode(whole)};
-  std::cout << result.text << std::endl;
-  return result;
+  std::string text = training.tokenizer().decode(whole);
+  std::cout << text << std::endl;
+  return text;
 }
 
 // Returns false if training stopped before the end of the run.
-bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
-           std::vector<Sample>& samples) {
+bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
     return interrupted() || (options.max_steps > 0 && training.run.steps() >= options.max_steps);
   };
-  const auto show_sample = [&] {
-    if (options.sample == 0 || training.steps_left() == 0 || stops()) return;
+  const auto sample_if_due = [&] {
+    const std::size_t steps = training.run.steps();
+    const auto& history = training.run.history();
+    const auto& samples = training.samples();
+    const bool ends_epoch = !history.empty() && history.back().steps == steps;
+    const bool due = (options.sample_every > 0 && steps % options.sample_every == 0) ||
+                     (options.sample_epochs && ends_epoch);
+    const bool known = !samples.empty() && samples.back().steps == steps;
+    if (!due || known || steps == 0 || options.sample == 0 || training.steps_left() == 0 || stops())
+      return;
     progress.clear();
-    samples.push_back(sample(training, prompt, options));
+    const std::string text = sample(training, prompt, options);
+    if (!interrupted()) training.add_sample(text);
     std::cout << std::endl;
   };
   const auto evaluate = [&] {
@@ -209,7 +209,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
                   "; try a smaller --learning-rate");
     progress.show(progress_line(training, loss));
     evaluate();
-    if (options.sample_every > 0 && training.run.steps() % options.sample_every == 0) show_sample();
+    sample_if_due();
     if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
       files.save(training);
     return training.steps_left() > 0 && !stops();
@@ -218,14 +218,17 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     std::cout << "Nothing is left to do: the run is at step " << training.run.steps() << '\n';
     files.write(training);
   }
-  if (!stops()) evaluate();  // what the run before this one was stopped in
+  if (!stops()) {  // what the run before this one was stopped in
+    evaluate();
+    sample_if_due();
+  }
   while (!training.finished() && !stops()) {
     const std::size_t before = training.run.history().size();
     training.run.run_epoch(after_step, not_interrupted);
     progress.clear();
     if (training.run.history().size() > before) {
       if (training.options().evaluate_every == 0) print_epoch(training, width);
-      if (options.sample_epochs) show_sample();
+      sample_if_due();
     }
     files.write(training);
   }
@@ -308,8 +311,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (options.untrained && training->run.steps() == 0)
     if (const auto losses = training->evaluate_all(not_interrupted))
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  std::vector<Sample> samples;
-  const bool finished = train(*training, options, prompt, files, samples);
+  const bool finished = train(*training, options, prompt, files);
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -327,11 +329,10 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   }
   if (options.sample > 0 && !interrupted()) {
     std::cout << "\nSample, continuing '" << training->tokenizer().decode(prompt) << "':\n";
-    samples.push_back(sample(*training, prompt, options));
-    report["sample"] = samples.back().text;
+    const std::string last = sample(*training, prompt, options);
+    report["sample"] = last;
+    report["samples"].push_back(Sample{training->run.steps(), last});
   }
-  report["samples"] = nlohmann::json::array();
-  for (const Sample& one : samples) report["samples"].push_back(to_json(one));
   if (!options.json.empty()) files.write(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
   if (!config_path.empty())

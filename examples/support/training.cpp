@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 5";
+constexpr const char* kFormat = "rowgrad training 6";
 
 TokenWindows windows(const Ids& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
@@ -221,6 +221,8 @@ void Training::start_schedule(std::uint64_t step) {
 void Training::save(const std::filesystem::path& path) const {
   Checkpoint file = run.state_dict();
   file.put("evaluations", saved(evaluations_));
+  // A sample may end within a character, which is then replaced.
+  file.put("samples", json(samples_).dump(-1, ' ', true, json::error_handler_t::replace));
   file.put("format", kFormat);
   file.put("options", json(options_).dump());
   file.put("tokenizer", tokenizer_->to_json());
@@ -239,6 +241,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
   try {
     check_argument(file.text("text_sha256") == sha256(text), "the run was on another text");
     check_json(file.text("options"), "its options");
+    check_json(file.text("samples"), "its samples");
     const auto options = json::parse(file.text("options")).get<TrainOptions>();
     check_argument(json(options).dump() == file.text("options"),
                    "its options are not as they were written");  // a negative number, for example
@@ -250,9 +253,10 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     auto training = std::make_unique<Training>(options, std::move(tokenizer), text);
     training->run.load_state_dict(file);
     training->evaluations_ = evaluations_in(file.part("evaluations"));
+    training->samples_ = json::parse(file.text("samples")).get<std::vector<Sample>>();
     return training;
   } catch (const json::exception&) {
-    throw refusal("its options are not those of a run");
+    throw refusal("its options or samples are not those of a run");
   } catch (const std::bad_alloc&) {
     throw refusal("there is not enough memory");
   } catch (const std::exception& error) {

@@ -28,6 +28,13 @@ struct Evaluation {
 };
 nlohmann::json to_json(const Evaluation& evaluation);
 
+/// A text that the model wrote.
+struct Sample {
+  std::size_t steps = 0;  // after which it was made
+  std::string text;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
+
 /// The text before and from int((1 − validation) · n) of its n characters on.
 std::pair<std::string, std::string> split_text(const std::string& text, double validation);
 
@@ -60,6 +67,9 @@ class Training {
   /// and the run is as before.
   std::optional<Evaluation> evaluate_if_due(const std::function<bool()>& goes_on = {});
 
+  /// Keeps a sample made after the last step.
+  void add_sample(const std::string& text) { samples_.push_back({run.steps(), text}); }
+
   /// The losses of the whole text. They draw no random numbers of the run.
   std::optional<Evaluation> evaluate_all(const std::function<bool()>& goes_on = {});
   std::optional<double> validation_loss();
@@ -69,6 +79,7 @@ class Training {
   LanguageModel& model() { return *model_; }
   const LanguageModel& model() const { return *model_; }
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
+  const std::vector<Sample>& samples() const { return samples_; }
   const Ids& training_ids() const { return training_.windows().ids(); }
   const Ids* validation_ids() const {
     return validation_ ? &validation_->windows().ids() : nullptr;
@@ -101,6 +112,7 @@ class Training {
   DataLoader training_sample_;
   std::optional<DataLoader> validation_sample_;
   std::vector<Evaluation> evaluations_;
+  std::vector<Sample> samples_;
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;

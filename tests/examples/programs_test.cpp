@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,6 +205,33 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   const auto shorter =
       json_of("train_gpt --gpt2 home --tokenizer char --context 4 --max-steps 2", "shorter");
   EXPECT_EQ(shorter["options"]["width"], 8);
+}
+
+std::string without_speeds(const std::string& json) {
+  return std::regex_replace(json, std::regex(".*tokens_per_second.*\n"), "");
+}
+
+TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
+  const std::string start = concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus ");
+  const std::string run =
+      "--context 8 --width 8 --heads 2 --layers 1 --batch 4 --stride 8 --accumulate 7 --warmup 2 "
+      "--steps 40 --evaluate-every 3 --evaluate-batches 2 ";
+  const std::string samples = "--sample 5 --sample-every 4 --sample-epochs ";
+  const auto go = [&](const std::string& options) {
+    const Outcome outcome = shell(start + samples + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+  };
+  go(run + "--json whole");
+  const std::string whole = without_speeds(read_file(folder_ / "whole"));
+  const auto json = nlohmann::json::parse(read_file(folder_ / "whole"));
+  ASSERT_GE(json["history"].size(), 2U);
+  ASSERT_GT(json["samples"].size(), 10U);  // those of each fourth step, and some after epochs
+  const std::size_t epoch = json["history"][0]["steps"];
+  for (const std::size_t stop : {std::size_t{4}, std::size_t{6}, epoch, epoch + 1}) {
+    go(run + concat("--save ck --save-every 3 --max-steps ", stop));
+    go("--resume ck --json resumed");
+    EXPECT_EQ(without_speeds(read_file(folder_ / "resumed")), whole) << stop;
+  }
 }
 
 TEST_F(ProgramsAndFiles, RefuseWhatHasNoEffect) {

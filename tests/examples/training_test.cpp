@@ -312,7 +312,7 @@ TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   const std::string longest(100'000, 'x');
   EXPECT_EQ(message("options", deep), "its options: values are nested too deep");
   EXPECT_EQ(message("options", "{\"width\": 1e999}"), "its options, byte 14: a number too large");
-  EXPECT_EQ(message("options", "{\"width\": []}"), "its options are not those of a run");
+  EXPECT_EQ(message("options", "{\"width\": []}"), "its options or samples are not those of a run");
   EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
             "tokenizer_from_json: values are nested too deep");
   for (const char* key : {"optimizer", "schedule", "positions"}) {
