@@ -104,16 +104,12 @@ void print_evaluation(const std::string& where, const Evaluation& evaluation, in
   std::cout << std::endl;
 }
 
-std::string progress_line(const Training& training, double loss) {
+std::string progress_line(const Training& training, double loss, std::size_t max_steps) {
   std::ostringstream line;
-  const TrainOptions& options = training.options();
   const double rate = training.run.tokens_per_second();
-  const auto tokens_a_step =
-      static_cast<double>(options.batch * options.context * options.accumulate);
   line << place(training) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
        << readable_count(rate) << " tokens/s  "
-       << readable_seconds(static_cast<double>(training.steps_left()) * tokens_a_step / rate)
-       << " left";
+       << readable_seconds(static_cast<double>(training.tokens_left(max_steps)) / rate) << " left";
   return line.str();
 }
 
@@ -207,7 +203,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
   const auto after_step = [&](double loss) {
     check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
                   "; try a smaller --learning-rate");
-    progress.show(progress_line(training, loss));
+    progress.show(progress_line(training, loss, options.max_steps));
     evaluate();
     sample_if_due();
     if (options.save_every > 0 && training.run.steps() % options.save_every == 0)

@@ -154,6 +154,20 @@ std::size_t Training::steps_left() const {
   return steps_in_all() - std::min(run.steps(), steps_in_all());
 }
 
+std::size_t Training::tokens_left(std::size_t last_step) const {
+  const std::size_t a_batch = options_.batch * options_.context;
+  const std::size_t an_epoch =
+      std::min(training_.windows().size() * options_.context, training_.size() * a_batch);
+  // Only the last step of an epoch may have fewer tokens than the others.
+  const auto tokens = [&](std::size_t steps) {
+    const std::size_t whole = steps / run.steps_per_epoch();
+    const std::size_t more = steps % run.steps_per_epoch();
+    return whole * an_epoch + std::min(more * options_.accumulate * a_batch, an_epoch);
+  };
+  const std::size_t end = last_step > 0 ? std::min(steps_in_all(), last_step) : steps_in_all();
+  return tokens(std::max(end, run.steps())) - tokens(run.steps());
+}
+
 bool Training::finished() const {
   return options_.steps > 0 ? steps_left() == 0 : run.history().size() >= options_.epochs;
 }

@@ -88,6 +88,9 @@ class Training {
   std::size_t steps_in_all() const;
   std::size_t steps_left() const;
 
+  /// The tokens of the steps that are left until the end or, unless it is 0, until `last_step`.
+  std::size_t tokens_left(std::size_t last_step) const;
+
   /// Whether nothing is left to be trained and evaluated.
   bool finished() const;
   double learning_rate() const { return optimizer_->learning_rate(); }

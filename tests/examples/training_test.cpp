@@ -164,6 +164,31 @@ TEST(Training, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   EXPECT_EQ(still->evaluations()[0].training_loss, still->evaluations()[6].training_loss);
 }
 
+TEST(Training, KnowsTheTokensOfTheStepsThatAreLeft) {
+  TrainOptions options = small();
+  options.accumulate = 3;
+  for (const bool drop_last : {false, true}) {
+    options.one_generator = drop_last;
+    const auto training = start(options);
+    const std::size_t all = training->tokens_left(0);
+    const std::size_t epoch = training->run.steps_per_epoch();
+    std::size_t before = 0;  // in the epochs before
+    for (std::size_t step = 1; step <= 3 * epoch; ++step) {
+      std::size_t tokens = 0;
+      training->run.run_epoch([&](double) {
+        const auto state = training->run.state_dict();
+        tokens = static_cast<std::size_t>(state.integers("epoch_tokens")[0]);
+        return false;
+      });
+      EXPECT_EQ(all - training->tokens_left(0), before + tokens);
+      EXPECT_EQ(start(options)->tokens_left(step), before + tokens);
+      if (step % epoch == 0) before += tokens;
+    }
+    EXPECT_EQ(training->tokens_left(0), 0U);
+    EXPECT_EQ(training->tokens_left(1), 0U);
+  }
+}
+
 TEST(Training, InterruptedInALossGoesOnWithIt) {
   TrainOptions options = small();
   options.one_generator = true;
