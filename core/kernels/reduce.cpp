@@ -53,20 +53,19 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
   const std::size_t halves = extent < 2 * kRows ? 1 : 2;
   const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
   Tensor second = empty({halves > 1 ? outer : 0, inner});
-  parallel_for(
-      halves * outer * column_blocks, row_grain(kColumns * extent / halves),
-      [&](std::size_t begin, std::size_t end) {
-        for (std::size_t block = begin; block < end; ++block) {
-          const std::size_t half = block / (outer * column_blocks);
-          const std::size_t row = block / column_blocks % outer;
-          const std::size_t first = block % column_blocks * kColumns;
-          const std::size_t from = extent * half / halves;
-          const std::size_t rows = extent * (half + 1) / halves - from;
-          sum_rows(x + (row * extent + from) * inner + first, rows, inner,
-                   std::min(kColumns, inner - first),
-                   (half == 0 ? out : second.data()) + row * inner + first);
-        }
-      });
+  parallel_for(halves * outer * column_blocks, row_grain(kColumns * extent / halves),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t block = begin; block < end; ++block) {
+                   const std::size_t half = block / (outer * column_blocks);
+                   const std::size_t row = block / column_blocks % outer;
+                   const std::size_t first = block % column_blocks * kColumns;
+                   const std::size_t from = extent * half / halves;
+                   const std::size_t rows = extent * (half + 1) / halves - from;
+                   sum_rows(x + (row * extent + from) * inner + first, rows, inner,
+                            std::min(kColumns, inner - first),
+                            (half == 0 ? out : second.data()) + row * inner + first);
+                 }
+               });
   map_into(second.size(), out, std::plus<>(), out, second.data());
 }
 
