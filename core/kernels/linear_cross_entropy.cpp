@@ -65,7 +65,7 @@ class RowBlock {
     Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
     const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
     parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
-      Tensor weight = empty({gradients.x != nullptr ? kBackwardBlock : 0, head_.width + kLanes});
+      Tensor weight = empty({copies_weight() ? kBackwardBlock : 0, width + kLanes});
       for (std::size_t chunk = begin; chunk < end; ++chunk) {
         const std::size_t first = blocks * chunk / chunks;
         for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
@@ -263,17 +263,23 @@ class RowBlock {
                       .add = first_ > 0});
   }
 
-  // Computes the transpose of the gradient of x, in panels of rows.
-  void add_x_gradient(const Classes& classes, Tensor& weight, real* columns, bool add) const {
+  // Computes the transpose of the gradient of x, in panels of rows. `copy` is for the weights of
+  // these classes, if they are read often: at strides of a power of two they crowd each other out
+  // of the L1 cache.
+  void add_x_gradient(const Classes& classes, Tensor& copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
-    const std::size_t stride = weight.shape()[1];
-    for (std::size_t i = 0; i < classes.count; ++i)
-      std::copy_n(head_.weight + (classes.first + i) * width, width, weight.data() + i * stride);
+    LeftFactor weight{head_.weight + classes.first * width, 1, width, classes.count};
+    if (copies_weight()) {
+      const std::size_t stride = copy.shape()[1];
+      for (std::size_t i = 0; i < classes.count; ++i)
+        std::copy_n(weight.data + i * width, width, copy.data() + i * stride);
+      weight = {copy.data(), 1, stride, classes.count};
+    }
     for (std::size_t panel = 0; panel < panels_; ++panel)
-      multiply_panel({.data = weight.data(), .row = 1, .step = stride, .length = classes.count},
-                     width, classes.gradient + panel * kBackwardBlock * kPanel,
+      multiply_panel(weight, width, classes.gradient + panel * kBackwardBlock * kPanel,
                      {.data = columns + panel * width * kPanel, .add = add});
   }
+  bool copies_weight() const { return panels_ >= 4; }
 
   void store_x_gradient(Tensor parts, real* gradient) const {
     const std::size_t width = head_.width;
