@@ -130,6 +130,7 @@ void transpose(std::array<Simd, kLanes>& square) {
 // Row by row, in the order in which the processor fetches ahead by itself.
 void pack_panels(const StridedRows& matrix, real factor, real* panels) {
   const auto [data, rows, columns, stride] = matrix;
+  if (columns == 0) return;
   const Simd factors(factor);
   const std::size_t whole = columns / kPanel * kPanel;
   for (std::size_t row = 0; row < rows; ++row) {

@@ -37,15 +37,15 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t step) {
 }
 
 struct SizeClass {
-  std::size_t index;  // of small blocks
+  std::size_t index;  // of a small block; kClasses for a large one
   std::size_t bytes;
 
-  bool is_large() const { return kKeepsIdleBlocks && bytes >= kLarge; }
+  bool is_large() const { return index == kClasses; }
 };
 
 // Rounds up to the size of a block, a multiple of the alignment.
 SizeClass size_class(std::size_t bytes) {
-  if (bytes >= kLarge) return {kClasses, round_up(bytes, kPage)};
+  if (kKeepsIdleBlocks && bytes >= kLarge) return {kClasses, round_up(bytes, kPage)};
   const std::size_t lines = std::max<std::size_t>(1, round_up(bytes, kAlignment) / kAlignment);
   if (lines < kSteps) return {lines, lines * kAlignment};
   const std::size_t octave = std::bit_width(lines) - 1;
