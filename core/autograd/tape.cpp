@@ -329,15 +329,24 @@ std::string Tape::Node::name() const {
   return parameter != nullptr ? parameter->name() : needs_gradient ? "input" : "constant";
 }
 
+std::vector<Tape::Entry> Tape::entries() const {
+  std::vector<Entry> all;
+  for (const Node& node : nodes_)
+    all.push_back({std::string(node.op), node.name(), node.shape(), node.passed,
+                   node.needs_gradient, node.inputs});
+  return all;
+}
+
 std::string Tape::to_dot() const {
   TextStream text;
   text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
+  const std::vector<Entry> all = entries();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Entry& node = all[i];
     text << "  n" << i << " [shape=" << (node.op.empty() ? "box" : "ellipse") << ", label=\""
-         << in_dot(node.name()) << "\\n"
-         << bracketed(node.shape());
-    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.passed;
+         << in_dot(node.name) << "\\n"
+         << bracketed(node.shape);
+    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.gradient;
     text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";
     for (const std::uint32_t input : node.inputs) text << "  n" << input << " -> n" << i << ";\n";
   }

@@ -135,6 +135,17 @@ class Tape {
   /// other variables.
   const Gradient& gradient(const Variable& variable) const;
 
+  /// What is on the tape, in the order in which it was recorded.
+  struct Entry {
+    std::string op;    // "" for leaves
+    std::string name;  // that of the op, of the parameter, "input" or "constant"
+    Shape shape;
+    std::string_view gradient;  // the kind of gradient that backward() passed, or "none"
+    bool needs_gradient;
+    std::vector<std::uint32_t> inputs;  // places on the tape
+  };
+  std::vector<Entry> entries() const;
+
   /// The tape as a graph for Graphviz, to be drawn with `dot -Tsvg`: ops and leaves with their
   /// shapes, and the kinds of the gradients that backward() passed.
   std::string to_dot() const;

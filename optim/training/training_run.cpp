@@ -116,11 +116,13 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
     if (steps_ == 0) optimizer.check_trains_all(tape);
     tape.backward(loss, share, KeepValues::kNo);
+    if (parts_.on_batch) parts_.on_batch(batch);
     loss_sum += loss.item();
     epoch.loss_sum += loss.item() * static_cast<double>(batch.targets.size());
     epoch.tokens += batch.targets.size();
     epoch.timed_tokens += batch.targets.size();
   }
+  if (parts_.before_update) parts_.before_update();
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();

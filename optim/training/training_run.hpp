@@ -32,6 +32,11 @@ struct TrainingParts {
   /// The batches whose gradients make up one step, with the mean of their losses. The last step of
   /// an epoch takes those that are left.
   std::size_t accumulate = 1;
+  /// To watch the run; they must not change anything. The first is called for each batch, when its
+  /// gradients have been added; the second once in each step, before gradients are clipped and
+  /// parameters change.
+  std::function<void(const Batch& batch)> on_batch = {};
+  std::function<void()> before_update = {};
 };
 
 /// Losses are in nats per token.
