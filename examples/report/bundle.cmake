@@ -1,0 +1,39 @@
+# Joins the page, its style, its modules and dygraphs into one file without references:
+#   cmake -DOUT=page.html -DDYGRAPHS=/usr/share/javascript/dygraphs -P bundle.cmake
+# What remains open is the place of the data, a line with @DATA@ between two tags.
+
+set(modules format dom colour data cell_map scatter charts
+    glance run curves vocabulary rows zipf text embeddings attention tape samples main)
+
+# A closing tag in a script would end it in the middle.
+function(check_script name script)
+  string(TOLOWER "${script}" lower)
+  if(lower MATCHES "</script|<!--")
+    message(FATAL_ERROR "${name} has a tag that would end the page's script: '${CMAKE_MATCH_0}'")
+  endif()
+endfunction()
+
+# One module's scope holds them all: names are unique over the files, and imports, which stand on a
+# line each, are not needed any more.
+set(scripts "")
+foreach(module ${modules})
+  file(READ ${CMAKE_CURRENT_LIST_DIR}/${module}.js script)
+  string(REGEX REPLACE "\nimport [^\n]*" "" script "\n${script}")
+  string(REGEX REPLACE "\nexport " "\n" script "${script}")
+  check_script(${module}.js "${script}")
+  string(APPEND scripts "${script}")
+endforeach()
+
+file(READ ${DYGRAPHS}/dygraph.min.js library)
+string(REGEX REPLACE "\n//# sourceMappingURL=[^\n]*" "" library "${library}")
+check_script(dygraph.min.js "${library}")
+file(READ ${DYGRAPHS}/../../doc/libjs-dygraphs/copyright licence)  # Debian never leaves it out
+file(READ ${DYGRAPHS}/dygraph.min.css library_style)
+string(REGEX REPLACE "/\\*# sourceMappingURL=[^\n]*" "" library_style "${library_style}")
+file(READ ${CMAKE_CURRENT_LIST_DIR}/report.css style)
+
+file(READ ${CMAKE_CURRENT_LIST_DIR}/report.html page)
+string(REPLACE "@STYLE@" "${library_style}\n${style}" page "${page}")
+string(REPLACE "@LIBRARY@" "/*!\n${licence}*/\n${library}" page "${page}")
+string(REPLACE "@SCRIPTS@" "${scripts}" page "${page}")
+file(WRITE ${OUT} "${page}")

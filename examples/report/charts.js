@@ -1,0 +1,229 @@
+// Curves over the steps of the run, whose cursors and zooms go together.
+
+import { cssColour, cssText, drawInTheme } from "./colour.js";
+import { byId, element } from "./dom.js";
+import { formatCount, formatNumber, formatTick } from "./format.js";
+
+/**
+ * @typedef {object} Series
+ * @property {string} name
+ * @property {string} colour a name of the style sheet
+ * @property {(number | null)[]} values one for each of the charts' steps
+ * @property {number} [width]
+ * @property {number[]} [dashes]
+ * @property {boolean} [dots] for a few values with gaps between them
+ * @property {boolean} [quiet] is not read out
+ */
+
+/** A chart with its data and the elements that show what is at the cursor. */
+class StepChart {
+  /** @param {HTMLElement} place @param {number[]} steps @param {Series[]} series @param {object} options */
+  constructor(place, steps, series, options) {
+    this.steps = steps;
+    this.series = series;
+    this.values = series.map(() => element("b"));
+    const legend = element("ul", { class: "legend" });
+    series.forEach(({ name, colour, dashes }, i) => {
+      const line = element("i", { class: dashes ? "swatch dashed" : "swatch" });
+      line.style.borderColor = `var(${colour})`;
+      legend.append(element("li", {}, line, ` ${name} `, this.values[i]));
+    });
+    this.box = element("div", { class: "chart-box" });
+    this.cursor = element("div", { class: "chart-cursor" });
+    place.append(legend, this.box);
+    this.dygraph = new Dygraph(this.box, this.rows(), {
+      labels: ["step", ...series.map(({ name }) => name)],
+      series: Object.fromEntries(series.map(({ name, width = 1.5, dashes, dots = false }) => [
+        name, { strokeWidth: width, strokePattern: dashes, drawPoints: dots, pointSize: 3 },
+      ])),
+      connectSeparatedPoints: true,
+      legend: "never",
+      axes: {
+        x: { axisLabelFormatter: formatCount, drawGrid: false },
+        y: { axisLabelFormatter: formatTick },
+      },
+      axisLabelFontSize: 12,
+      rightGap: 12,
+      ...options,
+    });
+    this.box.append(this.cursor);
+  }
+
+  rows() {
+    return this.steps.map((step, i) => [step, ...this.series.map(({ values }) => values[i])]);
+  }
+
+  /** @param {string} name @param {(number | null)[]} values */
+  replace(name, values) {
+    const found = this.series.find((one) => one.name === name);
+    if (!found) return;
+    found.values = values;
+    this.dygraph.updateOptions({ file: this.rows() });
+  }
+
+  colourLines() {
+    this.dygraph.updateOptions({
+      colors: this.series.map(({ colour }) => cssText(cssColour(colour))),
+      axisLineColor: cssText(cssColour("--line")),
+      gridLineColor: cssText(cssColour("--line")),
+    });
+  }
+
+  /** @param {number} row */
+  showCursor(row) {
+    this.dygraph.setSelection(row);
+    const area = this.dygraph.getArea();
+    const x = this.dygraph.toDomXCoord(this.steps[row]);
+    this.cursor.hidden = x < area.x || x > area.x + area.w;
+    this.cursor.style.cssText = `left: ${x}px; top: ${area.y}px; height: ${area.h}px`;
+    this.series.forEach(({ values }, i) => (this.values[i].textContent = formatNumber(nearestValue(values, row))));
+  }
+
+  /** @param {number} row */
+  describe(row) {
+    return this.series
+      .filter(({ quiet }) => !quiet)
+      .map(({ name, values }) => `${name} ${formatNumber(nearestValue(values, row))}`)
+      .join(", ");
+  }
+}
+
+/**
+ * The value there, or the last one before.
+ * @param {(number | null)[]} values @param {number} row
+ */
+function nearestValue(values, row) {
+  while (row > 0 && values[row] === null) --row;
+  return values[row];
+}
+
+export class LinkedCharts {
+  /** @type {StepChart[]} */
+  charts = [];
+  row = 0;
+  #following = false; // while one chart makes the others show what it shows
+
+  /** @param {number[]} steps in increasing order: the places of all charts' values */
+  constructor(steps) {
+    this.steps = steps;
+    this.row = steps.length - 1;
+  }
+
+  /**
+   * Values that were taken at some of the steps, in the places of those.
+   * @param {number[]} at @param {(number | null)[]} values
+   */
+  align(at, values) {
+    const byStep = new Map(at.map((step, i) => [step, values[i]]));
+    return this.steps.map((step) => byStep.get(step) ?? null);
+  }
+
+  /** @param {string} id of the chart's place @param {Series[]} series @param {object} [options] of dygraphs */
+  add(id, series, options = {}) {
+    const place = byId(id, HTMLElement);
+    const chart = new StepChart(place, this.steps, series, {
+      // A finger scrolls the page; it moves the cursor where it taps.
+      interactionModel: {
+        ...Dygraph.defaultInteractionModel,
+        touchstart: (/** @type {TouchEvent} */ event) => this.#moveTo(chart, event.touches[0].clientX),
+        touchmove: () => {},
+        touchend: () => {},
+      },
+      highlightCallback: (/** @type {Event} */ _event, /** @type {number} */ _x, /** @type {unknown} */ _points,
+        /** @type {number} */ row) => this.showCursor(row),
+      drawCallback: (/** @type {Dygraph} */ dygraph, /** @type {boolean} */ isFirst) => {
+        if (!isFirst) this.#follow(dygraph);
+      },
+      ...options,
+    });
+    const { box } = chart;
+    for (const [name, value] of Object.entries({
+      tabindex: "0", role: "application", "aria-roledescription": "chart",
+      "aria-label": `${place.dataset.title}. ${chart.describe(this.row)} at the end.`,
+      "aria-describedby": "chart-keys",
+    })) box.setAttribute(name, value);
+    box.addEventListener("keydown", (event) => this.#onKey(event, chart));
+    this.charts.push(chart);
+    drawInTheme(() => chart.colourLines());
+    chart.showCursor(this.row);
+    return chart;
+  }
+
+  /** @param {number} row */
+  showCursor(row) {
+    this.row = row;
+    for (const chart of this.charts) chart.showCursor(row);
+    byId("cursor-step", HTMLElement).textContent = formatCount(this.steps[row]);
+  }
+
+  /** @returns {[number, number]} the steps that are shown */
+  range() {
+    return this.charts[0].dygraph.xAxisRange();
+  }
+
+  /** @param {number} first @param {number} last */
+  show(first, last) {
+    const least = this.steps[0];
+    const most = this.steps[this.steps.length - 1];
+    const size = Math.min(Math.max(last - first, (most - least) / 200), most - least);
+    const begin = Math.min(Math.max(first, least), most - size);
+    this.charts[0]?.dygraph.updateOptions({ dateWindow: [begin, begin + size] });
+  }
+
+  /** @param {number} factor of what is shown, around the cursor where that is seen */
+  zoom(factor) {
+    const [first, last] = this.range();
+    const cursor = this.steps[this.row];
+    const middle = cursor > first && cursor < last ? cursor : (first + last) / 2;
+    this.show(middle - (middle - first) * factor, middle + (last - middle) * factor);
+  }
+
+  /** @param {number} shares of what is shown, to the right */
+  move(shares) {
+    const [first, last] = this.range();
+    this.show(first + shares * (last - first), last + shares * (last - first));
+  }
+
+  showAll() {
+    this.show(-Infinity, Infinity);
+  }
+
+  /** @param {Dygraph} leader */
+  #follow(leader) {
+    if (this.#following) return;
+    this.#following = true;
+    const dateWindow = leader.xAxisRange();
+    for (const { dygraph } of this.charts) if (dygraph !== leader) dygraph.updateOptions({ dateWindow });
+    for (const chart of this.charts) chart.showCursor(this.row);
+    this.#following = false;
+  }
+
+  /** @param {StepChart} chart @param {number} x of the window */
+  #moveTo(chart, x) {
+    const step = chart.dygraph.toDataXCoord(x - chart.box.getBoundingClientRect().left);
+    const after = this.steps.findIndex((one) => one >= step);
+    this.showCursor(after < 0 ? this.steps.length - 1 : after);
+  }
+
+  /** @param {KeyboardEvent} event @param {StepChart} chart */
+  #onKey(event, chart) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const far = event.shiftKey ? 10 : 1;
+    const last = this.steps.length - 1;
+    /** @type {Record<string, () => void>} */
+    const actions = {
+      ArrowLeft: () => this.showCursor(Math.max(this.row - far, 0)),
+      ArrowRight: () => this.showCursor(Math.min(this.row + far, last)),
+      Home: () => this.showCursor(0),
+      End: () => this.showCursor(last),
+      "+": () => this.zoom(0.5),
+      "-": () => this.zoom(2),
+      0: () => this.showAll(),
+    };
+    if (!Object.hasOwn(actions, event.key)) return;
+    event.preventDefault();
+    actions[event.key]();
+    byId("chart-says", HTMLElement).textContent =
+      `Step ${formatCount(this.steps[this.row])}: ${chart.describe(this.row)}`;
+  }
+}

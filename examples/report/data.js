@@ -1,0 +1,143 @@
+// Reads the data of the page, and answers questions about them that several parts have.
+
+import { formatToken } from "./format.js";
+
+/** @import { Report, RowTable, Frame } from "./types" */
+
+/** @returns {Report} */
+export function readReport() {
+  const report = JSON.parse(document.getElementById("data")?.textContent ?? "");
+  if (report.format !== "rowgrad report 1")
+    throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
+  return report;
+}
+
+/**
+ * A figure that a row of a table has.
+ * @typedef {object} Measure
+ * @property {string} key
+ * @property {string} name
+ * @property {string} meaning
+ * @property {boolean} logarithmic
+ * @property {(frame: Frame, place: number) => number} of
+ */
+
+/** @type {Measure[]} the first one is shown first */
+export const measures = [
+  { key: "moved", name: "Moved", logarithmic: true, of: (frame, i) => frame.moved[i],
+    meaning: "how far the row is from where it began" },
+  { key: "lookups", name: "Lookups", logarithmic: true, of: (frame, i) => frame.lookups[i],
+    meaning: "how often a training batch looked the row up" },
+  { key: "steps", name: "Steps", logarithmic: true, of: (frame, i) => frame.steps[i],
+    meaning: "in how many steps the row had a gradient" },
+  { key: "norm", name: "Gradient", logarithmic: true, of: (frame, i) => frame.norm[i],
+    meaning: "root of the sum of squares of the row’s gradients" },
+  { key: "age", name: "Untouched for", logarithmic: false, of: (frame, i) => frame.step - frame.last[i],
+    meaning: "how many steps have passed since the row’s last gradient" },
+];
+
+/** @param {string} key */
+export function measureOf(key) {
+  return /** @type {Measure} */ (measures.find((measure) => measure.key === key));
+}
+
+/** A table at one time: where in the frame each row is, if it has had a gradient. */
+export class FrameView {
+  /** @param {RowTable} table @param {Frame} frame */
+  constructor(table, frame) {
+    this.frame = frame;
+    this.places = new Int32Array(table.rows).fill(-1);
+    frame.rows.forEach((row, place) => (this.places[row] = place));
+  }
+
+  /** @param {number} row */
+  touched(row) {
+    return this.places[row] >= 0;
+  }
+
+  /** @param {Measure} measure @param {number} row */
+  value(measure, row) {
+    const place = this.places[row];
+    return place < 0 ? undefined : measure.of(this.frame, place);
+  }
+}
+
+/**
+ * What is said of rows that are in no frame. Where a table also has dense gradients, every row has one
+ * in each step, and what can be told apart is which rows were looked up.
+ * @param {RowTable} table
+ */
+export function untouchedWords(table) {
+  return table.dense ? "never looked up" : "never had a gradient";
+}
+
+/** @param {RowTable} table */
+export function lastFrame(table) {
+  return new FrameView(table, table.frames[table.frames.length - 1]);
+}
+
+/** @param {Report} report */
+export function tokenTable(report) {
+  return report.tables?.find((table) => table.kind === "token" && table.frames.length > 0);
+}
+
+/** @param {Report} report @param {number} id */
+export function tokenName(report, id) {
+  return formatToken(report.vocabulary[id]);
+}
+
+/**
+ * What a row of a table stands for.
+ * @param {Report} report @param {RowTable} table @param {number} row
+ */
+export function rowName(report, table, row) {
+  return table.kind === "token" ? tokenName(report, row) : `${table.kind} ${row}`;
+}
+
+// Words stand apart; bytes, characters and pieces of words bring their own spaces.
+const joinsLeft = /^[,.:;?!)'’”\]]|^--$/;
+
+/**
+ * What stands between a token and the one before it.
+ * @param {Report} report @param {number} id
+ */
+export function spaceBefore(report, id) {
+  return report.run.tokenizer?.name === "word" && !joinsLeft.test(report.vocabulary[id] ?? "") ? " " : "";
+}
+
+/** @param {ArrayLike<number>} numbers */
+export function mean(numbers) {
+  let sum = 0;
+  for (let i = 0; i < numbers.length; ++i) sum += numbers[i];
+  return sum / numbers.length;
+}
+
+/**
+ * The numbers' places in increasing order; equal ones share the middle of theirs.
+ * @param {number[]} numbers
+ */
+function ranks(numbers) {
+  const order = numbers.map((_, i) => i).sort((a, b) => numbers[a] - numbers[b]);
+  const result = new Float64Array(numbers.length);
+  for (let first = 0, next = 0; first < order.length; first = next) {
+    while (next < order.length && numbers[order[next]] === numbers[order[first]]) ++next;
+    for (let k = first; k < next; ++k) result[order[k]] = (first + next - 1) / 2;
+  }
+  return result;
+}
+
+/**
+ * Spearman's rank correlation, NaN where one of them does not vary.
+ * @param {number[]} a @param {number[]} b
+ */
+export function rankCorrelation(a, b) {
+  const [x, y] = [ranks(a), ranks(b)];
+  const middle = (a.length - 1) / 2;
+  let [xy, xx, yy] = [0, 0, 0];
+  for (let i = 0; i < x.length; ++i) {
+    xy += (x[i] - middle) * (y[i] - middle);
+    xx += (x[i] - middle) ** 2;
+    yy += (y[i] - middle) ** 2;
+  }
+  return xy / Math.sqrt(xx * yy);
+}

@@ -1,0 +1,98 @@
+// Short ways to find and make elements. Texts only ever become text nodes and attributes.
+
+/**
+ * The element of the page's frame with this id.
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function byId(id, type) {
+  const found = document.getElementById(id);
+  if (!(found instanceof type)) throw new Error(`the page has no ${type.name} "${id}"`);
+  return found;
+}
+
+/**
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name
+ * @param {Record<string, string | number>} attributes
+ * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
+/**
+ * @param {string} name
+ * @param {Record<string, string | number>} attributes
+ * @param {...(Node | string)} children
+ */
+export function svgElement(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
+/**
+ * A token's name, apart from the direction of the text around it.
+ * @param {string} name
+ */
+export function tokenElement(name) {
+  return element("bdi", { class: "token" }, name);
+}
+
+/**
+ * A list of names and values.
+ * @param {[string, string | Node][]} entries
+ */
+export function definitionList(entries) {
+  const list = element("dl");
+  for (const [name, value] of entries)
+    list.append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  return list;
+}
+
+/**
+ * A group of choices, of which one is taken.
+ * @template {string} T
+ * @param {HTMLElement} place
+ * @param {string} title
+ * @param {[T, string][]} choices values and their names; the first one is taken
+ * @param {(value: T) => void} onChange
+ */
+export function choiceGroup(place, title, choices, onChange) {
+  const group = element("fieldset", { class: "choices" }, element("legend", {}, title));
+  choices.forEach(([value, name], i) => {
+    const input = element("input", { type: "radio", name: `${place.id}-choice`, value });
+    input.checked = i === 0;
+    input.addEventListener("change", () => onChange(value));
+    group.append(element("label", {}, input, element("span", {}, name)));
+  });
+  place.replaceChildren(group);
+}
+
+/** What the reader has chosen, a token or another thing with a number; all who listen show it. */
+export class Selection {
+  /** @type {number | undefined} */
+  id = undefined;
+  /** @type {((id: number) => void)[]} */
+  #listeners = [];
+
+  /** @param {(id: number) => void} listener */
+  listen(listener) {
+    this.#listeners.push(listener);
+  }
+
+  /** @param {number} id */
+  choose(id) {
+    if (id === this.id) return;
+    this.id = id;
+    for (const listener of this.#listeners) listener(id);
+  }
+}

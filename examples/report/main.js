@@ -1,0 +1,56 @@
+// Starts the parts of the page; those without data are left out.
+
+import { showAttention } from "./attention.js";
+import { showCurves } from "./curves.js";
+import { readReport } from "./data.js";
+import { byId, element, Selection } from "./dom.js";
+import { showEmbeddings } from "./embeddings.js";
+import { showGlance } from "./glance.js";
+import { showRows } from "./rows.js";
+import { showRun, showTitle } from "./run.js";
+import { showSamples } from "./samples.js";
+import { showTape } from "./tape.js";
+import { showText } from "./text.js";
+import { showVocabulary } from "./vocabulary.js";
+import { showZipf } from "./zipf.js";
+
+function showReport() {
+  const report = readReport();
+  const tokens = new Selection();
+  showTitle(report);
+  const run = showRun(report);
+  const loss = showCurves(report);
+  const vocabulary = showVocabulary(report, tokens);
+  const rows = showRows(report, tokens);
+  const zipf = showZipf(report, tokens, loss);
+  const text = showText(report, tokens);
+  const parts = {
+    run, loss, vocabulary, rows, zipf, text,
+    embeddings: showEmbeddings(report, tokens),
+    attention: showAttention(report),
+    tape: showTape(report),
+    samples: showSamples(report),
+  };
+  const glance = showGlance(report, ({ key, row, place }) => {
+    if (key === "untouched") rows?.filterBy("untouched");
+    if (row !== undefined) tokens.choose(row);
+    if (place !== undefined) text?.choose(place);
+  });
+  const moved = glance.find(({ key }) => key === "moved")?.row;
+  if (moved !== undefined) tokens.choose(moved); // so that there is something to read beside the maps
+  const contents = byId("contents", HTMLElement);
+  for (const [id, part] of Object.entries(parts)) {
+    const section = byId(id, HTMLElement);
+    section.hidden = part === undefined;
+    const title = section.querySelector("h2")?.textContent ?? id;
+    if (part !== undefined) contents.append(element("li", {}, element("a", { href: `#${id}` }, title)));
+  }
+  window.rowgradReport = { report, tokens, glance, ...parts };
+}
+
+try {
+  showReport();
+} catch (error) {
+  byId("report", HTMLElement).prepend(element("p", { class: "notice" }, `This report cannot be shown: ${error}`));
+  throw error;
+}

@@ -1,0 +1,223 @@
+// All rows of a table, to be searched, sorted and filtered; shown by pages, so that many stay quick.
+
+import { lastFrame, measures, rowName } from "./data.js";
+import { byId, element, tokenElement } from "./dom.js";
+import { formatCount, formatNumber, formatPercent } from "./format.js";
+
+/** @import { Report, RowTable } from "./types" */
+/** @import { Selection } from "./dom.js" */
+
+const pageSize = 25;
+
+/**
+ * What stands in the table: figures by column, undefined where a row has none.
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {string} name
+ * @property {(row: number) => number | undefined} value
+ */
+
+/** @type {[string, string][]} */
+const filters = [
+  ["all", "all rows"],
+  ["touched", "rows with a gradient"],
+  ["untouched", "rows that never had one"],
+  ["momentum", "rows that momentum moved without one"],
+  ["decay", "rows that decay moved without one"],
+];
+
+/** The rows of one table that pass the search and the filter, in the chosen order. */
+export class RowList {
+  search = "";
+  filter = "all";
+  sortKey = "moved";
+  descending = true;
+  /** @type {number[]} */
+  found = [];
+
+  /** @param {Report} report @param {RowTable} table */
+  constructor(report, table) {
+    this.report = report;
+    this.table = table;
+    this.view = lastFrame(table);
+    const { rows = [], momentum = [], decay = [] } = (!table.dense && table.idle) || {};
+    const byMomentum = new Map(rows.map((row, i) => [row, momentum[i]]));
+    const byDecay = new Map(rows.map((row, i) => [row, decay[i]]));
+    /** @type {Column[]} */
+    this.columns = [
+      { key: "id", name: table.kind === "token" ? "Id" : "Row", value: (row) => row },
+      ...measures.map((measure) => ({
+        key: measure.key,
+        name: measure.name,
+        value: (/** @type {number} */ row) => this.view.value(measure, row),
+      })),
+      { key: "momentum", name: "By momentum", value: (row) => byMomentum.get(row) },
+      { key: "decay", name: "By decay", value: (row) => byDecay.get(row) },
+    ];
+    this.find();
+  }
+
+  /** @param {number} row */
+  shrunk(row) {
+    return !this.table.dense && !this.view.touched(row) && (this.table.decayed ?? 1) < 1;
+  }
+
+  /** @param {string} key */
+  column(key) {
+    return /** @type {Column} */ (this.columns.find((one) => one.key === key));
+  }
+
+  find() {
+    const { search, view } = this;
+    const [momentum, decay] = [this.column("momentum"), this.column("decay")];
+    /** @type {Record<string, (row: number) => boolean>} */
+    const passes = {
+      all: () => true,
+      touched: (row) => view.touched(row),
+      untouched: (row) => !view.touched(row),
+      momentum: (row) => (momentum.value(row) ?? 0) > 0,
+      decay: (row) => (decay.value(row) ?? 0) > 0 || this.shrunk(row),
+    };
+    const pass = passes[this.filter];
+    this.found = [];
+    for (let row = 0; row < this.table.rows; ++row)
+      if (pass(row) && (search === "" || this.#matches(row))) this.found.push(row);
+    this.#sort();
+  }
+
+  /** @param {number} row */
+  #matches(row) {
+    if (String(row) === this.search) return true;
+    const text = this.table.kind === "token" ? (this.report.vocabulary[row] ?? "") : `${this.table.kind} ${row}`;
+    return text.toLowerCase().includes(this.search) || rowName(this.report, this.table, row).toLowerCase().includes(this.search);
+  }
+
+  /** Rows without the figure come last, whatever the direction. */
+  #sort() {
+    const column = this.column(this.sortKey);
+    const sign = this.descending ? -1 : 1;
+    const values = new Float64Array(this.table.rows);
+    for (const row of this.found) values[row] = sign * (column.value(row) ?? sign * Infinity);
+    this.found.sort((a, b) => values[a] - values[b] || a - b);
+  }
+}
+
+/** @param {Report} report @param {Selection} tokens */
+export function showRows(report, tokens) {
+  const tables = (report.tables ?? []).filter((table) => table.frames.length > 0);
+  if (tables.length === 0) return undefined;
+  const part = { list: new RowList(report, tables[0]), page: 0, show, filterBy };
+  const search = byId("rows-search", HTMLInputElement);
+  const filter = byId("rows-filter", HTMLSelectElement);
+  const choice = byId("rows-table", HTMLSelectElement);
+
+  function show() {
+    const pages = Math.max(Math.ceil(part.list.found.length / pageSize), 1);
+    part.page = Math.min(Math.max(part.page, 0), pages - 1);
+    drawTable(part.list, part.page, tokens, (key) => {
+      part.list.descending = part.list.sortKey === key ? !part.list.descending : key !== "id";
+      part.list.sortKey = key;
+      findAgain();
+      byId("rows-body", HTMLElement).querySelector(`[data-key="${key}"]`)?.querySelector("button")?.focus();
+    });
+    const count = part.list.found.length;
+    byId("rows-count", HTMLElement).textContent = `${formatCount(count)} of ${formatCount(part.list.table.rows)} rows`;
+    drawPages(part.page, pages, (page) => {
+      part.page = page;
+      show();
+    });
+  }
+
+  function findAgain() {
+    part.list.search = search.value.trim().toLowerCase();
+    part.list.filter = filter.value;
+    part.list.find();
+    part.page = 0;
+    show();
+  }
+
+  /** @param {string} key */
+  function filterBy(key) {
+    search.value = "";
+    filter.value = key;
+    findAgain();
+  }
+
+  for (const [key, name] of filters) filter.append(element("option", { value: key }, name));
+  tables.forEach(({ name }, i) => choice.append(element("option", { value: i }, name)));
+  byId("rows-table-label", HTMLElement).hidden = tables.length < 2;
+  choice.addEventListener("change", () => {
+    part.list = new RowList(report, tables[Number(choice.value)]);
+    findAgain();
+  });
+  search.addEventListener("input", findAgain);
+  filter.addEventListener("change", findAgain);
+  tokens.listen(() => markChosen(tokens));
+  show();
+  return part;
+}
+
+/**
+ * @param {RowList} list @param {number} page @param {Selection} tokens
+ * @param {(key: string) => void} onSort
+ */
+function drawTable(list, page, tokens, onSort) {
+  const isToken = list.table.kind === "token";
+  const head = element("tr");
+  list.columns.forEach(({ key, name }) => {
+    const button = element("button", { type: "button" }, name);
+    button.addEventListener("click", () => onSort(key));
+    const order = list.sortKey !== key ? "none" : list.descending ? "descending" : "ascending";
+    head.append(element("th", { scope: "col", class: "number", "aria-sort": order, "data-key": key }, button));
+    if (key === "id") head.append(element("th", { scope: "col" }, isToken ? "Token" : "Meaning"));
+  });
+  const body = element("tbody");
+  for (const row of list.found.slice(page * pageSize, (page + 1) * pageSize))
+    body.append(tableLine(list, row, tokens));
+  const caption = element("caption", { class: "hidden" }, `Rows of ${list.table.name}`);
+  byId("rows-body", HTMLElement).replaceChildren(caption, element("thead", {}, head), body);
+  markChosen(tokens);
+}
+
+/** @param {RowList} list @param {number} row @param {Selection} tokens */
+function tableLine(list, row, tokens) {
+  const line = element("tr", { "data-row": row, class: list.view.touched(row) ? "" : "untouched" });
+  for (const { key, value } of list.columns) {
+    const shrunk = key === "decay" && list.shrunk(row);
+    const text = shrunk ? `${formatPercent(list.table.decayed ?? 1)} left` : formatNumber(value(row));
+    line.append(element("td", { class: "number" }, key === "id" ? String(row) : text));
+    if (key !== "id") continue;
+    const name = tokenElement(rowName(list.report, list.table, row));
+    if (list.table.kind !== "token") {
+      line.append(element("th", { scope: "row" }, name));
+      continue;
+    }
+    const button = element("button", { type: "button", class: "plain", title: "Show it in the other parts" }, name);
+    button.addEventListener("click", () => tokens.choose(row));
+    line.append(element("th", { scope: "row" }, button));
+  }
+  return line;
+}
+
+/** @param {Selection} tokens */
+function markChosen(tokens) {
+  for (const line of byId("rows-body", HTMLElement).querySelectorAll("tbody tr"))
+    line.classList.toggle("chosen", line.getAttribute("data-row") === String(tokens.id));
+}
+
+/** @param {number} page @param {number} pages @param {(page: number) => void} onChange */
+function drawPages(page, pages, onChange) {
+  const place = byId("rows-pages", HTMLElement);
+  const focused = document.activeElement?.textContent;
+  /** @type {[string, number][]} */
+  const targets = [["First", 0], ["Previous", page - 1], ["Next", page + 1], ["Last", pages - 1]];
+  const buttons = targets.map(([name, target]) => {
+    const button = element("button", { type: "button" }, name);
+    if (target < 0 || target >= pages || target === page) button.setAttribute("aria-disabled", "true");
+    else button.addEventListener("click", () => onChange(target));
+    return button;
+  });
+  const hadFocus = place.contains(document.activeElement);
+  place.replaceChildren(buttons[0], buttons[1], element("span", {}, `page ${formatCount(page + 1)} of ${formatCount(pages)}`), buttons[2], buttons[3]);
+  if (hadFocus) buttons.find((button) => button.textContent === focused)?.focus();
+}

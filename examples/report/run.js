@@ -1,0 +1,96 @@
+// What was run, and how to repeat it.
+
+import { byId, definitionList, element } from "./dom.js";
+import { formatCount, formatText, formatTime } from "./format.js";
+
+/** @import { Report } from "./types" */
+
+const longestTitle = 80;
+
+/** @param {Report} report */
+export function showTitle({ run }) {
+  const text = run.text?.source.split(",")[0] ?? "a text"; // what follows says where it comes from
+  const title = formatText(`${run.program} on ${text}`.slice(0, longestTitle));
+  byId("title", HTMLElement).textContent = title;
+  document.title = `${title} – rowgrad`;
+  const started = new Date(run.started);
+  byId("subtitle", HTMLElement).textContent = Number.isNaN(started.getTime())
+    ? ""
+    : `Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
+      `${started.toLocaleTimeString("en-GB", { timeStyle: "short" })}, ${formatTime(run.seconds)}`;
+  const state = byId("state", HTMLElement);
+  state.textContent = run.finished
+    ? ""
+    : "The run was still going on when this was written. Reload the page to see how it goes on; " +
+      "the text, embeddings and attention are shown when it is over.";
+  state.className = run.finished ? "" : "notice";
+}
+
+/** @param {Report} report */
+export function showRun(report) {
+  const { run } = report;
+  /** @type {[string, string][]} */
+  const facts = [];
+  if (run.text) facts.push(["Text", `${run.text.source}, ${formatCount(run.text.bytes)} bytes`]);
+  if (run.tokenizer) facts.push(["Tokenizer", `${run.tokenizer.name}, ${formatCount(run.tokenizer.size)} ids`]);
+  if (run.tokens) {
+    const { training, validation } = run.tokens;
+    facts.push(["Tokens", `${formatCount(training)} to train on, ${formatCount(validation)} for validation`]);
+  }
+  const steps = report.curves?.step.at(-1);
+  if (steps !== undefined) facts.push(["Steps", formatCount(steps)]);
+  if (run.parameters?.length) {
+    const count = run.parameters.reduce((sum, parameter) => sum + parameter.count, 0);
+    facts.push(["Model", `${formatCount(count)} numbers in ${run.parameters.length} parameters`]);
+  }
+  if (run.machine) facts.push(["Machine", run.machine]);
+  byId("run-facts", HTMLElement).append(
+    definitionList(facts.map(([name, value]) => [formatText(name), formatText(value)])),
+  );
+  showCommand(run.command);
+  showOptions(run.options);
+  showParameters(run.parameters);
+  return { facts };
+}
+
+/** @param {string} command */
+function showCommand(command) {
+  const place = byId("command", HTMLElement);
+  place.textContent = formatText(command);
+  byId("copy", HTMLButtonElement).addEventListener("click", async ({ currentTarget }) => {
+    getSelection()?.selectAllChildren(place); // so that it can be copied by hand where the next line fails
+    await navigator.clipboard?.writeText(command).then(
+      () => (/** @type {HTMLElement} */ (currentTarget ?? byId("copy", HTMLElement)).textContent = "Copied"),
+      () => {},
+    );
+  });
+}
+
+/** @param {Record<string, unknown> | undefined} options */
+function showOptions(options) {
+  const place = byId("options", HTMLElement);
+  const entries = Object.entries(options ?? {});
+  place.hidden = entries.length === 0;
+  place.append(
+    definitionList(entries.map(([name, value]) => [formatText(name), formatText(String(value))])),
+  );
+}
+
+/** @param {Report["run"]["parameters"]} parameters */
+function showParameters(parameters = []) {
+  const place = byId("parameters", HTMLElement);
+  place.hidden = parameters.length === 0;
+  const body = element("tbody");
+  for (const { name, shape, count, trainable } of parameters)
+    body.append(
+      element("tr", {},
+        element("th", { scope: "row" }, formatText(name) + (trainable ? "" : " (frozen)")),
+        element("td", { class: "number" }, shape.join(" × ")),
+        element("td", { class: "number" }, formatCount(count))),
+    );
+  const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Name"),
+    element("th", { scope: "col", class: "number" }, "Shape"),
+    element("th", { scope: "col", class: "number" }, "Numbers")));
+  place.append(element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Parameters" },
+    element("table", {}, head, body)));
+}

@@ -1,0 +1,190 @@
+// The token table as a map of pixels, and the tables of positions as strips, frame by frame.
+
+import { CellMap } from "./cell_map.js";
+import { cssColour, sequentialColour } from "./colour.js";
+import { FrameView, lastFrame, measureOf, measures, rowName, tokenTable, untouchedWords } from "./data.js";
+import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
+import { formatCount, formatNumber, formatPercent } from "./format.js";
+
+/** @import { Report, RowTable } from "./types" */
+/** @import { Measure } from "./data.js" */
+/** @import { Selection } from "./dom.js" */
+
+const stripCell = 16; // CSS pixels that a cell of a strip should have
+
+/** One table as a map: its frame, its figure, and the scale of that, which all frames share. */
+class TableMap {
+  measure = measures[0];
+  #least = 0;
+  #most = 1;
+
+  /**
+   * @param {HTMLCanvasElement} canvas @param {Report} report @param {RowTable} table
+   * @param {(row: number) => void} onPoint
+   */
+  constructor(canvas, report, table, onPoint) {
+    this.table = table;
+    this.view = lastFrame(table);
+    this.#measureRange();
+    const room = Math.floor((canvas.parentElement?.clientWidth ?? 0) / stripCell);
+    const columns = table.kind === "token" ? Math.ceil(Math.sqrt(table.rows)) : Math.min(table.rows, Math.max(room, 16), 64);
+    this.map = new CellMap(canvas, {
+      count: table.rows,
+      columns,
+      colour: (row) => this.colour(row),
+      onPoint,
+      label: (row) => (table.kind === "token" ? rowName(report, table, row) : String(row)),
+      maxWidth: table.kind === "token" ? 640 : 1200,
+    });
+  }
+
+  /** @param {number} row */
+  colour(row) {
+    const value = this.view.value(this.measure, row);
+    return value === undefined ? cssColour("--untouched") : sequentialColour(this.share(value));
+  }
+
+  /** @param {number} value @returns {number} its place on the scale of colours */
+  share(value) {
+    if (!this.measure.logarithmic) return value / (this.#most || 1);
+    if (value <= 0) return 0;
+    const [low, high] = [Math.log(this.#least), Math.log(this.#most)];
+    return high > low ? (Math.log(value) - low) / (high - low) : 1;
+  }
+
+  get range() {
+    return [this.#least, this.#most];
+  }
+
+  /** @param {Measure} measure @param {number} frame */
+  show(measure, frame) {
+    this.measure = measure;
+    this.view = new FrameView(this.table, this.table.frames[Math.min(frame, this.table.frames.length - 1)]);
+    this.#measureRange();
+    this.map.paint();
+  }
+
+  #measureRange() {
+    const last = this.table.frames[this.table.frames.length - 1];
+    [this.#least, this.#most] = [Infinity, 0];
+    for (let place = 0; place < last.rows.length; ++place) {
+      const value = this.measure.of(last, place);
+      if (value > 0) this.#least = Math.min(this.#least, value);
+      this.#most = Math.max(this.#most, value);
+    }
+    if (!this.measure.logarithmic || this.#least > this.#most) this.#least = 0;
+  }
+}
+
+/** @param {Report} report @param {Selection} tokens */
+export function showVocabulary(report, tokens) {
+  const table = tokenTable(report);
+  if (!table) return undefined;
+  const reading = byId("map-reading", HTMLElement);
+  const main = new TableMap(byId("map", HTMLCanvasElement), report, table, (row) => tokens.choose(row));
+  const strips = showStrips(report);
+  let measure = main.measure;
+  let frame = table.frames.length - 1;
+  const read = () => {
+    if (tokens.id !== undefined) reading.replaceChildren(...describeRow(report, main, tokens.id));
+  };
+  const showAll = () => {
+    for (const one of [main, ...strips]) one.show(measure, frame);
+    showLegend(main);
+    describeMap(main);
+    read();
+  };
+  tokens.listen((id) => {
+    main.map.mark(id);
+    read();
+  });
+  choiceGroup(byId("measure", HTMLElement), "Colour shows", measures.map(({ key, name }) => [key, name]), (key) => {
+    measure = measureOf(key);
+    showAll();
+  });
+  controlFrames(table, (chosen) => {
+    frame = chosen;
+    showAll();
+  });
+  showAll();
+  return { main, strips };
+}
+
+/** @param {RowTable} table @param {(frame: number) => void} onChange */
+function controlFrames(table, onChange) {
+  const slider = byId("frame", HTMLInputElement);
+  const says = byId("frame-says", HTMLElement);
+  slider.max = slider.value = String(table.frames.length - 1);
+  slider.disabled = table.frames.length < 2;
+  const name = () => {
+    const frame = Number(slider.value);
+    const text = `after step ${formatCount(table.frames[frame].step)}, frame ${frame + 1} of ${table.frames.length}`;
+    says.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+    return frame;
+  };
+  slider.addEventListener("input", () => onChange(name()));
+  name();
+}
+
+/** @param {TableMap} main */
+function describeMap({ table, view, measure }) {
+  const touched = view.frame.rows.length;
+  const have = table.dense
+    ? "have been looked up (all rows have gradients, as the table is the head’s weight too)"
+    : "have had a gradient";
+  byId("map-says", HTMLElement).textContent =
+    `Each cell is one of the ${formatCount(table.rows)} rows of ${table.name}, in the order of the ids. ` +
+    `After step ${formatCount(view.frame.step)}, ${formatCount(touched)} (${formatPercent(touched / table.rows)}) ${have}; ` +
+    `the others, ${formatCount(table.rows - touched)}, are sand-coloured. The stronger the blue, the more: ${measure.meaning}. ` +
+    "Point at a cell, tap it, or use the arrow keys to see whose row it is.";
+}
+
+/** @param {TableMap} main */
+function showLegend(main) {
+  const [least, most] = main.range;
+  byId("map-legend", HTMLElement).replaceChildren(
+    element("span", { class: "legend-line" },
+      element("span", {}, formatNumber(least)), element("span", { class: "ramp" }),
+      element("span", {}, formatNumber(most) + (main.measure.logarithmic ? ", logarithmic" : ""))),
+    element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` ${untouchedWords(main.table)}`));
+}
+
+/** @param {Report} report @param {TableMap} main @param {number} row */
+function describeRow(report, main, row) {
+  const { view, table } = main;
+  const title = element("h3", {}, tokenElement(rowName(report, table, row)));
+  const id = element("p", { class: "quiet" }, `row ${formatCount(row)} of ${table.name}`);
+  if (row >= table.rows) return [title, element("p", {}, "This table has no such row.")];
+  if (!view.touched(row)) {
+    const decay = table.decayed !== undefined && table.decayed < 1
+      ? ` Weight decay has left ${formatPercent(table.decayed)} of it.`
+      : "";
+    return [title, id, element("p", {}, `Up to step ${formatCount(view.frame.step)}, it ${untouchedWords(table).replace("never looked", "was never looked")}.${decay}`)];
+  }
+  return [title, id, definitionList(measures.map((measure) =>
+    [measure.name, formatNumber(view.value(measure, row)) + (measure.key === "age" ? " steps" : "")]))];
+}
+
+/** @param {Report} report */
+function showStrips(report) {
+  const place = byId("strips", HTMLElement);
+  return (report.tables ?? [])
+    .filter((table) => table.kind !== "token" && table.frames.length > 0)
+    .map((table) => {
+      const canvas = element("canvas", {
+        tabindex: 0, role: "application", "aria-roledescription": "map",
+        "aria-label": `Strip of the rows of ${table.name}`, "aria-describedby": "map-keys",
+      });
+      const says = element("p", { class: "reading line", role: "status" });
+      const what = table.kind === "position" ? "Positions" : "Distances";
+      place.append(element("h3", {}, what, element("span", { class: "quiet" }, ` ${table.name}`)),
+        element("div", {}, canvas), says);
+      const strip = new TableMap(canvas, report, table, (row) => {
+        const figures = measures.map((measure) => `${measure.name.toLowerCase()} ${formatNumber(strip.view.value(measure, row))}`);
+        says.textContent = `${rowName(report, table, row)}: ` +
+          (strip.view.touched(row) ? figures.join(", ") : untouchedWords(table));
+      });
+      return strip;
+    });
+}

@@ -1,0 +1,68 @@
+// How often tokens occur, how far their rows moved, and how many rows a step touches.
+
+import { addOne } from "./curves.js";
+import { rankCorrelation, tokenName, tokenTable, untouchedWords } from "./data.js";
+import { byId } from "./dom.js";
+import { formatCount, formatNumber, formatPercent } from "./format.js";
+import { Scatter } from "./scatter.js";
+
+/** @import { Report } from "./types" */
+/** @import { Selection } from "./dom.js" */
+/** @import { LinkedCharts } from "./charts.js" */
+
+/**
+ * @param {Report} report @param {Selection} tokens
+ * @param {LinkedCharts | undefined} charts
+ */
+export function showZipf(report, tokens, charts) {
+  const table = tokenTable(report);
+  if (!table) return undefined;
+  const frame = table.frames[table.frames.length - 1];
+  if (frame.rows.length === 0) return undefined;
+  const places = frame.rows.map((_, place) => place).sort((a, b) => frame.lookups[b] - frame.lookups[a]);
+  const lookups = places.map((place) => frame.lookups[place]);
+  const moved = places.map((place) => frame.moved[place]);
+  const placeOf = new Map(places.map((place, i) => [frame.rows[place], i]));
+  const choose = (/** @type {number} */ i) => tokens.choose(frame.rows[places[i]]);
+  const ranks = new Scatter(byId("zipf-ranks", HTMLCanvasElement), {
+    x: places.map((_, i) => i + 1), y: lookups, logarithmic: true, xName: "rank", yName: "lookups", onPoint: choose,
+  });
+  const distances = new Scatter(byId("zipf-moved", HTMLCanvasElement), {
+    x: lookups, y: moved, logarithmic: true, xName: "lookups", yName: "distance moved", onPoint: choose,
+  });
+  tokens.listen((id) => {
+    const i = placeOf.get(id);
+    for (const scatter of [ranks, distances]) scatter.mark(i);
+    byId("zipf-reading", HTMLElement).textContent = i === undefined
+      ? `${tokenName(report, id)}: ${untouchedWords(table)}`
+      : `${tokenName(report, id)}: ${formatCount(lookups[i])} lookups, rank ${formatCount(i + 1)}; moved ${formatNumber(moved[i])}`;
+  });
+  byId("zipf-says", HTMLElement).textContent = describeZipf(lookups, moved);
+  const rows = report.curves?.rows;
+  byId("rows-by-step", HTMLElement).hidden = !rows || !charts;
+  if (rows && charts) {
+    addOne(charts, "chart-rows", "distinct rows", report.curves?.step ?? [], rows);
+    charts.showCursor(charts.row);
+  }
+  return { ranks, distances };
+}
+
+/** @param {number[]} lookups in decreasing order @param {number[]} moved */
+function describeZipf(lookups, moved) {
+  const all = lookups.reduce((sum, count) => sum + count, 0);
+  const few = Math.max(Math.round(lookups.length / 10), 1);
+  const share = lookups.slice(0, few).reduce((sum, count) => sum + count, 0) / all;
+  const correlation = rankCorrelation(lookups, moved);
+  return (
+    `A few tokens make most of a text (Zipf’s law): ${formatCount(few)} of the ${formatCount(lookups.length)} tokens ` +
+    `have ${formatPercent(share)} of all lookups. Each point is a token; point at one to find it in both charts. ` +
+    (Number.isNaN(correlation) ? "" : `${describeCorrelation(correlation)} (rank correlation ${correlation.toFixed(2).replace("-", "−")}).`)
+  );
+}
+
+/** @param {number} correlation */
+export function describeCorrelation(correlation) {
+  if (correlation > 0.3) return "Rows that are looked up more often have moved farther";
+  if (correlation < -0.3) return "Rows that are looked up more often have moved less far";
+  return "How far a row moved has little to do with how often it is looked up";
+}

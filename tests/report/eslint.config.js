@@ -1,0 +1,30 @@
+import js from "@eslint/js";
+import globals from "globals";
+
+const rules = {
+  ...js.configs.recommended.rules,
+  eqeqeq: "error",
+  "no-var": "error",
+  "prefer-const": "error",
+  "no-eval": "error",
+  "no-implied-eval": "error",
+  // Texts of a run are data: they never become markup.
+  "no-restricted-properties": [
+    "error",
+    ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write"].map((property) => ({ property })),
+  ],
+};
+
+export default [
+  { ignores: ["**/node_modules/**", "**/out/**"] },
+  {
+    files: ["**/examples/report/*.js"],
+    languageOptions: { globals: { ...globals.browser, Dygraph: "readonly" } },
+    rules,
+  },
+  {
+    files: ["**/*.mjs", "**/tests/report/*.js"],
+    languageOptions: { globals: { ...globals.node, ...globals.browser } },
+    rules,
+  },
+];

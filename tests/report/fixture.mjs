@@ -1,0 +1,303 @@
+// Made-up reports that look like those of real runs: a small one, one of GPT-2's 50,257 ids, one of a
+// run that still goes on, and one whose texts try to do harm.
+
+import { readFileSync } from "node:fs";
+
+const story = new URL("../../examples/data/the-slow-clock.txt", import.meta.url);
+
+/** Mulberry32: the same numbers on every machine. */
+function randomNumbers(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const rounded = (number) => Number(number.toPrecision(3));
+const range = (count) => Array.from({ length: count }, (_, i) => i);
+
+/** Words with the spaces before them, as byte pairs have them, and the ids of the story. */
+function tokenize(size, random) {
+  const pieces = readFileSync(story, "utf8").match(/ ?[A-Za-z’']+|\n+|[^A-Za-z\s]| +/g);
+  const known = [...new Set(pieces)].sort();
+  const vocabulary = size
+    ? range(size).map((i) => ` made-up${i}`)
+    : [...known, " never", "!?", " unseen"];
+  if (size) {
+    const places = new Set();
+    while (places.size < known.length) places.add(Math.floor(random() ** 2 * size));
+    [...places].forEach((place, i) => (vocabulary[place] = known[i]));
+  }
+  const ids = new Map(vocabulary.map((token, id) => [token, id]));
+  return { vocabulary, ids: pieces.map((piece) => ids.get(piece)) };
+}
+
+/** Trains nothing, but looks rows up as training does, and moves them. */
+function makeTables({ ids, rows, steps, frames, random, decay, context }) {
+  const known = new Map();
+  const frameList = [];
+  const touchedRows = [];
+  const idle = new Map();
+  for (let step = 1; step <= steps; ++step) {
+    const touched = new Set();
+    for (let window = 0; window < 8; ++window) {
+      const start = Math.floor(random() * (ids.length - context));
+      for (const id of ids.slice(start, start + context)) {
+        touched.add(id);
+        const row = known.get(id) ?? { lookups: 0, steps: 0, last: 0, squares: 0, moved: 0 };
+        known.set(id, row);
+        ++row.lookups;
+      }
+    }
+    for (const id of touched) {
+      const row = known.get(id);
+      const gradient = (0.3 + random()) / (1 + Math.sqrt(row.lookups) / 10);
+      ++row.steps;
+      row.last = step;
+      row.squares += gradient ** 2;
+      row.moved = Math.sqrt(row.moved ** 2 + (0.05 * gradient) ** 2 + 0.004 * row.moved * gradient);
+    }
+    touchedRows.push(touched.size);
+    if (step % Math.ceil(steps / frames) !== 0 && step !== steps) continue;
+    const before = frameList.at(-1)?.step ?? 0;
+    for (const [id, row] of known) {
+      if (row.last > before) continue;
+      const sums = idle.get(id) ?? { momentum: 0, decay: 0 };
+      sums.momentum += 0.002 * row.moved;
+      sums.decay += decay ? 0.001 : 0;
+      idle.set(id, sums);
+    }
+    const list = [...known];
+    frameList.push({
+      step,
+      rows: list.map(([id]) => id),
+      lookups: list.map(([, row]) => row.lookups),
+      steps: list.map(([, row]) => row.steps),
+      last: list.map(([, row]) => row.last),
+      norm: list.map(([, row]) => rounded(Math.sqrt(row.squares))),
+      moved: list.map(([, row]) => rounded(row.moved)),
+    });
+  }
+  const token = {
+    name: "token.weight", kind: "token", rows, width: 128, frames: frameList,
+    idle: {
+      rows: [...idle.keys()],
+      momentum: [...idle.values()].map((sums) => rounded(sums.momentum)),
+      decay: [...idle.values()].map((sums) => rounded(sums.decay)),
+    },
+    ...(decay && { decayed: 0.942 }),
+  };
+  const position = {
+    name: "position.weight", kind: "position", rows: context, width: 128,
+    frames: frameList.map(({ step }) => ({
+      step,
+      rows: range(context - 2), // the last ones are left out, so that some are never touched
+      lookups: range(context - 2).map(() => 8 * step),
+      steps: range(context - 2).map(() => step),
+      last: range(context - 2).map(() => step),
+      norm: range(context - 2).map((i) => rounded(Math.sqrt(step) / (1 + i / 8))),
+      moved: range(context - 2).map((i) => rounded(Math.sqrt(step) / (40 + i))),
+    })),
+    idle: { rows: [], momentum: [], decay: [] },
+  };
+  return { tables: [token, position], touchedRows };
+}
+
+/** The text as a bigram model would read it. */
+function makeText(ids, vocabulary, random) {
+  const training = Math.floor(0.9 * ids.length);
+  const followers = new Map();
+  for (let i = 1; i < training; ++i) {
+    const counts = followers.get(ids[i - 1]) ?? new Map();
+    counts.set(ids[i], (counts.get(ids[i]) ?? 0) + 1);
+    followers.set(ids[i - 1], counts);
+  }
+  const frequent = range(5).map((i) => ids[7 * i]);
+  const text = { ids, training, loss: [null], expected: [[]], probability: [[]] };
+  for (let i = 1; i < ids.length; ++i) {
+    const counts = [...(followers.get(ids[i - 1]) ?? [])].sort((a, b) => b[1] - a[1]);
+    const all = counts.reduce((sum, [, count]) => sum + count, 0);
+    const own = counts.find(([id]) => id === ids[i])?.[1] ?? 0;
+    const share = (0.8 * own) / (all || 1) + 0.2 / vocabulary.length;
+    text.loss.push(rounded(-Math.log(share) * (0.8 + 0.4 * random())));
+    const best = [...new Set([...counts.map(([id]) => id), ...frequent])].slice(0, 5);
+    text.expected.push(best);
+    text.probability.push(
+      best.map((id) => Math.round((800 * (counts.find(([other]) => other === id)?.[1] ?? 0)) / (all || 1))),
+    );
+  }
+  return text;
+}
+
+function makeEmbeddings(frame, random) {
+  const ids = frame.rows
+    .map((id, place) => [id, frame.lookups[place]])
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, 500)
+    .map(([id]) => id);
+  const normal = () => random() + random() + random() - 1.5;
+  const x = ids.map((_, i) => rounded(2 * Math.cos(i % 5) + normal()));
+  const y = ids.map((_, i) => rounded(2 * Math.sin(i % 5) + normal()));
+  const cosine = (i, k) => (x[i] * x[k] + y[i] * y[k]) / Math.hypot(x[i], y[i]) / Math.hypot(x[k], y[k]);
+  const nearest = ids.map((_, i) =>
+    range(ids.length).filter((k) => k !== i).sort((a, b) => cosine(i, b) - cosine(i, a)).slice(0, 8));
+  return {
+    ids,
+    neighbours: nearest.map((places) => places.map((k) => ids[k])),
+    cosines: nearest.map((places, i) => places.map((k) => Math.round(100 * cosine(i, k)))),
+    x, y, variance: [0.213, 0.094],
+  };
+}
+
+function makeAttention(tokens, random) {
+  const size = tokens.length;
+  const kinds = [
+    (query, key) => (key === query - 1 ? 20 : 1), // the token before
+    (query, key) => (key === 0 ? 8 : 1), // the first token
+    () => 1 + 4 * random(), // here and there
+    (query, key) => (tokens[key] === tokens[query] ? 12 : 1), // the same token
+  ];
+  const weights = range(4).map((layer) => range(4).map((head) => range(size).map((query) => {
+    const raw = range(size).map((key) => (key > query ? 0 : kinds[(head + layer) % 4](query, key) + random()));
+    const sum = raw.reduce((a, b) => a + b);
+    return raw.map((weight) => Math.round((1000 * weight) / sum));
+  })));
+  return { tokens, weights };
+}
+
+function makeTape(layers, vocabulary) {
+  const ops = [];
+  const add = (op, name, shape, gradient, ...inputs) => ops.push({ op, name, shape, gradient, inputs }) - 1;
+  const wide = [8, 64, 128];
+  const positions = add("", "position.weight", [64, 128], "rows");
+  let x = add("embedding", "embedding", wide, "dense", add("", "token.weight", [vocabulary, 128], "rows"), positions);
+  for (const i of range(layers)) {
+    const normed = add("layer_norm", `block.${i}.norm1`, wide, "dense", x);
+    const qkv = range(3).map((k) => add("linear", `block.${i}.attention.${"qkv"[k]}`, wide, "dense", normed));
+    const mixed = add("attention", `block.${i}.attention`, wide, "dense", ...qkv);
+    x = add("add", "", wide, "dense", x, add("linear", `block.${i}.attention.out`, wide, "dense", mixed));
+    const second = add("layer_norm", `block.${i}.norm2`, wide, "dense", x);
+    const hidden = add("gelu", "", [8, 64, 512], "dense", add("linear", `block.${i}.up`, [8, 64, 512], "dense", second));
+    x = add("add", "", wide, "dense", x, add("linear", `block.${i}.down`, wide, "dense", hidden));
+  }
+  const targets = add("constant", "targets", [8, 64], "none");
+  add("linear_cross_entropy", `head of ${vocabulary} ids`, [], "dense", add("layer_norm", "norm", wide, "dense", x), targets);
+  return ops;
+}
+
+/** @param {{vocabulary?: number, steps?: number, frames?: number, finished?: boolean}} options */
+export function makeReport({ vocabulary: size = 0, steps = 600, frames = 15, finished = true } = {}) {
+  const random = randomNumbers(123);
+  const { vocabulary, ids } = tokenize(size, random);
+  const context = 64;
+  const text = makeText(ids, vocabulary, random);
+  const { tables, touchedRows } = makeTables({
+    ids: ids.slice(0, text.training), rows: vocabulary.length, steps, frames, random, decay: true, context,
+  });
+  const uniform = Math.log(vocabulary.length);
+  const trend = (step) => 1.6 + (uniform - 1.6) * Math.exp((-5 * step) / steps);
+  const step = range(steps).map((i) => i + 1);
+  const measured = step.filter((i) => i % Math.ceil(steps / 50) === 0);
+  const norm = measured.map((i) => rounded(0.6 + 3 * Math.exp((-6 * i) / steps) + 0.4 * random()));
+  const evaluated = range(frames + 1).map((i) => Math.round((i * steps) / frames));
+  const report = {
+    format: "rowgrad report 1",
+    run: {
+      program: "train_gpt",
+      command: `build/examples/train_gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
+      started: "2026-01-31T12:34:56Z",
+      seconds: 61.4,
+      finished,
+      machine: "OpenBLAS kernel Haswell, 2 threads (openmp)",
+      text: { source: "The Slow Clock", bytes: 17896 },
+      tokenizer: { name: size ? "gpt2" : "bpe", size: vocabulary.length },
+      tokens: { training: text.training, validation: ids.length - text.training },
+      options: { "--steps": steps, "--layers": 4, "--heads": 4, "--width": 128, "--decay": "matrices", "--clip": 1 },
+      parameters: [
+        { name: "token.weight", shape: [vocabulary.length, 128], count: 128 * vocabulary.length, trainable: true },
+        { name: "position.weight", shape: [64, 128], count: 8192, trainable: true },
+        { name: "block.0.norm1.weight", shape: [128], count: 128, trainable: true },
+        { name: "head.scale", shape: [1], count: 1, trainable: false },
+      ],
+    },
+    vocabulary,
+    curves: {
+      step,
+      loss: step.map((i) => rounded(trend(i) + 0.35 * (random() - 0.5))),
+      learning_rate: step.map((i) => rounded(0.001 * Math.min(i / 50, 1) * (0.55 + 0.45 * Math.cos((Math.PI * i) / steps)))),
+      tokens_per_second: step.map(() => Math.round(21000 + 3000 * random())),
+      rows: touchedRows,
+    },
+    norms: { step: measured, norm, clipped: norm.map((value) => Math.min(value, 1)) },
+    evaluations: evaluated.map((at) => ({
+      steps: at,
+      training_loss: rounded(trend(at)),
+      validation_loss: rounded(trend(at) + 0.25 + 1.2 * Math.max(at / steps - 0.45, 0)),
+    })),
+    baselines: { uniform: rounded(uniform), unigram: rounded(0.8 * uniform) },
+    samples: evaluated.slice(1).map((at, i) => ({
+      steps: at,
+      text: ids.slice(40 * i, 40 * i + 30).map((id) => vocabulary[id]).join(""),
+    })),
+    tables,
+  };
+  if (!finished) {
+    report.evaluations.at(-1).validation_loss = null;
+    return report;
+  }
+  return {
+    ...report,
+    text,
+    positions: {
+      name: "position.weight",
+      cosines: range(context).map((i) => range(context).map((k) =>
+        Math.round(100 * (i === k ? 1 : Math.cos((i - k) / 5) * Math.exp(-Math.abs(i - k) / 12))))),
+    },
+    embeddings: makeEmbeddings(tables[0].frames.at(-1), random),
+    attention: makeAttention(ids.slice(0, 28), random),
+    tape: makeTape(4, vocabulary.length),
+  };
+}
+
+export const hostileTexts = [
+  "</script><script>window.harmed = 1</script>",
+  "<img src=x onerror='window.harmed = 2'>",
+  "\u202egnp.exe",
+  "\u2066\u2067\u200f\u200b",
+  "<0xE2><0x80>",
+  "__proto__",
+  "constructor",
+  "javascript:window.harmed=3",
+  "<!-- ",
+  "]]>",
+  "a".repeat(5000),
+  "Z\u0335\u0321\u0322\u0327\u0328".repeat(200),
+  "\u0000\u0007\u001b[31m",
+  "${window.harmed = 4}",
+  "@SCRIPTS@ @DATA@ $& $1 \\0",
+];
+
+/** A small report, in all texts of which there is something that must not work. */
+export function makeHostileReport() {
+  const report = makeReport({ steps: 60, frames: 3 });
+  const all = hostileTexts.join(" ");
+  hostileTexts.forEach((text, i) => {
+    report.vocabulary[report.text.ids[i + 1]] = text;
+    report.samples.push({ steps: 60 + i, text });
+  });
+  report.run.program = report.run.command = report.run.text.source = report.run.tokenizer.name = all;
+  report.run.machine = all;
+  report.run.options = JSON.parse('{"__proto__": "</script>", "constructor": 1}');
+  report.run.parameters[0].name = report.tables[0].name = report.positions.name = all;
+  report.tape[0].op = report.tape[1].name = all;
+  return report;
+}
+
+/** The page with the data in it, as the programs write it. */
+export function fillPage(page, report) {
+  const data = JSON.stringify(report).replaceAll("<", "\\u003c");
+  const [before, after] = page.split(">@DATA@<");
+  return `${before}>${data}<${after}`;
+}

@@ -1,0 +1,167 @@
+// The map of the vocabulary, the strips, and the table behind them.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { closeQuietly, launchBrowser, openReport, pixelOf, placeOn, slide, textOf } from "./browser.mjs";
+import { makeReport } from "./fixture.mjs";
+
+const report = makeReport();
+const [table] = report.tables;
+const frame = table.frames.at(-1);
+const touched = new Set(frame.rows);
+const untouched = report.vocabulary.map((_, id) => id).filter((id) => !touched.has(id));
+const columns = Math.ceil(Math.sqrt(table.rows));
+let browser;
+let tab;
+
+before(async () => {
+  browser = await launchBrowser();
+  tab = await openReport(browser, report, { name: "tables" });
+});
+
+after(() => browser.close());
+
+/** The middle of a row's cell, in pixels of the canvas. */
+async function cellMiddle(row) {
+  const size = (await tab.$eval("#map", (canvas) => canvas.width)) / columns;
+  return [((row % columns) + 0.5) * size, (Math.floor(row / columns) + 0.5) * size];
+}
+
+async function cellColour(row) {
+  return (await pixelOf(tab, "#map", ...(await cellMiddle(row)))).slice(0, 3);
+}
+
+async function sandCells() {
+  return tab.evaluate(() => {
+    const { main } = window.rowgradReport.vocabulary;
+    const canvas = document.querySelector("#map");
+    const size = canvas.width / main.map.options.columns;
+    const context = canvas.getContext("2d");
+    const sand = [0xf1, 0xcd, 0x97].join();
+    const found = [];
+    for (let row = 0; row < main.table.rows; ++row) {
+      const [x, y] = [(row % main.map.options.columns) + 0.5, Math.floor(row / main.map.options.columns) + 0.5];
+      const [r, g, b] = context.getImageData(Math.floor(x * size), Math.floor(y * size), 1, 1).data;
+      if ([r, g, b].join() === sand) found.push(row);
+    }
+    return found;
+  });
+}
+
+test("the cells of rows without a gradient stand out, and no others", async () => {
+  assert.ok(untouched.length > 10);
+  assert.deepEqual(await sandCells(), untouched);
+  assert.match(await textOf(tab, "#map-says"), new RegExp(`${frame.rows.length} .* the others, ${untouched.length},`));
+});
+
+test("a row that moved more is darker", async () => {
+  const brightness = async (row) => (await cellColour(row)).reduce((sum, part) => sum + part);
+  const order = [...frame.rows].sort((a, b) => frame.moved[frame.rows.indexOf(a)] - frame.moved[frame.rows.indexOf(b)]);
+  assert.ok((await brightness(order[0])) > (await brightness(order[order.length >> 1])));
+  assert.ok((await brightness(order[order.length >> 1])) > (await brightness(order.at(-1))));
+});
+
+test("the pointer names a row's token and figures", async () => {
+  const row = frame.rows[100];
+  await tab.mouse.move(...(await placeOn(tab, "#map", ...(await cellMiddle(row)))));
+  const reading = await textOf(tab, "#map-reading");
+  assert.ok(reading.startsWith(report.vocabulary[row].replaceAll(" ", "␣").replaceAll("\n", "⏎")), reading);
+  assert.match(reading, new RegExp(`row ${row} of token.weight`));
+  assert.match(reading, new RegExp(`Lookups ${frame.lookups[100].toLocaleString("en-US")} Steps ${frame.steps[100]} `));
+  await tab.mouse.move(...(await placeOn(tab, "#map", ...(await cellMiddle(untouched[3])))));
+  assert.match(await textOf(tab, "#map-reading"), /never had a gradient.*Weight decay has left 94\.2 % of it/);
+});
+
+test("arrow keys go over the map", async () => {
+  await tab.focus("#map");
+  await tab.keyboard.press("Home");
+  await tab.keyboard.press("ArrowRight");
+  await tab.keyboard.press("ArrowDown");
+  assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${columns + 1} of`));
+  assert.equal(await tab.evaluate(() => window.rowgradReport.tokens.id), columns + 1);
+});
+
+test("the slider shows earlier frames, and the choice another figure", async () => {
+  await slide(tab, "#frame", 0);
+  const first = new Set(table.frames[0].rows);
+  assert.deepEqual(await sandCells(), report.vocabulary.map((_, id) => id).filter((id) => !first.has(id)));
+  await slide(tab, "#frame", table.frames.length - 1);
+  const before = await cellColour(frame.rows[0]);
+  await tab.focus("#measure input:checked");
+  await tab.keyboard.press("ArrowRight");
+  assert.match(await textOf(tab, "#map-says"), /how often a training batch looked the row up/);
+  assert.notDeepEqual(await cellColour(frame.rows[0]), before);
+});
+
+test("positions have a strip with the same figures", async () => {
+  await tab.focus("#strips canvas");
+  await tab.keyboard.press("End");
+  assert.equal(await textOf(tab, "#strips .reading"), "position 63: never had a gradient");
+  await tab.keyboard.press("Home");
+  assert.match(await textOf(tab, "#strips .reading"), /^position 0: moved .*, lookups 4,800, steps 600,/);
+});
+
+const shownIds = () => tab.$$eval("#rows-body tbody tr", (lines) => lines.map((line) => Number(line.dataset.row)));
+
+test("the table is sorted by what is clicked, in both directions", async () => {
+  const byLookups = [...frame.rows.keys()].sort((a, b) => frame.lookups[b] - frame.lookups[a] || frame.rows[a] - frame.rows[b]);
+  await tab.click('[data-key="lookups"] button');
+  assert.deepEqual(await shownIds(), byLookups.slice(0, 25).map((place) => frame.rows[place]));
+  assert.equal(await tab.$eval('[data-key="lookups"]', (head) => head.ariaSort), "descending");
+  await tab.keyboard.press("Enter"); // the button keeps the focus
+  assert.equal(frame.lookups[frame.rows.indexOf((await shownIds())[0])], Math.min(...frame.lookups));
+});
+
+test("filters find the rows that they name", async () => {
+  const filtered = async (filter) => {
+    await tab.select("#rows-filter", filter);
+    return tab.evaluate(() => window.rowgradReport.rows.list.found.toSorted((a, b) => a - b));
+  };
+  const sorted = (ids) => [...ids].sort((a, b) => a - b);
+  assert.deepEqual(await filtered("untouched"), untouched);
+  assert.match(await textOf(tab, "#rows-count"), new RegExp(`^${untouched.length} of ${table.rows} rows$`));
+  assert.match(await textOf(tab, "#rows-body tbody tr"), /94\.2 % left$/);
+  assert.deepEqual(await filtered("touched"), sorted(frame.rows));
+  assert.ok(table.idle.rows.length > 0);
+  assert.deepEqual(await filtered("momentum"), sorted(table.idle.rows));
+  assert.deepEqual(await filtered("decay"), sorted([...table.idle.rows, ...untouched]));
+  await filtered("all");
+});
+
+test("the search finds tokens and ids", async () => {
+  await tab.type("#rows-search", "clock");
+  const found = await tab.evaluate(() => window.rowgradReport.rows.list.found);
+  assert.ok(found.length > 0 && found.every((id) => report.vocabulary[id].toLowerCase().includes("clock")));
+  await tab.$eval("#rows-search", (input) => (input.value = ""));
+  await tab.type("#rows-search", "123");
+  assert.deepEqual(await tab.evaluate(() => window.rowgradReport.rows.list.found), [123]);
+  await tab.$eval("#rows-search", (input) => (input.value = ""));
+  await tab.type("#rows-search", " ");
+});
+
+test("the table has pages, and its tokens are shown in the other parts", async () => {
+  const first = await shownIds();
+  await tab.evaluate(() => [...document.querySelectorAll("#rows-pages button")].find((one) => one.textContent === "Next").focus());
+  await tab.keyboard.press("Enter");
+  assert.match(await textOf(tab, "#rows-pages"), /page 2 of 35/);
+  const second = await shownIds();
+  assert.equal(second.length, 25);
+  assert.ok(second.every((id) => !first.includes(id)));
+  assert.equal(await tab.evaluate(() => document.activeElement.textContent), "Next");
+  await tab.click("#rows-body tbody button");
+  assert.equal(await tab.evaluate(() => window.rowgradReport.tokens.id), second[0]);
+  assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
+});
+
+test("a table that also has dense gradients says what can be told apart", async () => {
+  const tied = makeReport({ steps: 60, frames: 3, finished: false });
+  tied.tables[0].dense = true;
+  const other = await openReport(browser, tied, { name: "tied" });
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never stood in a batch/);
+  assert.match(await textOf(other, "#map-legend"), /never looked up/);
+  assert.equal(await other.evaluate(() => window.rowgradReport.rows.filterBy("momentum") ?? window.rowgradReport.rows.list.found.length), 0);
+  await closeQuietly(other);
+});
+
+test("all of that was quiet", () => closeQuietly(tab));
