@@ -10,6 +10,7 @@ packages=(
   libpcre2-dev                               # tokenizers
   nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
+  libjs-dygraphs                             # charts of the programs' reports
   libcurl4-openssl-dev libssl-dev ca-certificates  # the programs' downloads
   libgtest-dev
 )

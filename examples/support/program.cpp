@@ -1,9 +1,12 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <spawn.h>
 #include <stdexcept>
+#include <string>
 #include <unistd.h>
 
 #include <rowgrad/examples/support/program.hpp>
@@ -73,5 +76,14 @@ HeldInterrupts::~HeldInterrupts() { held = false; }
 
 bool interrupted() { return noted != 0; }
 const char* interruption() { return name_of(noted); }
+
+void open_in_browser(const std::string& file) {
+  char program[] = "xdg-open";
+  std::string path = std::filesystem::absolute(file).string();
+  char* const arguments[] = {program, path.data(), nullptr};
+  pid_t process = 0;
+  if (posix_spawnp(&process, program, nullptr, nullptr, arguments, environ) != 0)
+    std::cout << "There is no xdg-open to show it with: open it in a browser.\n";
+}
 
 }  // namespace rowgrad

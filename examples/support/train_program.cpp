@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <iomanip>
 #include <iostream>
 
@@ -17,6 +18,7 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -120,7 +122,9 @@ class RunFiles {
       : options_(options),
         checkpoint_(options.save),
         metrics_(options.metrics),
-        json_(options.json) {}
+        json_(options.json),
+        report_(options.report),
+        report_data_(options.report_data) {}
 
   // A run that has diverged must not replace the last good checkpoint.
   void save(const Training& training) {
@@ -141,18 +145,65 @@ class RunFiles {
   }
 
   void write(const nlohmann::json& report) {
-    json_.rewrite([&] {
-      using nlohmann::json;
-      write_file(options_.json, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-    });
+    json_.rewrite([&] { write_file(options_.json, text_of(report, 2)); });
+  }
+
+  void write_report(const nlohmann::json& report) {
+    if (!options_.report.empty())
+      report_.rewrite([&] { write_file(options_.report, report_page(report)); });
+    if (!options_.report_data.empty())
+      report_data_.rewrite([&] { write_file(options_.report_data, text_of(report, -1)); });
   }
 
  private:
+  static std::string text_of(const nlohmann::json& json, int indent) {
+    return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+
   const TrainProgram& options_;
   OwnFile checkpoint_;
   OwnFile metrics_;
   OwnFile json_;
+  OwnFile report_;
+  OwnFile report_data_;
 };
+
+// What a report says about a run before it begins. The command has the options that were given.
+nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text) {
+  nlohmann::json options = nlohmann::json::object();
+  std::string command = app.get_name();
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--help" || name.empty()) continue;
+    if (option->count() == 0) {
+      if (!option->get_default_str().empty()) options[name] = option->get_default_str();
+      continue;
+    }
+    std::string values;
+    for (const std::string& value : option->results())
+      values += (values.empty() ? "" : " ") + value;
+    options[name] = values;
+    command += " " + name;
+    if (option->get_items_expected_max() > 0) command += " " + values;
+  }
+  std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::ostringstream started;
+  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
+  const Ids* validation = training.validation_ids();
+  return {{"program", std::filesystem::path(app.get_name()).filename().string()},
+          {"command", command},
+          {"started", started.str()},
+          {"machine", blas::describe()},
+          {"text", {{"source", text.source}, {"bytes", text.contents.size()}}},
+          {"tokenizer",
+           {{"name", training.options().tokenizer}, {"size", training.tokenizer().size()}}},
+          {"tokens",
+           {{"training", training.training_ids().size()},
+            {"validation", validation == nullptr ? 0 : validation->size()}}},
+          {"options", std::move(options)}};
+}
 
 bool not_interrupted() { return !interrupted(); }
 
@@ -173,7 +224,8 @@ std::string sample(Training& training, const Ids& prompt, const TrainProgram& op
 }
 
 // Returns false if training stopped before the end of the run.
-bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files) {
+bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
+           RunReport* report) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
@@ -194,15 +246,21 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     if (!interrupted()) training.add_sample(text);
     std::cout << std::endl;
   };
+  const auto write_report = [&] {
+    if (report != nullptr && report->is_due() && !training.finished())
+      files.write_report(report->so_far());
+  };
   const auto evaluate = [&] {
     if (const auto evaluation = training.evaluate_if_due(not_interrupted)) {
       progress.clear();
       print_evaluation(place(training), *evaluation, 3);
+      write_report();
     }
   };
   const auto after_step = [&](double loss) {
     check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
                   "; try a smaller --learning-rate");
+    if (report != nullptr) report->after_step(loss);
     progress.show(progress_line(training, loss, options.max_steps));
     evaluate();
     sample_if_due();
@@ -225,6 +283,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     if (training.run.history().size() > before) {
       if (training.options().evaluate_every == 0) print_epoch(training, width);
       sample_if_due();
+      write_report();
     }
     files.write(training);
   }
@@ -266,10 +325,12 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   const std::filesystem::path config_path = gpt2_config_path(options.gpt2_export);
-  check_outputs({options.save, options.metrics, options.json, options.gpt2_export, config_path},
-                read);
-  check_outputs({options.metrics, options.json, options.gpt2_export, config_path},
-                {options.resume});  // --save may be that file
+  std::vector<std::string> written{options.metrics,     options.json,        options.report,
+                                   options.report_data, options.gpt2_export, config_path};
+  check_outputs(written, {options.resume});
+  written.push_back(options.save);  // it may be the file to be resumed
+  check_outputs(written, read);
+  if (!options.report.empty()) check_report_page();
   RunFiles files(options);
   OwnFile config(config_path);
   if (options.threads > 0) blas::set_threads(options.threads);
@@ -307,7 +368,10 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (options.untrained && training->run.steps() == 0)
     if (const auto losses = training->evaluate_all(not_interrupted))
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  const bool finished = train(*training, options, prompt, files);
+  std::optional<RunReport> page;
+  if (!options.report.empty() || !options.report_data.empty())
+    page.emplace(*training, about(app, *training, text));
+  const bool finished = train(*training, options, prompt, files, page ? &*page : nullptr);
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -329,6 +393,11 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     report["sample"] = last;
     report["samples"].push_back(Sample{training->run.steps(), last});
   }
+  if (page) {
+    nlohmann::json shown = interrupted() ? page->so_far() : page->at_end(prompt);
+    shown["samples"] = report["samples"];
+    files.write_report(shown);
+  }
   if (!options.json.empty()) files.write(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
   if (!config_path.empty())
@@ -346,6 +415,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
               << ", as Hugging Face's GPT-2\n";
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
+  if (!options.report.empty()) std::cout << "Report in  " << options.report << '\n';
+  if (options.open && !interrupted()) open_in_browser(options.report);
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
 }
 
@@ -377,6 +448,13 @@ void add_program_options(CLI::App& app, TrainProgram& options) {
       ->check(file_name());
   app.add_option("--metrics", options.metrics, "CSV file of losses by epoch")->check(file_name());
   app.add_option("--json", options.json, "JSON file of the whole run")->check(file_name());
+  app.add_option("--report", options.report,
+                 "page to look at: HTML file, written as the run goes on")
+      ->check(file_name());
+  app.add_flag("--open", options.open, "shows that page in a browser when the run is over")
+      ->needs("--report");
+  app.add_option("--report-data", options.report_data, "JSON file of what the page shows")
+      ->check(file_name());
   app.add_option("--max-steps", options.max_steps,
                  "stop after so many steps in all; 0 for no limit")
       ->check(whole_number(0));

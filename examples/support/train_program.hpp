@@ -30,6 +30,9 @@ struct TrainProgram {
   std::string resume = "";
   std::string metrics = "";
   std::string json = "";
+  std::string report = "";  // page
+  bool open = false;
+  std::string report_data = "";  // its data
   std::size_t max_steps = 0;
   int threads = 0;
 

@@ -142,7 +142,15 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
            .schedule = &*schedule_,
            .validation = validation_ ? &*validation_ : nullptr,
            .clip_norm = options.clip,
-           .accumulate = options.accumulate}) {
+           .accumulate = options.accumulate,
+           .on_batch =
+               [this](const Batch& batch) {
+                 if (on_batch) on_batch(batch);
+               },
+           .before_update =
+               [this] {
+                 if (before_update) before_update();
+               }}) {
   start_schedule(0);
 }
 

@@ -1,0 +1,241 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/examples/support/row_history.hpp>
+#include <rowgrad/examples/support/run_analysis.hpp>
+
+namespace rowgrad {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kExpected = 5;
+constexpr std::size_t kNeighbours = 8;
+constexpr std::size_t kMostLogits = std::size_t{1} << 24;  // that exist at a time
+
+struct Expectation {
+  double loss;
+  std::array<std::size_t, kExpected> likeliest;
+  std::array<double, kExpected> probabilities;
+};
+
+Expectation expectation(std::span<const real> logits, std::size_t target) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double total = 0;
+  for (const real logit : logits) total += std::exp(logit - most);
+  Expectation result{std::log(total) + most - logits[target], {}, {}};
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const std::size_t count = std::min(kExpected, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  for (std::size_t i = 0; i < count; ++i) {
+    result.likeliest[i] = order[i];
+    result.probabilities[i] = std::exp(logits[order[i]] - most) / total;
+  }
+  return result;
+}
+
+std::int64_t in_thousandths(double share) { return std::llround(1000 * share); }
+std::int64_t in_hundredths(real cosine) {
+  return std::isfinite(cosine) ? std::llround(100 * static_cast<double>(cosine)) : 0;
+}
+
+// The rows, each divided by its length.
+Tensor unit_rows(Tensor rows) {
+  const std::size_t width = rows.shape()[1];
+  for (std::size_t i = 0; i < rows.shape()[0]; ++i) {
+    real* row = rows.data() + i * width;
+    const real length = std::sqrt(std::inner_product(row, row + width, row, real{0}));
+    for (std::size_t k = 0; length > 0 && k < width; ++k) row[k] /= length;
+  }
+  return rows;
+}
+
+// a · aᵀ, or aᵀ · a.
+Tensor squared(const Tensor& a, bool transposed) {
+  const blas::ConstMatrix rows{a.data(), a.shape()[0], a.shape()[1]};
+  const blas::ConstMatrix columns = blas::transposed(rows);
+  const std::size_t size = transposed ? rows.columns : rows.rows;
+  Tensor product = empty({size, size});
+  blas::gemm(transposed ? columns : rows, transposed ? rows : columns,
+             {product.data(), size, size});
+  return product;
+}
+
+struct Component {
+  Tensor direction;
+  double variance;
+};
+
+// The direction of most variance, by repeated products with the matrix of variances, from which it
+// is then removed.
+Component take_component(Tensor& variances) {
+  const std::size_t width = variances.shape()[0];
+  Tensor direction = empty({width, 1});
+  for (std::size_t i = 0; i < width; ++i)  // any start that is not orthogonal to the result
+    direction.data()[i] = static_cast<real>(1 + 0.1 * static_cast<double>(i % 7));
+  double variance = 0;
+  for (int round = 0; round < 200; ++round) {
+    Tensor next = empty({width, 1});
+    blas::gemm({variances.data(), width, width}, {direction.data(), width, 1},
+               {next.data(), width, 1});
+    variance = std::sqrt(
+        static_cast<double>(std::inner_product(next.begin(), next.end(), next.begin(), real{0})));
+    if (variance == 0) break;
+    for (std::size_t i = 0; i < width; ++i)
+      direction.data()[i] = next.data()[i] / static_cast<real>(variance);
+  }
+  for (std::size_t i = 0; i < width; ++i)
+    for (std::size_t j = 0; j < width; ++j)
+      variances.data()[i * width + j] -=
+          static_cast<real>(variance) * direction.data()[i] * direction.data()[j];
+  return {std::move(direction), variance};
+}
+
+}  // namespace
+
+json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::size_t training,
+               std::size_t most) {
+  ids = ids.first(std::min(ids.size(), most));
+  json result{{"ids", ids},
+              {"training", std::min(training, ids.size())},
+              {"loss", json::array({nullptr})},
+              {"expected", json::array({json::array()})},
+              {"probability", json::array({json::array()})}};
+  const EvaluationMode evaluating(model);
+  const std::size_t vocabulary = model.vocabulary();
+  const auto read = [&](std::size_t first, std::size_t pieces, std::size_t length) {
+    Ids inputs = Ids::from_shape({pieces, length});
+    std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(first), inputs.size(), inputs.begin());
+    Tape tape(Tape::inference);
+    const Variable logits = model.forward(tape, inputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Expectation of = expectation({logits.value().data() + i * vocabulary, vocabulary},
+                                         static_cast<std::size_t>(ids[first + i + 1]));
+      json expected = json::array();
+      json probability = json::array();
+      for (std::size_t k = 0; k < std::min(kExpected, vocabulary); ++k) {
+        expected.push_back(of.likeliest[k]);
+        probability.push_back(in_thousandths(of.probabilities[k]));
+      }
+      result["loss"].push_back(rounded(of.loss));
+      result["expected"].push_back(std::move(expected));
+      result["probability"].push_back(std::move(probability));
+    }
+  };
+  const std::size_t predicted = ids.empty() ? 0 : ids.size() - 1;
+  const std::size_t length = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, model.context());
+  const std::size_t at_once = std::max<std::size_t>(1, kMostLogits / (vocabulary * length));
+  std::size_t first = 0;
+  for (std::size_t left = predicted / length; left > 0;) {
+    const std::size_t pieces = std::min(left, at_once);
+    read(first, pieces, length);
+    first += pieces * length;
+    left -= pieces;
+  }
+  if (first < predicted) read(first, 1, predicted - first);
+  return result;
+}
+
+json positions_json(const Parameter& table) {
+  const Tensor cosines = squared(unit_rows(table.value()), false);
+  const std::size_t rows = cosines.shape()[0];
+  json all = json::array();
+  for (std::size_t i = 0; i < rows; ++i) {
+    json row = json::array();
+    for (std::size_t k = 0; k < rows; ++k) row.push_back(in_hundredths(cosines(i, k)));
+    all.push_back(std::move(row));
+  }
+  return {{"name", table.name()}, {"cosines", std::move(all)}};
+}
+
+json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids) {
+  const Tensor rows = table.rows(ids);
+  const std::size_t count = ids.size();
+  const std::size_t width = rows.shape()[1];
+  const Tensor cosines = squared(unit_rows(rows), false);
+  json result{{"ids", ids},         {"neighbours", json::array()}, {"cosines", json::array()},
+              {"x", json::array()}, {"y", json::array()},          {"variance", json::array()}};
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::iota(order.begin(), order.end(), 0);
+    order.erase(order.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::size_t nearest = std::min(kNeighbours, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(nearest),
+                      order.end(),
+                      [&](std::size_t a, std::size_t b) { return cosines(i, a) > cosines(i, b); });
+    json neighbours = json::array();
+    json values = json::array();
+    for (std::size_t k = 0; k < nearest; ++k) {
+      neighbours.push_back(ids[order[k]]);
+      values.push_back(in_hundredths(cosines(i, order[k])));
+    }
+    result["neighbours"].push_back(std::move(neighbours));
+    result["cosines"].push_back(std::move(values));
+    order.resize(count);
+  }
+
+  Tensor centred = rows;
+  for (std::size_t k = 0; k < width; ++k) {
+    double mean = 0;
+    for (std::size_t i = 0; i < count; ++i) mean += static_cast<double>(rows(i, k));
+    mean /= static_cast<double>(std::max<std::size_t>(count, 1));
+    for (std::size_t i = 0; i < count; ++i) centred(i, k) -= static_cast<real>(mean);
+  }
+  Tensor variances = squared(centred, true);
+  double total = 0;
+  for (std::size_t k = 0; k < width; ++k) total += static_cast<double>(variances(k, k));
+  for (const char* axis : {"x", "y"}) {
+    const Component component = take_component(variances);
+    for (std::size_t i = 0; i < count; ++i)
+      result[axis].push_back(rounded(static_cast<double>(
+          std::inner_product(component.direction.begin(), component.direction.end(),
+                             centred.data() + i * width, real{0}))));
+    result["variance"].push_back(total > 0 ? rounded(component.variance / total) : 0);
+  }
+  return result;
+}
+
+json attention_json(GptModel& model, const Ids& prompt) {
+  json layers = json::array();
+  for (const Tensor& weights : model.attention_weights(prompt)) {
+    const std::size_t length = prompt.size();
+    const std::size_t heads = weights.size() / (length * length);
+    json layer = json::array();
+    const real* weight = weights.data();
+    for (std::size_t head = 0; head < heads; ++head) {
+      json queries = json::array();
+      for (std::size_t query = 0; query < length; ++query) {
+        json keys = json::array();
+        for (std::size_t key = 0; key < length; ++key)
+          keys.push_back(in_thousandths(static_cast<double>(*weight++)));
+        queries.push_back(std::move(keys));
+      }
+      layer.push_back(std::move(queries));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return {{"tokens", std::vector<std::int32_t>(prompt.begin(), prompt.end())},
+          {"weights", std::move(layers)}};
+}
+
+json tape_json(LanguageModel& model, const Ids& inputs, const Ids& targets, Random random) {
+  Tape tape(random);
+  tape.backward(model.loss(tape, inputs, targets));
+  for (Parameter* parameter : model.parameters()) parameter->zero_gradient();
+  json all = json::array();
+  for (const Tape::Entry& entry : tape.entries())
+    all.push_back({{"op", entry.op},
+                   {"name", entry.name},
+                   {"shape", std::vector<std::size_t>(entry.shape.begin(), entry.shape.end())},
+                   {"gradient", entry.gradient},
+                   {"inputs", entry.inputs}});
+  return all;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,37 @@
+#pragma once
+
+// What a trained model makes of its text, for a report; each as in examples/report/README.md.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/language_model.hpp>
+
+namespace rowgrad {
+
+/// The loss of each token and the tokens that were likeliest in its place, for at most `most`
+/// tokens. The text is cut into pieces as long as the model's context, of which `training` tokens
+/// come first.
+nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> ids,
+                         std::size_t training, std::size_t most = 20'000);
+
+/// Cosines between all rows of a table.
+nlohmann::json positions_json(const Parameter& table);
+
+/// The nearest neighbours of these tokens among themselves, and their first two principal
+/// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
+nlohmann::json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
+
+/// The attention weights of each head on a prompt.
+nlohmann::json attention_json(GptModel& model, const Ids& prompt);
+
+/// The ops of one step on a batch, with its gradients, which are cleared afterwards.
+nlohmann::json tape_json(LanguageModel& model, const Ids& inputs, const Ids& targets,
+                         Random random);
+
+}  // namespace rowgrad

@@ -1,0 +1,118 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/examples/support/row_history.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::irregular;
+
+double distance(const Tensor& a, const Tensor& b, std::size_t row) {
+  double squares = 0;
+  for (std::size_t i = 0; i < a.shape()[1]; ++i)
+    squares += std::pow(static_cast<double>(a(row, i)) - static_cast<double>(b(row, i)), 2);
+  return std::sqrt(squares);
+}
+
+// Gives gradients to rows, and records them.
+void step(Optimizer& optimizer, Parameter& table, RowHistory& history, std::uint64_t number,
+          const std::vector<std::int32_t>& rows, double decay = 0) {
+  table.zero_gradient();
+  for (const std::int32_t row : rows) history.look_up(row, 2);
+  table.add_gradient(RowGradient(table.shape(), rows, irregular({rows.size(), 4}, number)));
+  history.before_update(number, decay);
+  optimizer.step();
+}
+
+TEST(RowHistory, CountsAndMeasuresTheRowsThatHadAGradient) {
+  const Tensor start = irregular({6, 4});
+  Parameter table("token.weight", start);
+  SGD sgd({&table}, {.learning_rate = 0.5});
+  RowHistory history(table, "token");
+  step(sgd, table, history, 1, {1, 4});
+  history.take_frame(1);
+  step(sgd, table, history, 2, {0, 4});
+  step(sgd, table, history, 3, {4});
+  history.take_frame(3);
+  const nlohmann::json json = history.to_json();
+  EXPECT_EQ(json["rows"], 6);
+  EXPECT_EQ(json["width"], 4);
+  EXPECT_FALSE(json.contains("decayed"));
+  EXPECT_FALSE(json.contains("dense"));
+  ASSERT_EQ(json["frames"].size(), 2U);
+  EXPECT_EQ(json["frames"][0]["rows"], (std::vector{1, 4}));
+  const nlohmann::json& last = json["frames"][1];
+  EXPECT_EQ(last["step"], 3);
+  EXPECT_EQ(last["rows"], (std::vector{1, 4, 0}));
+  EXPECT_EQ(last["lookups"], (std::vector{2, 6, 2}));
+  EXPECT_EQ(last["steps"], (std::vector{1, 3, 1}));
+  EXPECT_EQ(last["last"], (std::vector{1, 3, 2}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto row = last["rows"][i].get<std::size_t>();
+    EXPECT_EQ(last["moved"][i], rounded(distance(table.value(), start, row)));
+  }
+  EXPECT_TRUE(json["idle"]["rows"].empty());  // plain SGD moves no row without a gradient
+  EXPECT_EQ(history.most_frequent(2), (std::vector<std::int32_t>{4, 1}));
+}
+
+TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
+  const Tensor start = irregular({6, 4});
+  for (const double rate : {0.0, 0.1}) {
+    Parameter table("token.weight", start);
+    SGD sgd({&table}, {.learning_rate = 0.01, .momentum = 0.9});
+    AdamW adamw({&table}, {.learning_rate = rate, .weight_decay = 0.1});
+    Optimizer& optimizer = rate == 0 ? static_cast<Optimizer&>(sgd) : adamw;
+    RowHistory history(table, "token");
+    const double decay = rate * 0.1;
+    step(optimizer, table, history, 1, {1, 2}, decay);
+    history.take_frame(1);
+    const Tensor before = table.value();
+    for (std::uint64_t number = 2; number < 12; ++number)
+      step(optimizer, table, history, number, {2}, decay);
+    history.take_frame(11);
+    const nlohmann::json json = history.to_json();
+    ASSERT_EQ(json["idle"]["rows"], (std::vector{1}));
+    const double kept = std::pow(1 - decay, 10);
+    const Tensor shrunk = before * static_cast<real>(kept);
+    EXPECT_NEAR(json["idle"]["momentum"][0], distance(table.value(), shrunk, 1), 1e-3);
+    EXPECT_NEAR(json["idle"]["decay"][0], (1 - kept) * distance(before, zeros({6, 4}), 1), 1e-3);
+    EXPECT_GT(json["idle"]["momentum"][0], 0.001);
+    EXPECT_EQ(json.contains("decayed"), rate > 0);
+  }
+}
+
+TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
+  Parameter table("token.weight", irregular({6, 4}));
+  RowHistory history(table, "token");
+  table.add_gradient(full({6, 4}, 2));
+  history.look_up(5);
+  history.before_update(1, 0);
+  history.take_frame(1);
+  const nlohmann::json json = history.to_json();
+  EXPECT_EQ(json["dense"], true);
+  EXPECT_EQ(json["frames"][0]["rows"], (std::vector{5}));
+  EXPECT_EQ(json["frames"][0]["norm"], (std::vector{4.0}));
+}
+
+TEST(RowHistory, KeepsAFewFramesOfALongRun) {
+  Parameter table("token.weight", irregular({6, 4}));
+  SGD sgd({&table});
+  RowHistory history(table, "token");
+  for (std::uint64_t number = 1; number <= 1000; ++number) {
+    step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
+    history.take_frame(number);
+  }
+  const nlohmann::json frames = history.to_json()["frames"];
+  EXPECT_GE(frames.size(), 10U);
+  EXPECT_LE(frames.size(), 20U);
+  EXPECT_EQ(frames.front()["step"], 1);
+  EXPECT_EQ(frames.back()["step"], 1000);
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,166 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/examples/support/builtin_story.hpp>
+#include <rowgrad/examples/support/report_template.hpp>
+#include <rowgrad/examples/support/run_analysis.hpp>
+#include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+using nlohmann::json;
+
+std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
+
+std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
+  TrainOptions options;
+  options.context = 16;
+  options.width = 8;
+  options.epochs = 2;
+  options.clip = 0.5;
+  options.dropout = 0;
+  options.shape = std::move(shape);
+  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, text(), 300),
+                                    text());
+}
+
+json described(Training& training, bool to_the_end) {
+  RunReport report(training, {{"program", "test"}});
+  while (!training.finished())
+    training.run.run_epoch([&](double loss) {
+      report.after_step(loss);
+      return true;
+    });
+  return to_the_end ? report.at_end(to_ids(std::vector{1, 2, 3})) : report.so_far();
+}
+
+TEST(RunReport, HasWhatARunDid) {
+  const auto training = start(NextTokenShape{.look_back = 3, .hidden = {16}});
+  const json report = described(*training, false);
+  const std::size_t steps = training->run.steps();
+  EXPECT_EQ(report["format"], "rowgrad report 1");
+  EXPECT_EQ(report["run"]["finished"], false);
+  EXPECT_FALSE(report.contains("text"));
+  EXPECT_EQ(report["vocabulary"].size(), training->tokenizer().size());
+  EXPECT_EQ(report["curves"]["step"].size(), steps);
+  EXPECT_EQ(report["curves"]["step"].back(), steps);
+  for (const char* curve : {"loss", "learning_rate", "tokens_per_second", "rows"})
+    EXPECT_EQ(report["curves"][curve].size(), steps) << curve;
+  double sum = 0;
+  for (std::size_t i = steps / 2; i < steps; ++i) sum += report["curves"]["loss"][i].get<double>();
+  EXPECT_NEAR(sum / static_cast<double>(steps / 2), training->run.history()[1].training_loss, 0.05);
+  for (std::size_t i = 0; i < report["norms"]["norm"].size(); ++i)
+    EXPECT_EQ(report["norms"]["clipped"][i],
+              std::min(0.5, report["norms"]["norm"][i].get<double>()));
+  EXPECT_EQ(report["evaluations"].size(), 2U);
+
+  ASSERT_EQ(report["tables"].size(), 2U);
+  const json& frame = report["tables"][0]["frames"].back();
+  std::size_t lookups = 0;
+  for (const std::size_t count : frame["lookups"]) lookups += count;
+  std::size_t tokens = 0;
+  for (const EpochRecord& record : training->run.history()) tokens += record.steps > 0;
+  EXPECT_EQ(lookups % training->options().context, 0U);  // whole windows
+  EXPECT_GT(lookups, tokens);
+  EXPECT_EQ(report["tables"][1]["kind"], "position");
+  EXPECT_EQ(report["tables"][1]["frames"].back()["rows"].size(), 16U);
+}
+
+TEST(RunReport, DoesNotChangeTheRun) {
+  const auto watched = start(GptShape{.heads = 2, .layers = 1});
+  const auto alone = start(GptShape{.heads = 2, .layers = 1});
+  described(*watched, true);
+  while (!alone->finished()) alone->run.run_epoch();
+  for (std::size_t i = 0; i < alone->model().parameters().size(); ++i)
+    EXPECT_EQ(watched->model().parameters()[i]->value(), alone->model().parameters()[i]->value());
+  EXPECT_EQ(watched->run.history()[1].training_loss, alone->run.history()[1].training_loss);
+}
+
+TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
+  const auto training = start(GptShape{.heads = 2, .layers = 3});
+  const json report = described(*training, true);
+  EXPECT_EQ(report["run"]["finished"], true);
+  ASSERT_EQ(report["attention"]["weights"].size(), 3U);
+  ASSERT_EQ(report["attention"]["weights"][0].size(), 2U);
+  for (const json& query : report["attention"]["weights"][0][0]) {
+    int sum = 0;
+    for (const int weight : query) sum += weight;
+    EXPECT_NEAR(sum, 1000, 2);
+  }
+  EXPECT_EQ(report["positions"]["cosines"].size(), 16U);
+  EXPECT_EQ(report["positions"]["cosines"][3][3], 100);
+  EXPECT_EQ(report["tape"].back()["inputs"].empty(), false);
+  EXPECT_EQ(report["tape"][0]["gradient"], "rows");
+}
+
+TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
+  Random random(1);
+  NextTokenModel model({.vocabulary = 11, .context = 4, .width = 6}, random);
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 15; ++i) ids.push_back(i * 7 % 11);
+  const json result = text_json(model, ids, 9);
+  ASSERT_EQ(result["loss"].size(), 15U);
+  EXPECT_TRUE(result["loss"][0].is_null());
+  double sum = 0;
+  for (std::size_t i = 1; i < 13; ++i) sum += result["loss"][i].get<double>();
+  DataLoader loader(
+      TokenWindows(to_ids(std::vector(ids.begin(), ids.begin() + 13)), {.context = 4, .stride = 4}),
+      {.batch = 1});
+  EXPECT_NEAR(sum / 12, *evaluate(model, loader), 0.01);
+  for (std::size_t i = 1; i < 15; ++i) {
+    ASSERT_EQ(result["expected"][i].size(), 5U);
+    const json& shares = result["probability"][i];
+    EXPECT_TRUE(std::is_sorted(shares.rbegin(), shares.rend()));
+    const std::size_t place = static_cast<std::size_t>(
+        std::find(result["expected"][i].begin(), result["expected"][i].end(), ids[i]) -
+        result["expected"][i].begin());
+    if (place < 5) {
+      EXPECT_NEAR(shares[place].get<double>() / 1000, std::exp(-result["loss"][i].get<double>()),
+                  0.005);
+    }
+  }
+  EXPECT_EQ(text_json(model, ids, 9, 5)["loss"].size(), 5U);
+  EXPECT_EQ(text_json(model, ids, 9, 5)["training"], 5U);
+}
+
+TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
+  // Two tight groups, far from each other in one direction and a little in a second one.
+  Tensor rows = zeros({6, 4});
+  for (std::size_t i = 0; i < 6; ++i) {
+    rows(i, 1) = i < 3 ? real{-4} : real{4};
+    rows(i, 2) = static_cast<real>(i % 3) - 1;
+    rows(i, 3) = 1;  // the same for all: not a direction of variance
+  }
+  const Parameter table("token.weight", rows);
+  const json result = embeddings_json(table, {0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(result["neighbours"][0].size(), 5U);
+  EXPECT_LT(result["neighbours"][0][0], 3);
+  EXPECT_GE(result["neighbours"][4][0], 3);
+  EXPECT_NEAR(result["variance"][0], 96.0 / 100, 0.01);
+  EXPECT_NEAR(result["variance"][1], 4.0 / 100, 0.01);
+  EXPECT_NEAR(std::abs(result["x"][0].get<double>()), 4, 0.01);
+  EXPECT_LT(result["x"][0].get<double>() * result["x"][5].get<double>(), 0);
+}
+
+TEST(ReportPage, CannotBeLeftByItsTexts) {
+  if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
+  const std::string page = report_page({{"vocabulary", {"</script><b>", "<!--", "\xff"}}});
+  const std::size_t data = page.find(R"({"vocabulary")");
+  ASSERT_NE(data, std::string::npos);
+  EXPECT_EQ(page.find("</script>", data) > page.find('}', data), true);
+  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
+  EXPECT_NE(page.find("\\u003c/script>\\u003cb>"), std::string::npos);
+}
+
+TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
+  EXPECT_EQ(shown_bytes("a\xC3\xA9\xff z\xC3"), "a\xC3\xA9<0xFF> z<0xC3>");
+}
+
+}  // namespace
+}  // namespace rowgrad
