@@ -10,6 +10,7 @@
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
@@ -168,24 +169,8 @@ class RunFiles {
   OwnFile report_data_;
 };
 
-// What a report says about a run before it begins. The command has the options that were given.
+// What a report says about a run before it begins.
 nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text) {
-  nlohmann::json options = nlohmann::json::object();
-  std::string command = app.get_name();
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (name == "--help" || name.empty()) continue;
-    if (option->count() == 0) {
-      if (!option->get_default_str().empty()) options[name] = option->get_default_str();
-      continue;
-    }
-    std::string values;
-    for (const std::string& value : option->results())
-      values += (values.empty() ? "" : " ") + value;
-    options[name] = values;
-    command += " " + name;
-    if (option->get_items_expected_max() > 0) command += " " + values;
-  }
   std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -193,7 +178,7 @@ nlohmann::json about(const CLI::App& app, const Training& training, const DataFi
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
   const Ids* validation = training.validation_ids();
   return {{"program", std::filesystem::path(app.get_name()).filename().string()},
-          {"command", command},
+          {"command", command_line(app)},
           {"started", started.str()},
           {"machine", blas::describe()},
           {"text", {{"source", text.source}, {"bytes", text.contents.size()}}},
@@ -202,7 +187,7 @@ nlohmann::json about(const CLI::App& app, const Training& training, const DataFi
           {"tokens",
            {{"training", training.training_ids().size()},
             {"validation", validation == nullptr ? 0 : validation->size()}}},
-          {"options", std::move(options)}};
+          {"options", option_values(app)}};
 }
 
 bool not_interrupted() { return !interrupted(); }
