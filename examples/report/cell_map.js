@@ -1,6 +1,6 @@
 // A map of cells on a canvas, one colour each: tables, similarities, attention.
 
-import { cssColour, cssText, drawInTheme, inkOn } from "./colour.js";
+import { cssColour, cssText, drawInTheme, drawWhenResized, inkOn } from "./colour.js";
 
 /** @import { Colour } from "./types" */
 
@@ -30,7 +30,7 @@ export class CellMap {
     this.options = options;
     this.rows = Math.ceil(options.count / options.columns);
     drawInTheme(() => this.paint());
-    new ResizeObserver(() => this.draw()).observe(/** @type {Element} */ (canvas.parentElement));
+    drawWhenResized(canvas, () => this.draw());
     const point = (/** @type {PointerEvent} */ event) => {
       const cell = this.#cellAt(event.offsetX, event.offsetY);
       if (cell !== undefined) this.#point(cell);

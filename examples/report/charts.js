@@ -1,6 +1,6 @@
 // Curves over the steps of the run, whose cursors and zooms go together.
 
-import { cssColour, cssText, drawInTheme } from "./colour.js";
+import { cssColour, cssText, redrawInTheme } from "./colour.js";
 import { byId, element } from "./dom.js";
 import { formatCount, formatNumber, formatTick } from "./format.js";
 
@@ -44,6 +44,7 @@ class StepChart {
       },
       axisLabelFontSize: 12,
       rightGap: 12,
+      ...this.colours(),
       ...options,
     });
     this.box.append(this.cursor);
@@ -61,12 +62,13 @@ class StepChart {
     this.dygraph.updateOptions({ file: this.rows() });
   }
 
-  colourLines() {
-    this.dygraph.updateOptions({
+  colours() {
+    const line = cssText(cssColour("--line"));
+    return {
       colors: this.series.map(({ colour }) => cssText(cssColour(colour))),
-      axisLineColor: cssText(cssColour("--line")),
-      gridLineColor: cssText(cssColour("--line")),
-    });
+      axisLineColor: line,
+      gridLineColor: line,
+    };
   }
 
   /** @param {number} row */
@@ -144,7 +146,7 @@ export class LinkedCharts {
     })) box.setAttribute(name, value);
     box.addEventListener("keydown", (event) => this.#onKey(event, chart));
     this.charts.push(chart);
-    drawInTheme(() => chart.colourLines());
+    redrawInTheme(() => chart.dygraph.updateOptions(chart.colours()));
     chart.showCursor(this.row);
     return chart;
   }
@@ -193,7 +195,8 @@ export class LinkedCharts {
     if (this.#following) return;
     this.#following = true;
     const dateWindow = leader.xAxisRange();
-    for (const { dygraph } of this.charts) if (dygraph !== leader) dygraph.updateOptions({ dateWindow });
+    for (const { dygraph } of this.charts)
+      if (dygraph.xAxisRange().some((end, i) => end !== dateWindow[i])) dygraph.updateOptions({ dateWindow });
     for (const chart of this.charts) chart.showCursor(this.row);
     this.#following = false;
   }

@@ -1,4 +1,4 @@
-// Colours for canvases: they stand in the style sheet, for light and dark, and are read from there.
+// Colours for canvases, read from the style sheet for light and dark, and when to draw with them.
 
 /** @import { Colour } from "./types" */
 
@@ -85,12 +85,34 @@ export function inkOn([red, green, blue]) {
 }
 
 /**
+ * Draws again when light changes to dark or the page goes to a printer.
+ * @param {() => void} draw
+ */
+export function redrawInTheme(draw) {
+  redraws.push(draw);
+}
+
+/**
  * Draws now, and again when light changes to dark or the page goes to a printer.
  * @param {() => void} draw
  */
 export function drawInTheme(draw) {
   redraws.push(draw);
   draw();
+}
+
+/**
+ * Draws again when there is more or less room for the canvas than there was.
+ * @param {HTMLCanvasElement} canvas @param {() => void} draw
+ */
+export function drawWhenResized(canvas, draw) {
+  const place = /** @type {HTMLElement} */ (canvas.parentElement);
+  let width = place.clientWidth;
+  new ResizeObserver(() => {
+    if (place.clientWidth === width) return;
+    width = place.clientWidth;
+    draw();
+  }).observe(place);
 }
 
 function redrawAll() {

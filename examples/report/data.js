@@ -1,14 +1,18 @@
 // Reads the data of the page, and answers questions about them that several parts have.
 
-import { formatToken } from "./format.js";
+import { formatText, formatToken } from "./format.js";
 
 /** @import { Report, RowTable, Frame } from "./types" */
+
+const longestTableName = 60;
 
 /** @returns {Report} */
 export function readReport() {
   const report = JSON.parse(document.getElementById("data")?.textContent ?? "");
   if (report.format !== "rowgrad report 1")
     throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
+  for (const named of [...(report.tables ?? []), ...(report.positions ? [report.positions] : [])])
+    named.name = formatText(named.name).slice(0, longestTableName);
   return report;
 }
 

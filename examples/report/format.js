@@ -1,8 +1,11 @@
 // Numbers and tokens as people read them.
 
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
+
 /** @param {number} number */
 export function formatCount(number) {
-  return number.toLocaleString("en-US", { maximumFractionDigits: 0 }).replace("-", "−");
+  return whole.format(number).replace("-", "−");
 }
 
 /**
@@ -29,7 +32,7 @@ export function formatTick(number) {
   const round = Number(number.toPrecision(6));
   const size = Math.abs(round);
   if (size >= 1e6 || (size > 0 && size < 1e-4)) return formatNumber(round);
-  return round.toLocaleString("en-US", { maximumFractionDigits: 6 }).replace("-", "−");
+  return short.format(round).replace("-", "−");
 }
 
 /** @param {number} share of 1 */

@@ -1,6 +1,6 @@
 // Points in a plane on a canvas, with axes; the nearest one to the pointer is named.
 
-import { cssColour, cssText, drawInTheme } from "./colour.js";
+import { cssColour, cssText, drawInTheme, drawWhenResized } from "./colour.js";
 import { formatTick } from "./format.js";
 
 /**
@@ -93,7 +93,7 @@ export class Scatter {
     this.drawn = places.flatMap(([x, y], i) => (Number.isFinite(x + y) ? [i] : []));
     this.order = this.drawn.toSorted((a, b) => places[a][0] - places[b][0]);
     drawInTheme(() => this.draw());
-    new ResizeObserver(() => this.draw()).observe(/** @type {Element} */ (canvas.parentElement));
+    drawWhenResized(canvas, () => this.draw());
     const point = (/** @type {PointerEvent} */ event) => this.#pointNear(event.offsetX, event.offsetY);
     canvas.addEventListener("pointermove", point);
     canvas.addEventListener("pointerdown", point);

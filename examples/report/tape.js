@@ -76,7 +76,7 @@ export function showTape({ tape: ops }) {
       `made from ${names(ops[i].inputs)}; used by ${names(users)}.`;
   }
 
-  lines.forEach((line, i) => line.addEventListener("pointerenter", () => choose(i)));
+  lines.forEach((line, i) => line.addEventListener("pointermove", () => choose(i)));
   const box = /** @type {HTMLElement} */ (place.parentElement);
   box.addEventListener("keydown", (event) => {
     const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10 };

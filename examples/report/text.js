@@ -43,8 +43,10 @@ export function lossGroups(report, text) {
     const seen = lookups(id);
     const place = seen === 0 ? 0 : 1 + Math.floor(Math.log10(seen));
     const least = seen === 0 ? 0 : 10 ** (place - 1);
-    const name = seen === 0 ? "never" : `${formatCount(least)} to ${formatCount(10 * least - 1)} times`;
-    const group = (groups[place] ??= { name, least, count: 0, sums: [0, 0], counts: [0, 0] });
+    const group = (groups[place] ??= {
+      name: seen === 0 ? "never" : `${formatCount(least)} to ${formatCount(10 * least - 1)} times`,
+      least, count: 0, sums: [0, 0], counts: [0, 0],
+    });
     const part = i < text.training ? 0 : 1;
     group.count += 1;
     group.sums[part] += loss;

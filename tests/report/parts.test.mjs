@@ -1,0 +1,172 @@
+// The answers at a glance, the text, the embeddings, attention, the tape and the samples.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { closeQuietly, launchBrowser, openReport, pixelOf, placeOn, textOf } from "./browser.mjs";
+import { makeReport } from "./fixture.mjs";
+
+const report = makeReport();
+const [table] = report.tables;
+const frame = table.frames.at(-1);
+const name = (id) => report.vocabulary[id].replaceAll(" ", "␣").replaceAll("\n", "⏎");
+let browser;
+let tab;
+
+before(async () => {
+  browser = await launchBrowser();
+  tab = await openReport(browser, report, { name: "parts" });
+});
+
+after(() => browser.close());
+
+const answer = (key) => textOf(tab, `#answers [data-key="${key}"]`);
+
+test("the page opens with answers to the four questions", async () => {
+  assert.match(await answer("learning"), /Only by heart .* best at step 360/);
+  assert.match(await answer("untouched"), new RegExp(`${table.rows - frame.rows.length} of ${table.rows}`));
+  const most = frame.moved.indexOf(Math.max(...frame.moved));
+  const moved = await answer("moved");
+  assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} is ${frame.moved[most]} from where it began`), moved);
+  assert.match(await answer("worst"), /Rare tokens .* training saw never costs/);
+});
+
+test("an answer's link shows what it speaks of", async () => {
+  await tab.click('#answers [data-key="untouched"] a');
+  assert.equal(await tab.$eval("#rows-filter", (select) => select.value), "untouched");
+  await tab.click('#answers [data-key="worst"] a');
+  const place = await tab.evaluate(() => window.rowgradReport.glance.find(({ key }) => key === "worst").place);
+  assert.ok(place >= report.text.training);
+  assert.equal(await tab.evaluate(() => window.rowgradReport.text.current), place);
+});
+
+test("the text is shaded by the loss of its tokens", async () => {
+  const spans = await tab.evaluate(() =>
+    [...document.querySelectorAll("#passage > span")].map((span) => [span.textContent, span.className]));
+  assert.deepEqual(spans.map(([text]) => text), report.text.ids.map((id) => report.vocabulary[id]));
+  spans.forEach(([, shade], i) => {
+    const level = Math.min(Math.floor((8 * (report.text.loss[i] ?? 0)) / report.baselines.uniform), 7);
+    assert.equal(shade.split(" ")[0], `l${level}`);
+  });
+});
+
+test("a token that is tapped shows what was expected instead", async () => {
+  const i = 12;
+  await tab.mouse.click(...(await placeOn(tab, `#passage > span:nth-of-type(${i + 1})`, 6, 10)));
+  const reading = await textOf(tab, "#text-reading");
+  assert.ok(reading.startsWith(`${name(report.text.ids[i])} id ${report.text.ids[i]}, token 13 of`), reading);
+  const expected = await tab.$$eval("#text-reading .bars bdi", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(expected, report.text.expected[i].map(name));
+  assert.equal(await tab.evaluate(() => window.rowgradReport.tokens.id), report.text.ids[i]);
+  await tab.focus("#passage");
+  await tab.keyboard.press("ArrowRight");
+  assert.match(await textOf(tab, "#text-reading"), /token 14 of/);
+});
+
+test("shading by rarity marks what training never saw", async () => {
+  await tab.focus("#shading input:checked");
+  await tab.keyboard.press("ArrowRight");
+  const marked = await tab.evaluate(() =>
+    [...document.querySelectorAll("#passage > span")].flatMap((span, i) => (span.classList.contains("untouched") ? i : [])));
+  const seen = new Set(frame.rows);
+  assert.ok(marked.length > 0);
+  assert.deepEqual(marked, [...report.text.ids.keys()].filter((i) => !seen.has(report.text.ids[i])));
+});
+
+test("the groups of the loss table add up to the text", async () => {
+  const counts = await tab.$$eval("#loss-groups tbody tr", (lines) => lines.map((line) => Number(line.children[1].textContent.replace(",", ""))));
+  assert.equal(counts.reduce((a, b) => a + b), report.text.ids.length - 1);
+});
+
+test("the pointer finds the same token in both Zipf charts", async () => {
+  const [x, y, id] = await tab.evaluate(() => {
+    const { ranks } = window.rowgradReport.zipf;
+    const [px, py] = ranks.pixel(3);
+    return [px, py, ranks.options.y[3]];
+  });
+  await tab.mouse.move(...(await placeOn(tab, "#zipf-ranks", x, y)));
+  assert.match(await textOf(tab, "#zipf-reading"), new RegExp(`${id.toLocaleString("en-US")} lookups, rank 4; moved`));
+  assert.deepEqual(await tab.evaluate(() => [window.rowgradReport.zipf.ranks.marked, window.rowgradReport.zipf.distances.marked]), [3, 3]);
+  const [r, g, b] = await pixelOf(tab, "#zipf-ranks", x, y);
+  assert.ok(r !== g || g !== b, "a coloured point is there");
+});
+
+test("a token's neighbours are those of the data, and can be found by name", async () => {
+  const { ids, neighbours } = report.embeddings;
+  await tab.type("#neighbour-search", report.vocabulary[ids[20]]);
+  await tab.keyboard.press("Enter");
+  const listed = await tab.$$eval("#neighbours bdi", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(listed, [name(ids[20]), ...neighbours[20].map(name)]);
+  assert.equal(await tab.evaluate(() => window.rowgradReport.embeddings.projection.marked), 20);
+});
+
+test("likeness of positions is blue, unlikeness orange", async () => {
+  const size = (await tab.$eval("#similarity", (canvas) => canvas.width)) / 64;
+  const at = (row, column) => pixelOf(tab, "#similarity", (column + 0.5) * size, (row + 0.5) * size);
+  assert.deepEqual((await at(10, 10)).slice(0, 3), [0x0a, 0x4f, 0x9c]);
+  const [red, , blue] = await at(10, 24); // −0.29
+  assert.ok(red > blue);
+  await tab.focus("#similarity");
+  await tab.keyboard.press("Home");
+  await tab.keyboard.press("ArrowRight");
+  assert.equal(await textOf(tab, "#similarity-reading"), `Positions 0 and 1: cosine ${(report.positions.cosines[0][1] / 100).toFixed(2)}`);
+});
+
+test("a head is chosen with the keyboard, and its weights are drawn and named", async () => {
+  await tab.focus("#heads input:checked");
+  await tab.keyboard.press("ArrowRight");
+  assert.equal(await textOf(tab, "#head-name"), "Layer 1, head 2");
+  await tab.focus("#head-map");
+  await tab.keyboard.press("End");
+  const row = report.attention.weights[0][1].at(-1);
+  assert.match(await textOf(tab, "#head-reading"), new RegExp(`most at ‘${name(report.attention.tokens[row.indexOf(Math.max(...row))])}’`));
+  const size = (await tab.$eval("#head-map", (canvas) => canvas.width)) / row.length;
+  const colour = async (query, key) => (await pixelOf(tab, "#head-map", (key + 0.5) * size, (query + 0.5) * size)).slice(0, 3).join();
+  assert.equal(await colour(0, 5), "255,255,255", "what comes later has no weight");
+  assert.notEqual(await colour(5, 0), await colour(5, 3), "the first token has more");
+});
+
+test("the tape has a line for each op and one for each use", async () => {
+  const ops = report.tape;
+  assert.equal((await tab.$$("#tape-picture li")).length, ops.length);
+  assert.equal((await tab.$$("#tape-picture path")).length, ops.flatMap(({ inputs }) => inputs).length);
+  const clashes = await tab.evaluate(() => {
+    const { lanes, edges } = window.rowgradReport.tape;
+    return edges.filter(({ from, to }) => lanes.some((lane, i) => lane === lanes[from] && i > from && i < to)).length;
+  });
+  assert.equal(clashes, 0, "no line runs through another op's point");
+  await tab.mouse.move(0, 0);
+  await tab.focus(".tape");
+  await tab.keyboard.press("ArrowDown");
+  await tab.keyboard.press("ArrowDown");
+  assert.match(await textOf(tab, "#tape-reading"), /^token.weight \[872, 128\], row gradient: made from nothing; used by embedding\.$/);
+});
+
+test("all samples are there, by step", async () => {
+  const texts = await tab.$$eval("#samples-list blockquote", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(texts, report.samples.map(({ text }) => text));
+});
+
+test("a run that goes on says so, and leaves out what it does not have yet", async () => {
+  const going = await openReport(browser, makeReport({ finished: false }), { name: "going" });
+  assert.match(await textOf(going, "#state"), /still going on/);
+  const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
+  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#samples"]);
+  const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));
+  assert.deepEqual(visible, ["#glance", ...shown]);
+  await closeQuietly(going);
+});
+
+test("a run of which there is hardly anything is shown all the same", async () => {
+  const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, finished: false });
+  const empty = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], moved: [] };
+  const tables = [{ ...table, frames: [empty], idle: undefined, decayed: undefined }];
+  const curves = { step: [1], loss: [6.5], learning_rate: [0.1], tokens_per_second: [null], rows: [12] };
+  for (const little of [{ format, run, vocabulary }, { format, run, vocabulary, tables, curves, evaluations: [], samples: [] }]) {
+    const other = await openReport(browser, little, { name: "little" });
+    assert.equal(await other.$(".notice:not(#state)"), null);
+    await closeQuietly(other);
+  }
+});
+
+test("all of that was quiet", () => closeQuietly(tab));

@@ -1,0 +1,127 @@
+// What must hold of every report: harmless, readable by all, quick, and one file.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+
+import { bundlePage, closeQuietly, launchBrowser, openReport, slide, textOf } from "./browser.mjs";
+import { hostileTexts, makeHostileReport, makeReport } from "./fixture.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+let browser;
+
+before(async () => {
+  browser = await launchBrowser();
+});
+
+after(() => browser.close());
+
+test("the page is one file that refers to no other, with the library's licence", () => {
+  const page = bundlePage();
+  assert.equal(page.split("@DATA@").length, 2);
+  assert.match(page, /\n<script type="application\/json" id="data">@DATA@<\/script>\n/);
+  assert.match(page, /Content-Security-Policy"\s+content="default-src 'none'/);
+  assert.match(page, /MIT-licenced:[\s\S]*Permission is hereby granted, free of charge/);
+  assert.doesNotMatch(page, /\ssrc=|<link|@import "|url\(|sourceMappingURL|^import |^export /m);
+  assert.doesNotMatch(page, /\shref="[^#]/);
+});
+
+test("hostile texts are shown and run nothing", async () => {
+  const report = makeHostileReport();
+  const tab = await openReport(browser, report, { name: "hostile" });
+  assert.equal(await tab.evaluate(() => window.harmed), undefined);
+  assert.equal(await tab.evaluate(() => document.querySelectorAll("main img, main script, main iframe").length), 0);
+  const samples = await tab.$$eval("#samples-list blockquote", (all) => all.map((one) => one.textContent));
+  assert.ok(samples.includes("</script><script>window.harmed = 1</script>"));
+  assert.ok(samples.includes("⟨U+202E⟩gnp.exe"));
+  assert.ok(samples.includes("⟨U+0000⟩⟨U+0007⟩⟨U+001B⟩[31m"));
+  assert.match(await textOf(tab, "#run-facts"), /<img src=x onerror='window.harmed = 2'>/);
+  assert.equal(await tab.evaluate(() => /[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.innerText)), false);
+  await tab.focus("#passage");
+  for (let i = 0; i < hostileTexts.length + 2; ++i) await tab.keyboard.press("ArrowRight");
+  await tab.type("#rows-search", "__proto__");
+  assert.match(await textOf(tab, "#rows-body tbody tr"), /__proto__/);
+  const overflow = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
+  await closeQuietly(tab);
+});
+
+test("data of another format are refused in words", async () => {
+  const tab = await openReport(browser, { ...makeReport({ steps: 60, frames: 3 }), format: "rowgrad report 9" }, { name: "other" });
+  assert.match(await textOf(tab, ".notice"), /cannot be shown: .*"rowgrad report 9"/);
+  assert.match(tab.problems.join(), /rowgrad report 9/);
+  await tab.close();
+});
+
+for (const width of [360, 1600])
+  for (const scheme of ["light", "dark"])
+    test(`everybody can read it: ${width} pixels, ${scheme}`, async () => {
+      const tab = await openReport(browser, makeReport(), { width, scheme, name: "axe" });
+      const overflow = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
+      await tab.$$eval("details", (all) => all.forEach((one) => (one.open = true)));
+      await tab.evaluate(axe);
+      const violations = await tab.evaluate(async () => {
+        const result = await window.axe.run({ resultTypes: ["violations"] });
+        return result.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 100)).slice(0, 3)}`);
+      });
+      assert.deepEqual(violations, []);
+      await closeQuietly(tab);
+    });
+
+test("everything can be reached with the tabulator key, and nothing holds it", async () => {
+  const tab = await openReport(browser, makeReport({ steps: 60, frames: 3 }), { name: "tabs" });
+  const reached = new Set();
+  for (let i = 0; i < 150; ++i) {
+    await tab.keyboard.press("Tab");
+    const id = await tab.evaluate(() => document.activeElement?.id || document.activeElement?.className || "");
+    reached.add(id);
+    if (await tab.evaluate(() => document.activeElement === document.body)) break;
+  }
+  for (const id of ["copy", "smoothing", "zoom-in", "chart-box", "frame", "map", "rows-search", "rows-filter", "zipf-ranks",
+    "passage scroll story", "scroll story", "projection", "neighbour-search", "similarity", "head-map", "scroll tape"])
+    if (id !== "passage scroll story" && id !== "scroll story") assert.ok(reached.has(id), `${id} is not reached`);
+  assert.ok(reached.has("passage"));
+  await closeQuietly(tab);
+});
+
+test("50,257 rows are shown, sorted and filtered quickly", async () => {
+  const report = makeReport({ vocabulary: 50257, steps: 4000, frames: 60 });
+  const times = [];
+  for (let round = 0; round < 3; ++round) {
+    const tab = await openReport(browser, report, { name: "large" });
+    times.push(await tab.evaluate(() => performance.timing.loadEventEnd - performance.timing.navigationStart));
+    if (round === 2) {
+      const took = await tab.evaluate(() => {
+        const begin = performance.now();
+        document.querySelector('[data-key="norm"] button').click();
+        const sorted = performance.now();
+        window.rowgradReport.rows.filterBy("untouched");
+        return [sorted - begin, performance.now() - sorted];
+      });
+      assert.ok(Math.max(...took) < 500, `sorting and filtering took ${took} ms`);
+      await slide(tab, "#frame", 10);
+      assert.match(await textOf(tab, "#map-says"), /50,257 rows/);
+    }
+    await closeQuietly(tab);
+  }
+  console.log(`# loaded in ${times.join(", ")} ms`);
+  assert.ok(Math.min(...times) < 2000, `loading took ${times} ms`); // a second, on a machine that is not busy
+});
+
+test("it prints in the colours of paper", async () => {
+  const tab = await openReport(browser, makeReport({ steps: 60, frames: 3 }), { scheme: "dark", name: "print" });
+  const dark = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await tab.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  const paper = await tab.evaluate(() => {
+    const data = document.querySelector("#map").getContext("2d").getImageData(0, 0, 40, 40).data;
+    return [getComputedStyle(document.body).backgroundColor, [...data].some((part) => part > 230)];
+  });
+  assert.deepEqual(paper, ["rgb(251, 250, 247)", true]);
+  await tab.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.equal(await tab.evaluate(() => getComputedStyle(document.body).backgroundColor), dark);
+  const pdf = await tab.pdf({ format: "A4" });
+  assert.ok(pdf.length > 50000);
+  await closeQuietly(tab);
+});
