@@ -28,7 +28,8 @@ export function launchBrowser() {
 }
 
 /**
- * A tab with the report, which notes messages, errors, dialogs and requests in `tab.problems`.
+ * A tab with the report, which notes messages, errors, dialogs and requests in `tab.problems`. The time
+ * that it has taken on the processor, `tab.processorSeconds()`, does not depend on what else is running.
  * @param {import("puppeteer-core").Browser} browser
  */
 export async function openReport(browser, report, { width = 1600, scheme = "light", name = "report" } = {}) {
@@ -57,6 +58,12 @@ export async function openReport(browser, report, { width = 1600, scheme = "ligh
     { name: "prefers-color-scheme", value: scheme },
     { name: "prefers-reduced-motion", value: "reduce" },
   ]);
+  const session = await tab.createCDPSession();
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  tab.processorSeconds = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find((metric) => metric.name === "TaskDuration").value;
+  };
   await tab.goto(address);
   return tab;
 }
