@@ -42,10 +42,11 @@ export function showCurves(report) {
   if (report.norms?.step.length) {
     const { step, norm, clipped } = report.norms;
     const dots = step.length < 40;
-    charts.add("chart-norm", [
-      { name: "before clipping", colour: "--series-2", values: charts.align(step, norm), dots },
-      { name: "after", colour: "--series-1", values: charts.align(step, clipped), dots, width: 2 },
-    ]);
+    const isClipped = norm.some((value, i) => value !== clipped[i]);
+    const before = { name: "before clipping", colour: "--series-2", values: charts.align(step, norm), dots };
+    const after = { name: isClipped ? "after" : "never clipped", colour: "--series-1",
+      values: charts.align(step, clipped), dots, width: 2 };
+    charts.add("chart-norm", isClipped ? [before, after] : [after]);
   } else leaveOut("chart-norm");
   controlZoom(charts);
   controlSmoothing(charts, loss, curves);

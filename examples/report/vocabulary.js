@@ -34,7 +34,7 @@ class TableMap {
       colour: (row) => this.colour(row),
       onPoint,
       label: (row) => (table.kind === "token" ? rowName(report, table, row) : String(row)),
-      maxWidth: table.kind === "token" ? 640 : 1200,
+      maxWidth: table.kind === "token" ? 688 : 1200, // three pixels for each of 225 columns
     });
   }
 
