@@ -57,12 +57,15 @@ export function showRun(report) {
 function showCommand(command) {
   const place = byId("command", HTMLElement);
   place.textContent = formatText(command);
-  byId("copy", HTMLButtonElement).addEventListener("click", async ({ currentTarget }) => {
-    getSelection()?.selectAllChildren(place); // so that it can be copied by hand where the next line fails
-    await navigator.clipboard?.writeText(command).then(
-      () => (/** @type {HTMLElement} */ (currentTarget ?? byId("copy", HTMLElement)).textContent = "Copied"),
-      () => {},
-    );
+  const button = byId("copy", HTMLButtonElement);
+  button.addEventListener("click", async () => {
+    getSelection()?.selectAllChildren(place); // so that it can be copied by hand where it may not be otherwise
+    try {
+      await navigator.clipboard.writeText(command);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Selected";
+    }
   });
 }
 

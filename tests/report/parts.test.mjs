@@ -169,4 +169,10 @@ test("a run of which there is hardly anything is shown all the same", async () =
   }
 });
 
+test("the command can be copied", async () => {
+  await tab.click("#copy");
+  await tab.waitForFunction(() => document.querySelector("#copy").textContent !== "Copy");
+  assert.equal(await tab.evaluate(() => getSelection().toString()), report.run.command);
+});
+
 test("all of that was quiet", () => closeQuietly(tab));
