@@ -138,7 +138,7 @@ nlohmann::json RowHistory::to_json() const {
   }
   json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
   for (std::size_t i = 0; i < ids_.size(); ++i) {
-    if (rows_[i].momentum == 0 && rows_[i].decay == 0) continue;
+    if (dense_ || (rows_[i].momentum == 0 && rows_[i].decay == 0)) continue;
     idle["rows"].push_back(ids_[i]);
     idle["momentum"].push_back(rounded(rows_[i].momentum));
     idle["decay"].push_back(rounded(rows_[i].decay));

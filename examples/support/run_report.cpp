@@ -189,7 +189,7 @@ json RunReport::so_far() {
 
 json RunReport::at_end(const Ids& prompt) {
   json report = so_far();
-  report["run"]["finished"] = true;
+  report["run"]["finished"] = training_.finished();
   LanguageModel& model = training_.model();
   const Ids& training = training_.training_ids();
   std::vector<std::int32_t> ids(training.begin(), training.end());

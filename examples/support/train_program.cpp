@@ -19,6 +19,7 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
@@ -116,62 +117,9 @@ std::string progress_line(const Training& training, double loss, std::size_t max
   return line.str();
 }
 
-// Writes the files of a run while it is in progress.
-class RunFiles {
- public:
-  explicit RunFiles(const TrainProgram& options)
-      : options_(options),
-        checkpoint_(options.save),
-        metrics_(options.metrics),
-        json_(options.json),
-        report_(options.report),
-        report_data_(options.report_data) {}
-
-  // A run that has diverged must not replace the last good checkpoint.
-  void save(const Training& training) {
-    for (const Parameter* parameter : training.model().parameters()) {
-      const Tensor& values = parameter->value();
-      check_runtime(
-          std::all_of(values.begin(), values.end(), [](real x) { return std::isfinite(x); }),
-          parameter->name(), " is not finite any more at step ", training.run.steps(),
-          "; try a smaller --learning-rate");
-    }
-    if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
-  }
-
-  void write(const Training& training) {
-    save(training);
-    if (!options_.metrics.empty())
-      metrics_.rewrite([&] { write_file(options_.metrics, metrics_csv(training)); });
-  }
-
-  void write(const nlohmann::json& report) {
-    json_.rewrite([&] { write_file(options_.json, text_of(report, 2)); });
-  }
-
-  void write_report(const nlohmann::json& report) {
-    if (!options_.report.empty())
-      report_.rewrite([&] { write_file(options_.report, report_page(report)); });
-    if (!options_.report_data.empty())
-      report_data_.rewrite([&] { write_file(options_.report_data, text_of(report, -1)); });
-  }
-
- private:
-  static std::string text_of(const nlohmann::json& json, int indent) {
-    return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  }
-
-  const TrainProgram& options_;
-  OwnFile checkpoint_;
-  OwnFile metrics_;
-  OwnFile json_;
-  OwnFile report_;
-  OwnFile report_data_;
-};
-
 // What a report says about a run before it begins.
 nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text) {
-  std::time_t now = std::time(nullptr);
+  const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::ostringstream started;
@@ -383,7 +331,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     shown["samples"] = report["samples"];
     files.write_report(shown);
   }
-  if (!options.json.empty()) files.write(report);
+  files.write_run(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
   if (!config_path.empty())
     config.rewrite([&] { write_file(config_path, gpt2_config(gpt->options())); });
@@ -401,6 +349,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (!options.report.empty()) std::cout << "Report in  " << options.report << '\n';
+  if (!options.report_data.empty()) std::cout << "Its data in " << options.report_data << '\n';
   if (options.open && !interrupted()) open_in_browser(options.report);
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
 }

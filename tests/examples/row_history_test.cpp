@@ -93,8 +93,12 @@ TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   history.look_up(5);
   history.before_update(1, 0);
   history.take_frame(1);
+  table.mutable_values()[20] += 1;  // row 5, which had a gradient whether it was looked up or not
+  history.before_update(2, 0);
+  history.take_frame(2);
   const nlohmann::json json = history.to_json();
   EXPECT_EQ(json["dense"], true);
+  EXPECT_TRUE(json["idle"]["rows"].empty());
   EXPECT_EQ(json["frames"][0]["rows"], (std::vector{5}));
   EXPECT_EQ(json["frames"][0]["norm"], (std::vector{4.0}));
 }
