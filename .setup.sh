@@ -10,7 +10,7 @@ packages=(
   libpcre2-dev                               # tokenizers
   nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
-  libjs-dygraphs                             # charts of the programs' reports
+  libjs-dygraphs zlib1g-dev                  # the programs' reports: charts, and data in the page
   libcurl4-openssl-dev libssl-dev ca-certificates  # the programs' downloads
   libgtest-dev
 )

@@ -3,13 +3,12 @@
 // and position tables.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <iomanip>
 #include <iostream>
-#include <map>
 #include <memory>
-#include <numeric>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -17,11 +16,12 @@
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/ops/distance_bias.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/report_files.hpp>
+#include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
@@ -45,135 +45,88 @@ struct ProgramOptions {
   std::size_t rows = 50;
   std::string json;
   std::string csv;
+  ReportOptions report;
 };
 
 /// What happened to one row of a table over all steps.
 struct RowReport {
   std::int32_t row = 0;
-  std::string token;          // its text; empty in a table of positions
-  std::string meaning;        // what is printed: the token, the position, or distances
-  std::size_t looked_up = 0;  // how many times its id occurred
-  std::size_t steps = 0;      // in how many steps it got a gradient
-  double gradient_norm = 0;   // the largest over all steps
-  double moved = 0;           // distance from its first to its last value
+  std::string token;    // its text; empty in other tables
+  std::string meaning;  // what is printed: the token, the position, or distances
+  RowHistory::Row what;
+  double moved = 0;  // distance from its first to its last value
 };
 
-using Rows = std::vector<std::int32_t>;
+std::string range(std::size_t first, std::size_t last) {
+  return first == last ? concat(first) : concat(first, " to ", last);
+}
 
-/// Follows one table through all steps.
+/// A table with row gradients after the last step.
 class TableReport {
  public:
-  /// A table of tokens; or one of positions, of which every window looks up the same rows: those of
-  /// its positions or, where `relative`, those of the distances from 0 on.
-  TableReport(std::string name, const Parameter& table, Rows of_a_window = {},
-              bool relative = false)
-      : name_(std::move(name)),
-        table_(table),
-        start_(table.value()),
-        of_a_window_(std::move(of_a_window)),
-        relative_(relative) {}
-
-  void count(const Batch& batch) {
-    for (std::size_t window = 0; window < batch.inputs.shape(0); ++window)
-      for (const std::int32_t row : of_a_window_) ++rows_[row].looked_up;
-    if (has_tokens())
-      for (const std::int32_t id : batch.inputs) ++rows_[id].looked_up;
-  }
-
-  void add_gradient() {
-    for (const auto [number, values] : table_.gradient().rows()) {
-      double squares = 0;
-      for (const real value : values) squares += static_cast<double>(value) * value;
-      RowReport& report = rows_[number];
-      ++report.steps;
-      report.gradient_norm = std::max(report.gradient_norm, std::sqrt(squares));
+  TableReport(const RowHistory& history, const Tensor& start, const Tokenizer& tokenizer)
+      : history_(history), has_gradient_(size()) {
+    const std::vector<double> moved = history.moved();
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      const std::int32_t id = history.ids()[i];
+      has_gradient_[static_cast<std::size_t>(id)] = true;
+      RowReport row{.row = id, .what = history.rows()[i], .moved = moved[i]};
+      if (has_tokens()) row.token = tokenizer.token(id);
+      row.meaning = has_tokens() ? readable_token(row.token) : places_of(id);
+      rows_.push_back(std::move(row));
     }
+    std::sort(rows_.begin(), rows_.end(),
+              [](const RowReport& a, const RowReport& b) { return a.row < b.row; });
+    const std::size_t width = start.shape()[1];
+    const Tensor& now = history.table().value();
+    for (std::size_t row = 0; row < size(); ++row)
+      if (!has_gradient_[row] && std::memcmp(start.data() + row * width, now.data() + row * width,
+                                             width * sizeof(real)) != 0)
+        ++changed_without_gradient_;
   }
 
   /// The rows that got a gradient, in increasing order.
-  std::vector<RowReport> finish(const Tokenizer& tokenizer) {
-    std::vector<RowReport> all;
-    for (auto& [row, report] : rows_) {
-      if (report.steps == 0) continue;
-      report.row = row;
-      if (has_tokens()) report.token = tokenizer.token(row);
-      report.meaning = has_tokens() ? readable_token(report.token) : places_of(row);
-      report.moved = distance(static_cast<std::size_t>(row));
-      all.push_back(report);
-    }
-    return all;
-  }
+  const std::vector<RowReport>& rows() const { return rows_; }
 
   /// How many rows without a gradient have changed in any bit. It must be 0.
-  std::size_t changed_without_gradient() const {
-    const std::size_t bytes = width() * sizeof(real);
-    std::size_t changed = 0;
-    for (std::size_t row = 0; row < size(); ++row)
-      if (!has_gradient(static_cast<std::int32_t>(row)) &&
-          std::memcmp(start_.data() + row * width(), table_.value().data() + row * width(),
-                      bytes) != 0)
-        ++changed;
-    return changed;
-  }
+  std::size_t changed_without_gradient() const { return changed_without_gradient_; }
 
   /// The rows without a gradient: "28 to 31".
   std::string untouched() const {
-    Rows rows;
-    for (std::int32_t row = 0; row < static_cast<std::int32_t>(size()); ++row)
-      if (!has_gradient(row)) rows.push_back(row);
     std::string text;
-    for (std::size_t i = 0, last = 0; i < rows.size(); i = last + 1) {
-      last = i;
-      while (last + 1 < rows.size() && rows[last + 1] == rows[last] + 1) ++last;
-      text += (i > 0 ? ", " : "") + range(rows[i], rows[last]);
+    for (std::size_t first = 0, next = 0; first < size(); first = next + 1) {
+      for (next = first; next < size() && !has_gradient_[next];) ++next;
+      if (next > first) text += (text.empty() ? "" : ", ") + range(first, next - 1);
     }
     return text;
   }
 
-  const std::string& name() const { return name_; }
-  bool has_tokens() const { return of_a_window_.empty(); }
-  const char* meaning() const {
-    return has_tokens() ? "token" : relative_ ? "distance" : "position";
+  std::string name() const {  // token.weight, t5_table: token, t5
+    const std::string& parameter = history_.table().name();
+    return parameter.substr(0, std::min(parameter.find(".weight"), parameter.find("_table")));
   }
-  std::size_t size() const { return table_.shape()[0]; }
+  bool has_tokens() const { return history_.kind() == RowKind::kToken; }
+  const char* meaning() const { return name_of(history_.kind()); }
+  std::size_t size() const { return history_.table().shape()[0]; }
 
  private:
-  bool has_gradient(std::int32_t row) const {
-    const auto found = rows_.find(row);
-    return found != rows_.end() && found->second.steps > 0;
-  }
-
-  std::size_t width() const { return table_.shape()[1]; }
-
-  static std::string range(std::size_t first, std::size_t last) {
-    return first == last ? concat(first) : concat(first, " to ", last);
-  }
-
   // Its position, or its distances.
   std::string places_of(std::int32_t row) const {
-    const auto first = std::find(of_a_window_.begin(), of_a_window_.end(), row);
-    const auto last = std::find(of_a_window_.rbegin(), of_a_window_.rend(), row);
-    return range(first - of_a_window_.begin(), of_a_window_.rend() - last - 1);
+    const std::vector<std::int32_t>& window = history_.of_a_window();
+    const auto first = std::find(window.begin(), window.end(), row);
+    const auto last = std::find(window.rbegin(), window.rend(), row);
+    return range(static_cast<std::size_t>(first - window.begin()),
+                 static_cast<std::size_t>(window.rend() - last - 1));
   }
 
-  double distance(std::size_t row) const {
-    double squares = 0;
-    for (std::size_t i = row * width(); i < (row + 1) * width(); ++i) {
-      const double difference = static_cast<double>(table_.value().data()[i]) - start_.data()[i];
-      squares += difference * difference;
-    }
-    return std::sqrt(squares);
-  }
-
-  std::string name_;
-  const Parameter& table_;
-  Tensor start_;
-  Rows of_a_window_;
-  bool relative_;
-  std::map<std::int32_t, RowReport> rows_;
+  const RowHistory& history_;
+  std::vector<bool> has_gradient_;
+  std::vector<RowReport> rows_;
+  std::size_t changed_without_gradient_ = 0;
 };
 
-void print(const TableReport& table, const std::vector<RowReport>& rows, std::size_t limit) {
+void print(const TableReport& table, std::size_t limit) {
+  const std::vector<RowReport>& rows = table.rows();
   const std::size_t untouched = table.size() - rows.size();
   std::cout << '\n'
             << table.name() << " table: " << rows.size() << " of " << table.size()
@@ -184,27 +137,27 @@ void print(const TableReport& table, const std::vector<RowReport>& rows, std::si
             << "     row  looked up  steps  gradient norm      moved  " << table.meaning() << '\n';
   for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
     const RowReport& row = rows[i];
-    std::cout << std::setw(8) << row.row << std::setw(11) << row.looked_up << std::setw(7)
-              << row.steps << std::scientific << std::setprecision(4) << std::setw(15)
-              << row.gradient_norm << std::setw(11) << std::setprecision(3) << row.moved
+    std::cout << std::setw(8) << row.row << std::setw(11) << row.what.lookups << std::setw(7)
+              << row.what.steps << std::scientific << std::setprecision(4) << std::setw(15)
+              << row.what.largest << std::setw(11) << std::setprecision(3) << row.moved
               << std::defaultfloat << "  " << row.meaning << '\n';
   }
   if (rows.size() > limit) std::cout << "     … and " << rows.size() - limit << " more (--rows)\n";
 }
 
-nlohmann::json to_json(const TableReport& table, const std::vector<RowReport>& rows) {
+nlohmann::json to_json(const TableReport& table) {
   nlohmann::json list = nlohmann::json::array();
-  for (const RowReport& row : rows) {
+  for (const RowReport& row : table.rows()) {
     list.push_back({{"row", row.row},
-                    {"looked_up", row.looked_up},
-                    {"steps", row.steps},
-                    {"gradient_norm", row.gradient_norm},
+                    {"looked_up", row.what.lookups},
+                    {"steps", row.what.steps},
+                    {"gradient_norm", row.what.largest},
                     {"moved", row.moved}});
     list.back()[table.meaning()] = table.has_tokens() ? row.token : row.meaning;
   }
   return {{"rows", table.size()},
-          {"rows_with_gradient", rows.size()},
-          {"rows_never_touched", table.size() - rows.size()},
+          {"rows_with_gradient", table.rows().size()},
+          {"rows_never_touched", table.size() - table.rows().size()},
           {"rows_changed_without_gradient", table.changed_without_gradient()},
           {"gradients", list}};
 }
@@ -216,89 +169,83 @@ std::string quoted(const std::string& text) {
   return field + "\"";
 }
 
-void append_csv(std::ostream& csv, const TableReport& table, const std::vector<RowReport>& rows) {
-  for (const RowReport& row : rows)
+void append_csv(std::ostream& csv, const TableReport& table) {
+  for (const RowReport& row : table.rows())
     csv << table.name() << ',' << row.row << (table.has_tokens() ? "," : ",,")
-        << quoted(row.meaning) << (table.has_tokens() ? ",," : ",") << row.looked_up << ','
-        << row.steps << ',' << row.gradient_norm << ',' << row.moved << '\n';
+        << quoted(row.meaning) << (table.has_tokens() ? ",," : ",") << row.what.lookups << ','
+        << row.what.steps << ',' << row.what.largest << ',' << row.moved << '\n';
 }
 
-/// The model, and its tables: that of tokens, then those of positions.
-struct Inspected {
-  std::unique_ptr<LanguageModel> model;
-  std::vector<TableReport> tables;
-};
-
-Inspected make_model(const ProgramOptions& options, std::size_t vocabulary) {
+std::unique_ptr<LanguageModel> make_model(const ProgramOptions& options, std::size_t vocabulary) {
   Random random(options.seed);
-  Rows rows(options.context);  // of positions, or of distances from 0 on
-  std::iota(rows.begin(), rows.end(), 0);
-  if (options.positions == "learned") {
-    auto model = std::make_unique<NextTokenModel>(
+  if (options.positions == "learned")
+    return std::make_unique<NextTokenModel>(
         NextTokenOptions{
             .vocabulary = vocabulary, .context = options.context, .width = options.width},
         random);
-    std::vector<TableReport> tables{{"token", model->token.weight},
-                                    {"position", model->position->weight, rows}};
-    return {std::move(model), std::move(tables)};
-  }
-  const bool t5 = options.positions == "t5";
-  auto model =
-      std::make_unique<GptModel>(GptOptions{.vocabulary = vocabulary,
-                                            .context = options.context,
-                                            .width = options.width,
-                                            .heads = 1,
-                                            .layers = 1,
-                                            .positions = t5 ? Positions::kT5 : Positions::kShaw},
-                                 random);
-  const GptOptions& made = model->options();
-  for (std::int32_t& row : rows) {
-    const auto distance = static_cast<std::size_t>(row);
-    row = static_cast<std::int32_t>(t5 ? t5_bucket(distance, made.t5_buckets, made.t5_max_distance)
-                                       : made.shaw_max_distance -
-                                             std::min(distance, made.shaw_max_distance));
-  }
-  std::vector<TableReport> tables{{"token", model->token.weight}};
-  if (t5) {
-    tables.emplace_back("t5", *model->t5_table, rows, true);
-  } else {
-    tables.emplace_back("shaw_keys", *model->shaw_keys, rows, true);
-    tables.emplace_back("shaw_values", *model->shaw_values, rows, true);
-  }
-  return {std::move(model), std::move(tables)};
+  return std::make_unique<GptModel>(
+      GptOptions{.vocabulary = vocabulary,
+                 .context = options.context,
+                 .width = options.width,
+                 .heads = 1,
+                 .layers = 1,
+                 .positions = options.positions == "t5" ? Positions::kT5 : Positions::kShaw},
+      random);
 }
 
 void run(const CLI::App& app, const ProgramOptions& options) {
   check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe; that of ", options.tokenizer,
                  " follows from the text");
-  check_outputs({options.json, options.csv}, {options.corpus});
+  check_outputs({options.json, options.csv, options.report.page, options.report.data},
+                {options.corpus});
+  ReportFiles report_files(options.report);
   const DataFile text = find_corpus(options.corpus);
   const auto tokenizer = make_tokenizer(options.tokenizer, text.contents, options.vocabulary);
-  DataLoader loader(TokenWindows(tokenizer->encode(text.contents),
-                                 {.context = options.context, .stride = options.stride}),
+  const Ids ids = tokenizer->encode(text.contents);
+  DataLoader loader(TokenWindows(ids, {.context = options.context, .stride = options.stride}),
                     {.batch = options.batch});
-  auto [model, tables] = make_model(options, tokenizer->size());
+  const auto model = make_model(options, tokenizer->size());
   SGD sgd(model->parameters(), {.learning_rate = options.learning_rate});
 
+  nlohmann::json about = about_run(app, text, options.tokenizer, tokenizer->size());
+  about["tokens"] = {{"training", ids.size()}, {"validation", 0}};
+  RunReport watched(*model, *tokenizer, options.context, options.steps, about);
+  std::vector<Tensor> starts;
+  for (const RowHistory& table : watched.tables()) starts.push_back(table.table().value());
+  const std::size_t steps_a_frame = std::max<std::size_t>(1, options.steps / 20);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto seconds = [](Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
+  };
   double first_loss = 0;
   double last_loss = 0;
   for (std::size_t step = 0; step < options.steps;) {
     for (const Batch& batch : loader) {
-      for (TableReport& table : tables) table.count(batch);
+      const Clock::time_point begin = Clock::now();
+      watched.on_batch(batch);
       sgd.zero_grad();
       Tape tape;
       const Variable loss = model->loss(tape, batch.inputs, batch.targets);
       check_runtime(std::isfinite(loss.item()), "the loss is not finite at step ", step + 1,
                     "; try a smaller --learning-rate");
       tape.backward(loss);
-      for (TableReport& table : tables) table.add_gradient();
+      watched.before_update(step + 1, 0, 0);
       sgd.step();
       last_loss = loss.item();
       if (step == 0) first_loss = last_loss;
-      if (++step == options.steps) break;
+      ++step;
+      watched.after_step(
+          {.number = step,
+           .loss = last_loss,
+           .learning_rate = options.learning_rate,
+           .tokens_per_second = static_cast<double>(batch.inputs.size()) / seconds(begin)});
+      if (step % steps_a_frame == 0) watched.take_frame();
+      if (step == options.steps) break;
     }
   }
+  const double took = seconds(start);
 
   std::cout << "Text       " << text.source << '\n'
             << "Tokens     " << options.tokenizer << ", " << tokenizer->size() << " ids\n"
@@ -317,13 +264,14 @@ void run(const CLI::App& app, const ProgramOptions& options) {
                         {"first_loss", first_loss},
                         {"last_loss", last_loss}};
   std::ostringstream csv;
-  csv << "table,row,token," << tables.back().meaning() << ",looked_up,steps,gradient_norm,moved\n";
+  csv << "table,row,token," << name_of(watched.tables().back().kind())
+      << ",looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
-  for (TableReport& table : tables) {
-    const std::vector<RowReport> rows = table.finish(*tokenizer);
-    print(table, rows, options.rows);
-    report[table.name()] = to_json(table, rows);
-    append_csv(csv, table, rows);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const TableReport table(watched.tables()[i], starts[i], *tokenizer);
+    print(table, options.rows);
+    report[table.name()] = to_json(table);
+    append_csv(csv, table);
     changed += table.changed_without_gradient();
   }
   std::cout << "\nRows without a gradient that changed: " << changed << '\n';
@@ -332,6 +280,13 @@ void run(const CLI::App& app, const ProgramOptions& options) {
     write_file(options.json,
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
+  if (!options.report.wanted()) return;
+  nlohmann::json shown = watched.at_end({ids.data(), ids.size()}, ids.size());
+  shown["run"]["seconds"] = rounded(took);
+  shown["run"]["finished"] = true;
+  report_files.write(shown);
+  report_files.announce();
+  if (options.report.open) open_in_browser(options.report.page);
 }
 
 int run_with(int argc, char** argv) {
@@ -362,6 +317,7 @@ int run_with(int argc, char** argv) {
   app.add_option("--rows", options.rows, "rows to print of each table")->check(whole_number(0));
   app.add_option("--json", options.json, "file for the whole report")->check(file_name());
   app.add_option("--csv", options.csv, "file for a line a row")->check(file_name());
+  add_report_options(app, options.report);
   CLI11_PARSE(app, argc, argv);
   run(app, options);
   return 0;

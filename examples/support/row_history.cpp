@@ -5,7 +5,10 @@
 #include <numeric>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
 
 namespace rowgrad {
 namespace {
@@ -20,7 +23,46 @@ double distance(std::size_t width, const real* a, const real* b, double factor =
   return std::sqrt(squares);
 }
 
+// The distances of each of T5's buckets: "5", "19 to 22", "113 and more".
+std::vector<std::string> t5_labels(const GptOptions& options) {
+  const auto first_of = [&](std::size_t bucket) {  // its smallest distance
+    std::size_t below = 0;
+    for (std::size_t above = options.t5_max_distance; below < above;) {
+      const std::size_t middle = below + (above - below) / 2;
+      if (t5_bucket(middle, options.t5_buckets, options.t5_max_distance) < bucket)
+        below = middle + 1;
+      else
+        above = middle;
+    }
+    return below;
+  };
+  std::vector<std::string> labels;
+  for (std::size_t bucket = 0; bucket < options.t5_buckets; ++bucket) {
+    const std::size_t first = first_of(bucket);
+    labels.push_back(concat(first));
+    if (bucket + 1 == options.t5_buckets) {
+      labels.back() += " and more";
+    } else if (const std::size_t next = first_of(bucket + 1); next > first + 1) {
+      labels.back() += concat(" to ", next - 1);
+    }
+  }
+  return labels;
+}
+
+// The distance of each of Shaw's rows, whose last half are those of keys after their query.
+std::vector<std::string> shaw_labels(std::size_t farthest) {
+  std::vector<std::string> labels;
+  for (std::size_t row = 0; row <= farthest; ++row) labels.push_back(concat(farthest - row));
+  labels.front() += " and more";
+  for (std::size_t ahead = 1; ahead <= farthest; ++ahead) labels.push_back(concat("−", ahead));
+  return labels;
+}
+
 }  // namespace
+
+const char* name_of(RowKind kind) {
+  return kind == RowKind::kToken ? "token" : kind == RowKind::kPosition ? "position" : "distance";
+}
 
 double rounded(double number) {
   if (!std::isfinite(number)) return number;
@@ -29,11 +71,49 @@ double rounded(double number) {
   return std::strtod(text, nullptr);
 }
 
-RowHistory::RowHistory(Parameter& table, std::string kind)
-    : table_(&table), kind_(std::move(kind)) {}
+std::vector<RowHistory> row_histories(LanguageModel& model, std::size_t context) {
+  std::vector<std::int32_t> window(context);  // positions, or distances from 0 on
+  std::iota(window.begin(), window.end(), 0);
+  const auto* gpt = dynamic_cast<const GptModel*>(&model);
+  std::vector<RowHistory> tables;
+  for (Parameter* parameter : model.parameters()) {
+    const std::string& name = parameter->name();
+    if (name == "token.weight") tables.emplace_back(*parameter, RowKind::kToken);
+    if (name == "position.weight") tables.emplace_back(*parameter, RowKind::kPosition, window);
+    if (gpt == nullptr) continue;
+    const GptOptions& options = gpt->options();
+    std::vector<std::int32_t> rows;
+    if (name == "t5_table") {
+      for (std::size_t i = 0; i < context; ++i)
+        rows.push_back(
+            static_cast<std::int32_t>(t5_bucket(i, options.t5_buckets, options.t5_max_distance)));
+      tables.emplace_back(*parameter, RowKind::kDistance, rows, t5_labels(options));
+    }
+    if (name == "shaw_keys" || name == "shaw_values") {
+      const std::size_t farthest = options.shaw_max_distance;
+      for (std::size_t i = 0; i < context; ++i)
+        rows.push_back(static_cast<std::int32_t>(farthest - std::min(i, farthest)));
+      tables.emplace_back(*parameter, RowKind::kDistance, rows, shaw_labels(farthest));
+    }
+  }
+  return tables;
+}
+
+RowHistory::RowHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window,
+                       std::vector<std::string> labels)
+    : table_(&table),
+      kind_(kind),
+      of_a_window_(std::move(of_a_window)),
+      labels_(std::move(labels)) {}
+
+void RowHistory::look_up(const Batch& batch) {
+  if (kind_ == RowKind::kToken)
+    for (const std::int32_t id : batch.inputs) ++waiting_[id];
+  for (const std::int32_t row : of_a_window_) waiting_[row] += batch.inputs.shape(0);
+}
 
 // Remembers the values that these rows begin with, if it does not know them yet.
-void RowHistory::begin(const std::vector<std::int32_t>& ids) {
+void RowHistory::begin(std::span<const std::int32_t> ids) {
   const std::size_t known = ids_.size();
   for (const std::int32_t id : ids)
     if (places_.emplace(id, ids_.size()).second) ids_.push_back(id);
@@ -48,12 +128,13 @@ void RowHistory::add_gradient(std::uint64_t step, std::int32_t id, std::span<con
   Row& row = rows_[places_.at(id)];
   ++row.steps;
   row.last = step;
-  row.squares += static_cast<double>(kernels::sum_span(
+  const auto squares = static_cast<double>(kernels::sum_span(
       values.size(), [](const kernels::Simd& x) { return x * x; }, values.data()));
+  row.squares += squares;
+  row.largest = std::max(row.largest, std::sqrt(squares));
 }
 
 void RowHistory::before_update(std::uint64_t step, double decay) {
-  last_step_ = step;
   kept_ *= 1 - decay;
   kept_in_all_ *= 1 - decay;
   has_decayed_ |= decay != 0;
@@ -83,27 +164,37 @@ void RowHistory::take_frame(std::uint64_t step) {
   if (!frames_.empty() && frames_.back().step == step) return;
   const std::uint64_t before = frames_.empty() ? 0 : frames_.back().step;
   const std::size_t width = table_->shape()[1];
-  Frame frame{step, {}, {}};
+  Frame frame{step, rows_, {}};
   if (!ids_.empty()) {
     const Tensor values = table_->rows(ids_);
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      const real* now = values.data() + i * width;
+      if (rows_[i].last > before) continue;  // moved by gradients, too
       const real* then = latest_.data() + i * width;
-      if (rows_[i].last <= before) {  // without a gradient since the last frame
-        rows_[i].momentum += distance(width, now, then, kept_);
-        rows_[i].decay += (1 - kept_) * distance(width, then, then, 0);
-      }
-      frame.moved.push_back(static_cast<float>(distance(width, now, first_.data() + i * width)));
+      rows_[i].momentum += distance(width, values.data() + i * width, then, kept_);
+      rows_[i].decay += (1 - kept_) * distance(width, then, then, 0);
     }
     std::copy(values.begin(), values.end(), latest_.begin());
+    for (const double distance : moved_to(values))
+      frame.moved.push_back(static_cast<float>(distance));
   }
-  frame.rows = rows_;
   kept_ = 1;
   if (frames_.size() == kMostFrames) {  // every second one stays
     for (std::size_t i = 1; 2 * i < frames_.size(); ++i) frames_[i] = std::move(frames_[2 * i]);
     frames_.resize(kMostFrames / 2);
   }
   frames_.push_back(std::move(frame));
+}
+
+std::vector<double> RowHistory::moved() const {
+  return ids_.empty() ? std::vector<double>() : moved_to(table_->rows(ids_));
+}
+
+std::vector<double> RowHistory::moved_to(const Tensor& values) const {
+  const std::size_t width = table_->shape()[1];
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < ids_.size(); ++i)
+    distances.push_back(distance(width, values.data() + i * width, first_.data() + i * width));
+  return distances;
 }
 
 std::vector<std::int32_t> RowHistory::most_frequent(std::size_t count) const {
@@ -143,9 +234,10 @@ nlohmann::json RowHistory::to_json() const {
     idle["momentum"].push_back(rounded(rows_[i].momentum));
     idle["decay"].push_back(rounded(rows_[i].decay));
   }
-  json table{{"name", table_->name()},      {"kind", kind_},
+  json table{{"name", table_->name()},      {"kind", name_of(kind_)},
              {"rows", table_->shape()[0]},  {"width", table_->shape()[1]},
              {"frames", std::move(frames)}, {"idle", std::move(idle)}};
+  if (!labels_.empty()) table["labels"] = labels_;
   if (dense_) table["dense"] = true;
   if (has_decayed_) table["decayed"] = rounded(kept_in_all_);
   return table;

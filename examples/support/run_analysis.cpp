@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 
@@ -15,29 +15,20 @@ using nlohmann::json;
 
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
-constexpr std::size_t kMostLogits = std::size_t{1} << 24;  // that exist at a time
+constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time
 
-struct Expectation {
-  double loss;
-  std::array<std::size_t, kExpected> likeliest;
-  std::array<double, kExpected> probabilities;
-};
-
-Expectation expectation(std::span<const real> logits, std::size_t target) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  double total = 0;
-  for (const real logit : logits) total += std::exp(logit - most);
-  Expectation result{std::log(total) + most - logits[target], {}, {}};
-  std::vector<std::size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const std::size_t count = std::min(kExpected, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                    [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  for (std::size_t i = 0; i < count; ++i) {
-    result.likeliest[i] = order[i];
-    result.probabilities[i] = std::exp(logits[order[i]] - most) / total;
+// The `count` largest of these, the largest first.
+std::vector<std::size_t> largest(std::span<const real> numbers, std::size_t count) {
+  std::vector<std::size_t> places;
+  const auto more = [&](std::size_t a, std::size_t b) { return numbers[a] > numbers[b]; };
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (places.size() == count) {
+      if (!more(i, places.back())) continue;
+      places.pop_back();
+    }
+    places.insert(std::upper_bound(places.begin(), places.end(), i, more), i);
   }
-  return result;
+  return places;
 }
 
 std::int64_t in_thousandths(double share) { return std::llround(1000 * share); }
@@ -100,32 +91,31 @@ Component take_component(Tensor& variances) {
 }  // namespace
 
 json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::size_t training,
-               std::size_t most) {
+               const std::function<bool()>& goes_on, std::size_t most) {
   ids = ids.first(std::min(ids.size(), most));
-  json result{{"ids", ids},
-              {"training", std::min(training, ids.size())},
-              {"loss", json::array({nullptr})},
-              {"expected", json::array({json::array()})},
-              {"probability", json::array({json::array()})}};
+  json losses = json::array({nullptr});
+  json expected = json::array({json::array()});
+  json probabilities = json::array({json::array()});
   const EvaluationMode evaluating(model);
   const std::size_t vocabulary = model.vocabulary();
   const auto read = [&](std::size_t first, std::size_t pieces, std::size_t length) {
+    if (goes_on && !goes_on()) return;
     Ids inputs = Ids::from_shape({pieces, length});
     std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(first), inputs.size(), inputs.begin());
     Tape tape(Tape::inference);
     const Variable logits = model.forward(tape, inputs);
+    std::vector<double> log_sums(inputs.size());
+    kernels::log_sum_exp_rows(logits.value().data(), inputs.size(), vocabulary, log_sums.data());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Expectation of = expectation({logits.value().data() + i * vocabulary, vocabulary},
-                                         static_cast<std::size_t>(ids[first + i + 1]));
-      json expected = json::array();
-      json probability = json::array();
-      for (std::size_t k = 0; k < std::min(kExpected, vocabulary); ++k) {
-        expected.push_back(of.likeliest[k]);
-        probability.push_back(in_thousandths(of.probabilities[k]));
-      }
-      result["loss"].push_back(rounded(of.loss));
-      result["expected"].push_back(std::move(expected));
-      result["probability"].push_back(std::move(probability));
+      const std::span row(logits.value().data() + i * vocabulary, vocabulary);
+      const auto target = static_cast<std::size_t>(ids[first + i + 1]);
+      losses.push_back(rounded(log_sums[i] - static_cast<double>(row[target])));
+      json shares = json::array();
+      const std::vector<std::size_t> likeliest = largest(row, kExpected);
+      for (const std::size_t id : likeliest)
+        shares.push_back(in_thousandths(std::exp(static_cast<double>(row[id]) - log_sums[i])));
+      expected.push_back(likeliest);
+      probabilities.push_back(std::move(shares));
     }
   };
   const std::size_t predicted = ids.empty() ? 0 : ids.size() - 1;
@@ -139,7 +129,12 @@ json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::siz
     left -= pieces;
   }
   if (first < predicted) read(first, 1, predicted - first);
-  return result;
+  ids = ids.first(std::min(ids.size(), losses.size()));
+  return {{"ids", ids},
+          {"training", std::min(training, ids.size())},
+          {"loss", std::move(losses)},
+          {"expected", std::move(expected)},
+          {"probability", std::move(probabilities)}};
 }
 
 json positions_json(const Parameter& table) {

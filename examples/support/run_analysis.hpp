@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,10 +16,12 @@
 namespace rowgrad {
 
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
-/// tokens. The text is cut into pieces as long as the model's context, of which `training` tokens
-/// come first.
+/// tokens. The text, of which `training` tokens come first, is cut into pieces as long as the
+/// model's context. `goes_on` is asked from time to time: if it returns false, the rest is left
+/// out.
 nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> ids,
-                         std::size_t training, std::size_t most = 20'000);
+                         std::size_t training, const std::function<bool()>& goes_on = {},
+                         std::size_t most = 20'000);
 
 /// Cosines between all rows of a table.
 nlohmann::json positions_json(const Parameter& table);

@@ -2,26 +2,16 @@
 #include <cmath>
 
 #include <rowgrad/core/io/file.hpp>
-#include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/examples/support/run_results.hpp>
 
 namespace rowgrad {
-namespace {
-
-std::string text_of(const nlohmann::json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
 
 RunFiles::RunFiles(const TrainProgram& options)
     : options_(options),
       checkpoint_(options.save),
       metrics_(options.metrics),
-      json_(options.json),
-      report_(options.report),
-      report_data_(options.report_data) {}
+      json_(options.json) {}
 
 void RunFiles::save(const Training& training) {
   for (const Parameter* parameter : training.model().parameters()) {
@@ -41,14 +31,11 @@ void RunFiles::write(const Training& training) {
 }
 
 void RunFiles::write_run(const nlohmann::json& run) {
-  if (!options_.json.empty()) json_.rewrite([&] { write_file(options_.json, text_of(run, 2)); });
-}
-
-void RunFiles::write_report(const nlohmann::json& report) {
-  if (!options_.report.empty())
-    report_.rewrite([&] { write_file(options_.report, report_page(report)); });
-  if (!options_.report_data.empty())
-    report_data_.rewrite([&] { write_file(options_.report_data, text_of(report, -1)); });
+  using nlohmann::json;
+  if (!options_.json.empty())
+    json_.rewrite([&] {
+      write_file(options_.json, run.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    });
 }
 
 }  // namespace rowgrad

@@ -25,16 +25,11 @@ class RunFiles {
   /// --json
   void write_run(const nlohmann::json& run);
 
-  /// The page and its data.
-  void write_report(const nlohmann::json& report);
-
  private:
   const TrainProgram& options_;
   OwnFile checkpoint_;
   OwnFile metrics_;
   OwnFile json_;
-  OwnFile report_;
-  OwnFile report_data_;
 };
 
 }  // namespace rowgrad

@@ -1,57 +1,71 @@
 #pragma once
 
-// Watches a training run, and describes it for people: as a page (examples/report) or as its data.
+// Watches a training run, and describes it for people: as the data of examples/report.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/data/tokenizer.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
-#include <rowgrad/examples/support/training.hpp>
 
 namespace rowgrad {
 
 class RunReport {
  public:
-  /// `about` is the "run" of the report: what does not change while it goes on. Watches the run
-  /// from here on. Must not outlive it.
-  RunReport(Training& training, nlohmann::json about);
-  ~RunReport();
-  RunReport(const RunReport&) = delete;
-  RunReport& operator=(const RunReport&) = delete;
+  /// A run of `steps` steps, on windows of `context` tokens. `about` is the "run" of the report:
+  /// what does not change while it goes on. Model and tokenizer must outlive this.
+  RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
+            std::size_t steps, nlohmann::json about);
 
-  /// To be called after each step, with the mean loss of its batches.
-  void after_step(double loss);
+  struct Step {
+    std::uint64_t number = 0;  // from 1 on
+    double loss = 0;           // mean, in nats per token
+    double learning_rate = 0;
+    double tokens_per_second = 0;
+  };
+
+  /// To be called for each batch, between backward and the update, and after it. `decay` is the
+  /// share that weight decay takes of each value in this step, and `clip` the norm at which
+  /// gradients are clipped, 0 for none.
+  void on_batch(const Batch& batch);
+  void before_update(std::uint64_t step, double decay, double clip);
+  void after_step(const Step& step);
+
+  /// What rows have gone through so far, for the report. There are at most 20 such frames, at equal
+  /// distances; too many are no harm.
+  void take_frame();
 
   /// The report so far.
   nlohmann::json so_far();
 
-  /// The report of a run that is over: with what the model makes of the text and, if it is a GPT,
-  /// of a prompt.
-  nlohmann::json at_end(const Ids& prompt);
+  /// The report of a run that is over, with what the model makes of the text, of which `training`
+  /// ids come first. Ends early, with less of the text, where `goes_on` returns false.
+  nlohmann::json at_end(std::span<const std::int32_t> ids, std::size_t training,
+                        const std::function<bool()>& goes_on = {});
 
-  /// Whether the time since the last report is so long that another one does not slow the run.
-  bool is_due() const;
+  const std::vector<RowHistory>& tables() const { return tables_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // One number for each n steps, n such that there are at most kMostPoints.
   struct Curves {
     std::vector<std::uint64_t> step;
     std::vector<double> loss, learning_rate, tokens_per_second, rows;
   };
   void halve_curves();
-  double decay() const;
 
   static constexpr std::size_t kMostPoints = 4000;
 
-  Training& training_;
+  LanguageModel& model_;
+  const Tokenizer& tokenizer_;
+  std::size_t context_;
+  std::size_t steps_;
   nlohmann::json about_;
   std::vector<RowHistory> tables_;
   Curves curves_;
@@ -60,18 +74,9 @@ class RunReport {
   std::size_t summed_ = 0;
   std::vector<std::uint64_t> norm_step_;
   std::vector<double> norm_, clipped_;
+  std::uint64_t step_ = 0;
   std::size_t rows_now_ = 0;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point last_end_ = start_;
-  Clock::duration last_cost_ = {};
 };
-
-/// Throws std::runtime_error if the programs were built without the chart library, saying what to
-/// install.
-void check_report_page();
-
-/// A report as a whole page. Throws as check_report_page does.
-std::string report_page(const nlohmann::json& report);
 
 /// A text with bytes that are not UTF-8 as <0xNN>.
 std::string shown_bytes(std::string_view text);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <iomanip>
 #include <iostream>
 
@@ -10,7 +9,6 @@
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
@@ -18,12 +16,12 @@
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
-#include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/examples/support/run_results.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/examples/support/training_report.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {
@@ -119,23 +117,12 @@ std::string progress_line(const Training& training, double loss, std::size_t max
 
 // What a report says about a run before it begins.
 nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::ostringstream started;
-  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
+  nlohmann::json run =
+      about_run(app, text, training.options().tokenizer, training.tokenizer().size());
   const Ids* validation = training.validation_ids();
-  return {{"program", std::filesystem::path(app.get_name()).filename().string()},
-          {"command", command_line(app)},
-          {"started", started.str()},
-          {"machine", blas::describe()},
-          {"text", {{"source", text.source}, {"bytes", text.contents.size()}}},
-          {"tokenizer",
-           {{"name", training.options().tokenizer}, {"size", training.tokenizer().size()}}},
-          {"tokens",
-           {{"training", training.training_ids().size()},
-            {"validation", validation == nullptr ? 0 : validation->size()}}},
-          {"options", option_values(app)}};
+  run["tokens"] = {{"training", training.training_ids().size()},
+                   {"validation", validation == nullptr ? 0 : validation->size()}};
+  return run;
 }
 
 bool not_interrupted() { return !interrupted(); }
@@ -158,7 +145,7 @@ std::string sample(Training& training, const Ids& prompt, const TrainProgram& op
 
 // Returns false if training stopped before the end of the run.
 bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
-           RunReport* report) {
+           ReportFiles& report_files, TrainingReport* report) {
   Progress progress;
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
@@ -180,8 +167,8 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     std::cout << std::endl;
   };
   const auto write_report = [&] {
-    if (report != nullptr && report->is_due() && !training.finished())
-      files.write_report(report->so_far());
+    if (report != nullptr && !training.finished())
+      report->write_if_due([&](const nlohmann::json& so_far) { report_files.write(so_far); });
   };
   const auto evaluate = [&] {
     if (const auto evaluation = training.evaluate_if_due(not_interrupted)) {
@@ -258,13 +245,13 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   const std::filesystem::path config_path = gpt2_config_path(options.gpt2_export);
-  std::vector<std::string> written{options.metrics,     options.json,        options.report,
-                                   options.report_data, options.gpt2_export, config_path};
+  std::vector<std::string> written{options.metrics,     options.json,        options.report.page,
+                                   options.report.data, options.gpt2_export, config_path};
   check_outputs(written, {options.resume});
   written.push_back(options.save);  // it may be the file to be resumed
   check_outputs(written, read);
-  if (!options.report.empty()) check_report_page();
   RunFiles files(options);
+  ReportFiles report_files(options.report);
   OwnFile config(config_path);
   if (options.threads > 0) blas::set_threads(options.threads);
 
@@ -301,10 +288,10 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (options.untrained && training->run.steps() == 0)
     if (const auto losses = training->evaluate_all(not_interrupted))
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  std::optional<RunReport> page;
-  if (!options.report.empty() || !options.report_data.empty())
-    page.emplace(*training, about(app, *training, text));
-  const bool finished = train(*training, options, prompt, files, page ? &*page : nullptr);
+  std::optional<TrainingReport> page;
+  if (options.report.wanted()) page.emplace(*training, about(app, *training, text));
+  const bool finished =
+      train(*training, options, prompt, files, report_files, page ? &*page : nullptr);
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -327,9 +314,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     report["samples"].push_back(Sample{training->run.steps(), last});
   }
   if (page) {
-    nlohmann::json shown = interrupted() ? page->so_far() : page->at_end(prompt);
+    nlohmann::json shown = interrupted() ? page->so_far() : page->at_end(prompt, not_interrupted);
     shown["samples"] = report["samples"];
-    files.write_report(shown);
+    report_files.write(shown);
   }
   files.write_run(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
@@ -348,9 +335,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
               << ", as Hugging Face's GPT-2\n";
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
-  if (!options.report.empty()) std::cout << "Report in  " << options.report << '\n';
-  if (!options.report_data.empty()) std::cout << "Its data in " << options.report_data << '\n';
-  if (options.open && !interrupted()) open_in_browser(options.report);
+  report_files.announce();
+  if (options.report.open && !interrupted()) open_in_browser(options.report.page);
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
 }
 
@@ -382,13 +368,7 @@ void add_program_options(CLI::App& app, TrainProgram& options) {
       ->check(file_name());
   app.add_option("--metrics", options.metrics, "CSV file of losses by epoch")->check(file_name());
   app.add_option("--json", options.json, "JSON file of the whole run")->check(file_name());
-  app.add_option("--report", options.report,
-                 "page to look at: HTML file, written as the run goes on")
-      ->check(file_name());
-  app.add_flag("--open", options.open, "shows that page in a browser when the run is over")
-      ->needs("--report");
-  app.add_option("--report-data", options.report_data, "JSON file of what the page shows")
-      ->check(file_name());
+  add_report_options(app, options.report);
   app.add_option("--max-steps", options.max_steps,
                  "stop after so many steps in all; 0 for no limit")
       ->check(whole_number(0));

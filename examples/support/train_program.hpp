@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace CLI {
@@ -30,9 +31,7 @@ struct TrainProgram {
   std::string resume = "";
   std::string metrics = "";
   std::string json = "";
-  std::string report = "";  // page
-  bool open = false;
-  std::string report_data = "";  // its data
+  ReportOptions report = {};
   std::size_t max_steps = 0;
   int threads = 0;
 

@@ -5,10 +5,10 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
-#include <rowgrad/examples/support/report_template.hpp>
+#include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/training_report.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 
 namespace rowgrad {
@@ -31,7 +31,7 @@ std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
 }
 
 json described(Training& training, bool to_the_end) {
-  RunReport report(training, {{"program", "test"}});
+  TrainingReport report(training, {{"program", "test"}});
   while (!training.finished())
     training.run.run_epoch([&](double loss) {
       report.after_step(loss);
@@ -123,8 +123,8 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
                   0.005);
     }
   }
-  EXPECT_EQ(text_json(model, ids, 9, 5)["loss"].size(), 5U);
-  EXPECT_EQ(text_json(model, ids, 9, 5)["training"], 5U);
+  EXPECT_EQ(text_json(model, ids, 9, {}, 5)["loss"].size(), 5U);
+  EXPECT_EQ(text_json(model, ids, 9, {}, 5)["training"], 5U);
 }
 
 TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {

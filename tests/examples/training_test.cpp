@@ -10,7 +10,7 @@
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/run_results.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
 

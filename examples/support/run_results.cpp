@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include <rowgrad/core/blas/openblas.hpp>
-#include <rowgrad/examples/support/report.hpp>
+#include <rowgrad/examples/support/run_results.hpp>
 
 namespace rowgrad {
 

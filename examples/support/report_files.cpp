@@ -1,0 +1,61 @@
+#include <ctime>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/report_files.hpp>
+#include <rowgrad/examples/support/report_page.hpp>
+
+namespace rowgrad {
+
+void add_report_options(CLI::App& app, ReportOptions& options) {
+  app.add_option("--report", options.page, "page to look at: HTML file, written as the run goes on")
+      ->check(file_name());
+  app.add_flag("--open", options.open, "shows that page in a browser when the run is over")
+      ->needs("--report");
+  app.add_option("--report-data", options.data, "JSON file of what the page shows")
+      ->check(file_name());
+}
+
+nlohmann::json about_run(const CLI::App& app, const DataFile& text, const std::string& tokenizer,
+                         std::size_t vocabulary) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::ostringstream started;
+  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
+  return {{"program", std::filesystem::path(app.get_name()).filename().string()},
+          {"command", command_line(app)},
+          {"started", started.str()},
+          {"machine", blas::describe()},
+          {"text", {{"source", text.source}, {"bytes", text.contents.size()}}},
+          {"tokenizer", {{"name", tokenizer}, {"size", vocabulary}}},
+          {"options", option_values(app)}};
+}
+
+ReportFiles::ReportFiles(const ReportOptions& options)
+    : options_(options), page_(options.page), data_(options.data) {
+  if (!options.page.empty()) check_report_page();
+}
+
+void ReportFiles::write(const nlohmann::json& report) {
+  if (!options_.page.empty())
+    page_.rewrite([&] { write_file(options_.page, report_page(report)); });
+  if (!options_.data.empty())
+    data_.rewrite([&] { write_file(options_.data, report_data(report)); });
+}
+
+void ReportFiles::announce() const {
+  if (!options_.page.empty()) std::cout << "Report in  " << options_.page << '\n';
+  if (!options_.data.empty()) std::cout << "Its data in " << options_.data << '\n';
+}
+
+}  // namespace rowgrad
