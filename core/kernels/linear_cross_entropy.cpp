@@ -64,23 +64,26 @@ class RowBlock {
     Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
     Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
     const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
-    parallel_for(chunks, row_grain(work), [&](std::size_t begin, std::size_t end) {
-      Tensor weight = empty({copies_weight() ? kBackwardBlock : 0, width + kLanes});
-      for (std::size_t chunk = begin; chunk < end; ++chunk) {
-        const std::size_t first = blocks * chunk / chunks;
-        for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
-          const Classes classes{block * kBackwardBlock,
-                                std::min(kBackwardBlock, head_.classes - block * kBackwardBlock),
-                                of_logits.data() + chunk * panels_ * kBackwardBlock * kPanel};
-          differentiate(classes, gradients.scale);
-          if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
-          if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
-          if (gradients.x != nullptr)
-            add_x_gradient(classes, weight, parts.data() + chunk * panels_ * width * kPanel,
-                           block > first);
-        }
-      }
-    });
+    const std::size_t copy = copies_weight() ? kBackwardBlock * (width + kLanes) : 0;
+    Tensor copies = empty({range_count(chunks, row_grain(work)), copy});
+    parallel_for(
+        chunks, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
+          for (std::size_t chunk = begin; chunk < end; ++chunk) {
+            const std::size_t first = blocks * chunk / chunks;
+            for (std::size_t block = first; block < blocks * (chunk + 1) / chunks; ++block) {
+              const Classes classes{
+                  block * kBackwardBlock,
+                  std::min(kBackwardBlock, head_.classes - block * kBackwardBlock),
+                  of_logits.data() + chunk * panels_ * kBackwardBlock * kPanel};
+              differentiate(classes, gradients.scale);
+              if (gradients.bias != nullptr) add_bias_gradient(classes, gradients.bias);
+              if (gradients.weight != nullptr) add_weight_gradient(classes, x, gradients.weight);
+              if (gradients.x != nullptr)
+                add_x_gradient(classes, copies.data() + range * copy,
+                               parts.data() + chunk * panels_ * width * kPanel, block > first);
+            }
+          }
+        });
     if (gradients.x != nullptr) store_x_gradient(std::move(parts), gradients.x);
   }
 
@@ -266,14 +269,14 @@ class RowBlock {
   // Computes the transpose of the gradient of x, in panels of rows. `copy` is for the weights of
   // these classes, if they are read often: at strides of a power of two they crowd each other out
   // of the L1 cache.
-  void add_x_gradient(const Classes& classes, Tensor& copy, real* columns, bool add) const {
+  void add_x_gradient(const Classes& classes, real* copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
     LeftFactor weight{head_.weight + classes.first * width, 1, width, classes.count};
     if (copies_weight()) {
-      const std::size_t stride = copy.shape()[1];
+      const std::size_t stride = width + kLanes;
       for (std::size_t i = 0; i < classes.count; ++i)
-        std::copy_n(weight.data + i * width, width, copy.data() + i * stride);
-      weight = {copy.data(), 1, stride, classes.count};
+        std::copy_n(weight.data + i * width, width, copy + i * stride);
+      weight = {copy, 1, stride, classes.count};
     }
     for (std::size_t panel = 0; panel < panels_; ++panel)
       multiply_panel(weight, width, classes.gradient + panel * kBackwardBlock * kPanel,

@@ -7,28 +7,43 @@
 #include <cstddef>
 #include <exception>
 #include <omp.h>
+#include <type_traits>
 
 namespace rowgrad::kernels {
 
-/// Calls body(begin, end) for ranges that cover [0, count), one per thread; on the calling thread
-/// alone if a second thread would get fewer than `grain` items. If `body` throws, on any thread,
-/// the first exception is rethrown to the caller after all threads have finished.
-void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
+/// The number of ranges that parallel_for cuts [0, count) into, at most: one for each thread, but
+/// only one if a second thread would get fewer than `grain` items.
+inline std::size_t range_count(std::size_t count, std::size_t grain) {
   const std::size_t useful = count / std::max<std::size_t>(grain, 1);
-  if (useful < 2 || omp_in_parallel() || omp_get_max_threads() == 1) {
-    if (count > 0) body(std::size_t{0}, count);
+  if (useful < 2 || omp_in_parallel()) return 1;
+  return std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
+}
+
+/// Calls body(begin, end) for ranges that cover [0, count), or body(begin, end, range) with the
+/// number of the range, by which a body finds memory that was allocated for each of them before:
+/// if threads asked for it, how much there is would depend on how they overlap. If `body` throws,
+/// on any thread, the first exception is rethrown to the caller after all threads have finished.
+void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
+  const auto process = [&](std::size_t begin, std::size_t end, std::size_t range) {
+    if constexpr (std::is_invocable_v<decltype(body), std::size_t, std::size_t, std::size_t>)
+      body(begin, end, range);
+    else
+      body(begin, end);
+  };
+  const std::size_t ranges = range_count(count, grain);
+  if (ranges == 1) {
+    if (count > 0) process(0, count, 0);
     return;
   }
   std::exception_ptr thrown;  // exceptions must not leave the parallel region
-  const auto threads = std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
-#pragma omp parallel num_threads(static_cast <int>(threads))
+#pragma omp parallel num_threads(static_cast <int>(ranges))
   {
     const auto parts = static_cast<std::size_t>(omp_get_num_threads());
     const auto part = static_cast<std::size_t>(omp_get_thread_num());
     const std::size_t begin = count * part / parts;
     const std::size_t end = count * (part + 1) / parts;
     try {
-      if (begin < end) body(begin, end);
+      if (begin < end) process(begin, end, part);
     } catch (...) {
 #pragma omp critical(rowgrad_thrown)
       if (!thrown) thrown = std::current_exception();

@@ -75,13 +75,18 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
   const std::size_t halves = a.columns < 2 * kBlockInner ? 1 : 2;
   const std::size_t blocks = (a.columns + halves * kBlockInner - 1) / (halves * kBlockInner);
   Tensor second = empty({halves > 1 ? a.rows : 0, columns});
-  const auto multiply = [&](std::size_t half, std::size_t group, std::size_t begin,
-                            std::size_t end) {
+  const std::size_t items = groups * count;
+  const std::size_t grain = row_grain(kGroupRows * kBlockInner);
+  const std::size_t ranges = range_count(halves * items, grain);
+  Tensor copies = empty({groups > 1 ? ranges : 0, kBlockInner, kGroupRows});
+  Tensor panels_of_all = empty({ranges, count, kBlockInner, kPanel});
+  const auto multiply = [&](std::size_t half, std::size_t group, std::size_t begin, std::size_t end,
+                            std::size_t range) {
     const std::size_t first = a.rows * group / groups;
     const std::size_t rows = a.rows * (group + 1) / groups - first;
     real* const to = (half == 0 ? result.data : second.data()) + first * columns;
-    Tensor copy = empty({groups > 1 ? kBlockInner : 0, kGroupRows});
-    Tensor panels = empty({end - begin, kBlockInner, kPanel});
+    real* const copy = copies.data() + range * kBlockInner * kGroupRows;
+    real* const panels = panels_of_all.data() + range * count * kBlockInner * kPanel;
     for (std::size_t block = 0; block < blocks; ++block) {
       const std::size_t piece = half * blocks + block;
       const std::size_t from = a.columns * piece / (halves * blocks);
@@ -89,17 +94,17 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
       LeftFactor factor{a.data + from * a.rows, 1, a.rows, length};
       if (groups > 1) {
         for (std::size_t k = 0; k < length; ++k)
-          std::copy_n(factor.data + k * a.rows + first, rows, copy.data() + k * kGroupRows);
-        factor = {copy.data(), 1, kGroupRows, length};
+          std::copy_n(factor.data + k * a.rows + first, rows, copy + k * kGroupRows);
+        factor = {copy, 1, kGroupRows, length};
       }
       const std::size_t last = std::min(end * kPanel, columns);
       pack_panels(
           {b.data + from * columns + begin * kPanel, length, last - begin * kPanel, columns}, 1,
-          panels.data());
+          panels);
       for (std::size_t item = begin; item < end; ++item) {
         const std::size_t column = item * kPanel;
         multiply_panel(
-            factor, rows, panels.data() + (item - begin) * length * kPanel,
+            factor, rows, panels + (item - begin) * length * kPanel,
             {.data = to + column,
              .stride = columns,
              .columns = std::min(kPanel, columns - column),
@@ -108,15 +113,13 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
       }
     }
   };
-  const std::size_t items = groups * count;
-  parallel_for(halves * items, row_grain(kGroupRows * kBlockInner),
-               [&](std::size_t begin, std::size_t end) {
-                 for (; begin < end; begin = (begin / count + 1) * count) {
-                   const std::size_t group = begin / count;
-                   multiply(group / groups, group % groups, begin % count,
-                            std::min(end - group * count, count));
-                 }
-               });
+  parallel_for(halves * items, grain, [&](std::size_t begin, std::size_t end, std::size_t range) {
+    for (; begin < end; begin = (begin / count + 1) * count) {
+      const std::size_t group = begin / count;
+      multiply(group / groups, group % groups, begin % count, std::min(end - group * count, count),
+               range);
+    }
+  });
   map_into(second.size(), result.data, std::plus<>(), result.data, second.data());
 }
 
