@@ -51,9 +51,9 @@ struct ProgramOptions {
 /// What happened to one row of a table over all steps.
 struct RowReport {
   std::int32_t row = 0;
-  std::string token;    // its text; empty in other tables
-  std::string meaning;  // what is printed: the token, the position, or distances
-  RowHistory::Row what;
+  std::string token = {};    // its text; empty in other tables
+  std::string meaning = {};  // what is printed: the token, the position, or distances
+  RowHistory::Row what = {};
   double moved = 0;  // distance from its first to its last value
 };
 

@@ -4,6 +4,7 @@
 
 #include "tests/support/tensors.hpp"
 #include <rowgrad/examples/support/row_history.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
@@ -19,11 +20,15 @@ double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   return std::sqrt(squares);
 }
 
-// Gives gradients to rows, and records them.
+Batch batch_of(const std::vector<std::int32_t>& ids) {
+  return {.inputs = to_ids(ids), .targets = {}};
+}
+
+// Gives gradients to rows, each looked up twice, and records them.
 void step(Optimizer& optimizer, Parameter& table, RowHistory& history, std::uint64_t number,
           const std::vector<std::int32_t>& rows, double decay = 0) {
   table.zero_gradient();
-  for (const std::int32_t row : rows) history.look_up(row, 2);
+  for (int twice = 0; twice < 2; ++twice) history.look_up(batch_of(rows));
   table.add_gradient(RowGradient(table.shape(), rows, irregular({rows.size(), 4}, number)));
   history.before_update(number, decay);
   optimizer.step();
@@ -33,7 +38,7 @@ TEST(RowHistory, CountsAndMeasuresTheRowsThatHadAGradient) {
   const Tensor start = irregular({6, 4});
   Parameter table("token.weight", start);
   SGD sgd({&table}, {.learning_rate = 0.5});
-  RowHistory history(table, "token");
+  RowHistory history(table, RowKind::kToken);
   step(sgd, table, history, 1, {1, 4});
   history.take_frame(1);
   step(sgd, table, history, 2, {0, 4});
@@ -67,7 +72,7 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
     SGD sgd({&table}, {.learning_rate = 0.01, .momentum = 0.9});
     AdamW adamw({&table}, {.learning_rate = rate, .weight_decay = 0.1});
     Optimizer& optimizer = rate == 0 ? static_cast<Optimizer&>(sgd) : adamw;
-    RowHistory history(table, "token");
+    RowHistory history(table, RowKind::kToken);
     const double decay = rate * 0.1;
     step(optimizer, table, history, 1, {1, 2}, decay);
     history.take_frame(1);
@@ -88,9 +93,9 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
 
 TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   Parameter table("token.weight", irregular({6, 4}));
-  RowHistory history(table, "token");
+  RowHistory history(table, RowKind::kToken);
   table.add_gradient(full({6, 4}, 2));
-  history.look_up(5);
+  history.look_up(batch_of({5}));
   history.before_update(1, 0);
   history.take_frame(1);
   table.mutable_values()[20] += 1;  // row 5, which had a gradient whether it was looked up or not
@@ -103,10 +108,48 @@ TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   EXPECT_EQ(json["frames"][0]["norm"], (std::vector{4.0}));
 }
 
+TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
+  Random random(1);
+  GptModel t5({.vocabulary = 5,
+               .context = 40,
+               .width = 4,
+               .heads = 1,
+               .layers = 1,
+               .positions = Positions::kT5},
+              random);
+  std::vector<RowHistory> tables = row_histories(t5, 40);
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(tables[0].kind(), RowKind::kToken);
+  EXPECT_FALSE(tables[0].to_json().contains("labels"));
+  EXPECT_EQ(tables[1].kind(), RowKind::kDistance);
+  const std::vector<std::string> labels = tables[1].to_json()["labels"];
+  ASSERT_EQ(labels.size(), 32U);
+  EXPECT_EQ(labels[0], "0");
+  EXPECT_EQ(labels[15], "15");
+  EXPECT_EQ(labels[16], "16 to 18");
+  EXPECT_EQ(labels[31], "113 and more");
+  EXPECT_EQ(tables[1].of_a_window()[18], 16);
+  EXPECT_EQ(tables[1].of_a_window()[19], 17);
+
+  GptModel shaw({.vocabulary = 5,
+                 .context = 8,
+                 .width = 4,
+                 .heads = 1,
+                 .layers = 1,
+                 .positions = Positions::kShaw,
+                 .shaw_max_distance = 3},
+                random);
+  tables = row_histories(shaw, 8);
+  ASSERT_EQ(tables.size(), 3U);
+  EXPECT_EQ(tables[2].to_json()["labels"],
+            (std::vector<std::string>{"3 and more", "2", "1", "0", "−1", "−2", "−3"}));
+  EXPECT_EQ(tables[2].of_a_window(), (std::vector<std::int32_t>{3, 2, 1, 0, 0, 0, 0, 0}));
+}
+
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   Parameter table("token.weight", irregular({6, 4}));
   SGD sgd({&table});
-  RowHistory history(table, "token");
+  RowHistory history(table, RowKind::kToken);
   for (std::uint64_t number = 1; number <= 1000; ++number) {
     step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
     history.take_frame(number);
