@@ -6,9 +6,23 @@ import { formatText, formatToken } from "./format.js";
 
 const longestTableName = 60;
 
-/** @returns {Report} */
-export function readReport() {
-  const report = JSON.parse(document.getElementById("data")?.textContent ?? "");
+/** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
+async function unpackData() {
+  if (typeof DecompressionStream === "undefined")
+    throw new Error("this browser cannot unpack its data; Chrome 80, Firefox 113, Safari 16.4 and all later ones can");
+  try {
+    const packed = atob(document.getElementById("data")?.textContent ?? "");
+    const bytes = Uint8Array.from(packed, (byte) => byte.charCodeAt(0));
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return await new Response(unpacked).json();
+  } catch (cause) {
+    throw new Error("its data are damaged, perhaps cut short", { cause });
+  }
+}
+
+/** @returns {Promise<Report>} */
+export async function readReport() {
+  const report = await unpackData();
   if (report.format !== "rowgrad report 1")
     throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
   for (const named of [...(report.tables ?? []), ...(report.positions ? [report.positions] : [])])

@@ -1,24 +1,16 @@
 // The answers at a glance, the text, the embeddings, attention, the tape and the samples.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { closeQuietly, launchBrowser, openReport, pixelOf, placeOn, textOf } from "./browser.mjs";
+import { pixelOf, placeOn, shareReport, testReport, textOf } from "./browser.mjs";
 import { makeReport } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
 const frame = table.frames.at(-1);
 const name = (id) => report.vocabulary[id].replaceAll(" ", "␣").replaceAll("\n", "⏎");
-let browser;
-let tab;
-
-before(async () => {
-  browser = await launchBrowser();
-  tab = await openReport(browser, report, { name: "parts" });
-});
-
-after(() => browser.close());
+const tab = await shareReport(report);
 
 const answer = (key) => textOf(tab, `#answers [data-key="${key}"]`);
 
@@ -147,32 +139,31 @@ test("all samples are there, by step", async () => {
   assert.deepEqual(texts, report.samples.map(({ text }) => text));
 });
 
-test("a run that goes on says so, and leaves out what it does not have yet", async () => {
-  const going = await openReport(browser, makeReport({ finished: false }), { name: "going" });
+const unfinished = makeReport({ finished: false });
+
+testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
   assert.match(await textOf(going, "#state"), /still going on/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
   assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#samples"]);
   const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));
   assert.deepEqual(visible, ["#glance", ...shown]);
-  await closeQuietly(going);
 });
 
-test("a run of which there is hardly anything is shown all the same", async () => {
-  const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, finished: false });
-  const empty = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], moved: [] };
-  const tables = [{ ...table, frames: [empty], idle: undefined, decayed: undefined }];
-  const curves = { step: [1], loss: [6.5], learning_rate: [0.1], tokens_per_second: [null], rows: [12] };
-  for (const little of [{ format, run, vocabulary }, { format, run, vocabulary, tables, curves, evaluations: [], samples: [] }]) {
-    const other = await openReport(browser, little, { name: "little" });
+const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, finished: false });
+const empty = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], moved: [] };
+const little = {
+  format, run, vocabulary,
+  tables: [{ ...table, frames: [empty], idle: undefined, decayed: undefined }],
+  curves: { step: [1], loss: [6.5], learning_rate: [0.1], tokens_per_second: [null], rows: [12] },
+  evaluations: [], samples: [],
+};
+for (const [what, data] of [["nothing", { format, run, vocabulary }], ["hardly anything", little]])
+  testReport(`a run of which there is ${what} is shown all the same`, data, {}, async (other) => {
     assert.equal(await other.$(".notice:not(#state)"), null);
-    await closeQuietly(other);
-  }
-});
+  });
 
 test("the command can be copied", async () => {
   await tab.click("#copy");
   await tab.waitForFunction(() => document.querySelector("#copy").textContent !== "Copy");
   assert.equal(await tab.evaluate(() => getSelection().toString()), report.run.command);
 });
-
-test("all of that was quiet", () => closeQuietly(tab));

@@ -1,9 +1,9 @@
 // The map of the vocabulary, the strips, and the table behind them.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { closeQuietly, launchBrowser, openReport, pixelOf, placeOn, slide, textOf } from "./browser.mjs";
+import { pixelOf, placeOn, shareReport, slide, testReport, textOf } from "./browser.mjs";
 import { makeReport } from "./fixture.mjs";
 
 const report = makeReport();
@@ -12,15 +12,7 @@ const frame = table.frames.at(-1);
 const touched = new Set(frame.rows);
 const untouched = report.vocabulary.map((_, id) => id).filter((id) => !touched.has(id));
 const columns = Math.ceil(Math.sqrt(table.rows));
-let browser;
-let tab;
-
-before(async () => {
-  browser = await launchBrowser();
-  tab = await openReport(browser, report, { name: "tables" });
-});
-
-after(() => browser.close());
+const tab = await shareReport(report);
 
 /** The middle of a row's cell, in pixels of the canvas. */
 async function cellMiddle(row) {
@@ -154,14 +146,11 @@ test("the table has pages, and its tokens are shown in the other parts", async (
   assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
 });
 
-test("a table that also has dense gradients says what can be told apart", async () => {
-  const tied = makeReport({ steps: 60, frames: 3, finished: false });
-  tied.tables[0].dense = true;
-  const other = await openReport(browser, tied, { name: "tied" });
+const tied = makeReport({ steps: 60, frames: 3, finished: false });
+tied.tables[0].dense = true;
+
+testReport("a table that also has dense gradients says what can be told apart", tied, {}, async (other) => {
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never stood in a batch/);
   assert.match(await textOf(other, "#map-legend"), /never looked up/);
   assert.equal(await other.evaluate(() => window.rowgradReport.rows.filterBy("momentum") ?? window.rowgradReport.rows.list.found.length), 0);
-  await closeQuietly(other);
 });
-
-test("all of that was quiet", () => closeQuietly(tab));
