@@ -92,14 +92,18 @@ export class CellMap {
   #drawLabels(context) {
     const { count, columns, colour, label } = this.options;
     if (!label) return;
-    context.font = `${Math.round(this.#cell * 0.38)}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (let cell = 0; cell < count; ++cell) {
       context.fillStyle = inkOn(colour(cell));
       const x = ((cell % columns) + 0.5) * this.#cell;
       const y = (Math.floor(cell / columns) + 0.5) * this.#cell;
-      context.fillText(label(cell), x, y, this.#cell - 4);
+      // One word a line; several lines are smaller. What does not fit is only told where it is pointed at.
+      const words = label(cell).split(" ");
+      const size = Math.round(this.#cell * (words.length > 1 ? 0.28 : 0.38));
+      context.font = `${size}px system-ui, sans-serif`;
+      if (words.some((word) => context.measureText(word).width > this.#cell - 4)) continue;
+      words.forEach((word, i) => context.fillText(word, x, y + (i - (words.length - 1) / 2) * size));
     }
   }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { pixelOf, placeOn, shareReport, testReport, textOf } from "./browser.mjs";
-import { makeReport } from "./fixture.mjs";
+import { makeReport, makeShortReport } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
@@ -20,7 +20,7 @@ test("the page opens with answers to the four questions", async () => {
   const most = frame.moved.indexOf(Math.max(...frame.moved));
   const moved = await answer("moved");
   assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} is ${frame.moved[most]} from where it began`), moved);
-  assert.match(await answer("worst"), /Rare tokens .* training saw never costs/);
+  assert.match(await answer("worst"), /Rare tokens .* never seen in training costs .* in a row cost .* each: “.+”\./);
 });
 
 test("an answer's link shows what it speaks of", async () => {
@@ -139,7 +139,27 @@ test("all samples are there, by step", async () => {
   assert.deepEqual(texts, report.samples.map(({ text }) => text));
 });
 
+const short = makeShortReport();
 const unfinished = makeReport({ finished: false });
+
+testReport("a run of one step tells what its curves would show, and shows all else", makeShortReport(), {}, async (one) => {
+  assert.equal(await one.$eval("#loss .of-curves", (part) => part.hidden), true);
+  assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0]} Learning rate 2e−6 ` +
+    `Gradient norm ${short.norms.norm[0].toPrecision(3)} Distinct rows with a gradient ${short.curves.rows[0]}`);
+  assert.match(await textOf(one, '#answers [data-key="learning"]'), /Too early to say One step, with a loss of/);
+  assert.equal((await one.$$("#answers article")).length, 4);
+  assert.equal(await one.$eval("#frame", (slider) => slider.disabled), true);
+  assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
+  assert.equal(await one.$eval("#rows-by-step", (part) => part.hidden), true);
+  const shown = await one.$$eval("#contents a", (links) => links.map((link) => link.hash));
+  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#text", "#embeddings", "#tape"]);
+});
+
+testReport("a run of a few steps has curves, but no lines of models that know nothing", makeShortReport({ steps: 5 }), {}, async (few) => {
+  assert.equal(await few.$eval("#baselines-say", (words) => words.hidden), true);
+  assert.equal(await few.evaluate(() => window.rowgradReport.loss.charts.length), 5);
+  assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
+});
 
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
   assert.match(await textOf(going, "#state"), /still going on/);

@@ -86,6 +86,26 @@ test("the slider shows earlier frames, and the choice another figure", async () 
   assert.notDeepEqual(await cellColour(frame.rows[0]), before);
 });
 
+for (const [positions, names, text] of [
+  ["t5", ["t5_table"], "distance 59 to 66: never had a gradient"],
+  ["shaw", ["shaw_keys", "shaw_values"], "distance −10: never had a gradient"],
+])
+  testReport(`the distances of ${positions} are named in strips and table`, makeReport({ steps: 60, frames: 3, positions }), {}, async (other) => {
+    const titles = await other.$$eval("#strips h3", (all) => all.map((one) => one.textContent));
+    assert.deepEqual(titles, names.map((one) => `Distances ${one}`));
+    assert.match(await textOf(other, "#strips .reading"), positions === "t5" ? /^distance 0: moved/ : /^distance 16 and more: moved/);
+    await other.focus("#strips canvas");
+    for (let i = 0; i < 26; ++i) await other.keyboard.press("ArrowRight");
+    assert.equal(await textOf(other, "#strips .reading"), text);
+    await other.select("#rows-table", String(names.length)); // the last one
+    await other.type("#rows-search", "and more");
+    const found = await other.$$eval("#rows-body tbody tr", (lines) => lines.map((line) => line.children[1].textContent));
+    assert.deepEqual(found, [positions === "t5" ? "distance 113 and more" : "distance 16 and more"]);
+    assert.equal(await other.$eval("#similarity-part", (part) => part.hidden), true);
+    await slide(other, "#frame", 0);
+    assert.match(await textOf(other, "#strips .reading"), /never had a gradient$/);
+  });
+
 test("positions have a strip with the same figures", async () => {
   await tab.focus("#strips canvas");
   await tab.keyboard.press("End");
