@@ -1,6 +1,7 @@
 // A map of cells on a canvas, one colour each: tables, similarities, attention.
 
 import { cssColour, cssText, drawInTheme, drawWhenResized, inkOn } from "./colour.js";
+import { listenToPointer } from "./dom.js";
 
 /** @import { Colour } from "./types" */
 
@@ -31,14 +32,14 @@ export class CellMap {
     this.rows = Math.ceil(options.count / options.columns);
     drawInTheme(() => this.paint());
     drawWhenResized(canvas, () => this.draw());
-    const point = (/** @type {PointerEvent} */ event) => {
-      const cell = this.#cellAt(event.offsetX, event.offsetY);
+    listenToPointer(canvas, ({ offsetX, offsetY }) => {
+      const cell = this.#cellAt(offsetX, offsetY);
       if (cell !== undefined) this.#point(cell);
-    };
-    canvas.addEventListener("pointermove", point);
-    canvas.addEventListener("pointerdown", point);
+    });
     canvas.addEventListener("keydown", (event) => this.#onKey(event));
-    canvas.addEventListener("focus", () => this.#point(this.marked ?? 0));
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) this.#point(this.marked ?? 0);
+    });
   }
 
   /** Takes all colours anew. */
