@@ -1,6 +1,7 @@
 // A map of cells on a canvas, one colour each: tables, similarities, attention.
 
 import { cssColour, cssText, drawInTheme, drawWhenResized, inkOn } from "./colour.js";
+import { listenToPointer } from "./dom.js";
 
 /** @import { Colour } from "./types" */
 
@@ -31,14 +32,14 @@ export class CellMap {
     this.rows = Math.ceil(options.count / options.columns);
     drawInTheme(() => this.paint());
     drawWhenResized(canvas, () => this.draw());
-    const point = (/** @type {PointerEvent} */ event) => {
-      const cell = this.#cellAt(event.offsetX, event.offsetY);
+    listenToPointer(canvas, ({ offsetX, offsetY }) => {
+      const cell = this.#cellAt(offsetX, offsetY);
       if (cell !== undefined) this.#point(cell);
-    };
-    canvas.addEventListener("pointermove", point);
-    canvas.addEventListener("pointerdown", point);
+    });
     canvas.addEventListener("keydown", (event) => this.#onKey(event));
-    canvas.addEventListener("focus", () => this.#point(this.marked ?? 0));
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) this.#point(this.marked ?? 0);
+    });
   }
 
   /** Takes all colours anew. */
@@ -92,14 +93,18 @@ export class CellMap {
   #drawLabels(context) {
     const { count, columns, colour, label } = this.options;
     if (!label) return;
-    context.font = `${Math.round(this.#cell * 0.38)}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (let cell = 0; cell < count; ++cell) {
       context.fillStyle = inkOn(colour(cell));
       const x = ((cell % columns) + 0.5) * this.#cell;
       const y = (Math.floor(cell / columns) + 0.5) * this.#cell;
-      context.fillText(label(cell), x, y, this.#cell - 4);
+      // One word a line; several lines are smaller. What does not fit is only told where it is pointed at.
+      const words = label(cell).split(" ");
+      const size = Math.round(this.#cell * (words.length > 1 ? 0.28 : 0.38));
+      context.font = `${size}px system-ui, sans-serif`;
+      if (words.some((word) => context.measureText(word).width > this.#cell - 4)) continue;
+      words.forEach((word, i) => context.fillText(word, x, y + (i - (words.length - 1) / 2) * size));
     }
   }
 

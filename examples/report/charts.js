@@ -1,7 +1,7 @@
 // Curves over the steps of the run, whose cursors and zooms go together.
 
 import { cssColour, cssText, redrawInTheme } from "./colour.js";
-import { byId, element } from "./dom.js";
+import { byId, element, listenToPointer } from "./dom.js";
 import { formatCount, formatNumber, formatTick } from "./format.js";
 
 /**
@@ -124,10 +124,9 @@ export class LinkedCharts {
   add(id, series, options = {}) {
     const place = byId(id, HTMLElement);
     const chart = new StepChart(place, this.steps, series, {
-      // A finger scrolls the page; it moves the cursor where it taps.
-      interactionModel: {
+      interactionModel: { // fingers are followed here, as those of dygraphs hold the page
         ...Dygraph.defaultInteractionModel,
-        touchstart: (/** @type {TouchEvent} */ event) => this.#moveTo(chart, event.touches[0].clientX),
+        touchstart: () => {},
         touchmove: () => {},
         touchend: () => {},
       },
@@ -145,6 +144,7 @@ export class LinkedCharts {
       "aria-describedby": "chart-keys",
     })) box.setAttribute(name, value);
     box.addEventListener("keydown", (event) => this.#onKey(event, chart));
+    this.#followFingers(chart);
     this.charts.push(chart);
     redrawInTheme(() => chart.dygraph.updateOptions(chart.colours()));
     chart.showCursor(this.row);
@@ -201,11 +201,45 @@ export class LinkedCharts {
     this.#following = false;
   }
 
-  /** @param {StepChart} chart @param {number} x of the window */
+  /** @param {StepChart} chart @param {number} x in CSS pixels of the chart */
   #moveTo(chart, x) {
-    const step = chart.dygraph.toDataXCoord(x - chart.box.getBoundingClientRect().left);
+    const step = chart.dygraph.toDataXCoord(x);
     const after = this.steps.findIndex((one) => one >= step);
     this.showCursor(after < 0 ? this.steps.length - 1 : after);
+  }
+
+  /**
+   * One finger moves the cursor. Two zoom: the steps under them stay there.
+   * @param {StepChart} chart
+   */
+  #followFingers(chart) {
+    /** @type {Map<number, number>} where each finger is on the chart */
+    const fingers = new Map();
+    /** @type {[number, number]} the steps that two fingers hold */
+    let held = [0, 0];
+    const onChart = (/** @type {PointerEvent} */ event) => event.clientX - chart.box.getBoundingClientRect().left;
+    const ends = () => [Math.min(...fingers.values()), Math.max(...fingers.values())];
+    listenToPointer(chart.box, (event) => {
+      if (event.pointerType === "touch" && fingers.size < 2) this.#moveTo(chart, onChart(event));
+    });
+    chart.box.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "touch") return;
+      fingers.set(event.pointerId, onChart(event));
+      const [left, right] = ends();
+      held = [chart.dygraph.toDataXCoord(left), chart.dygraph.toDataXCoord(right)];
+    });
+    chart.box.addEventListener("pointermove", (event) => {
+      if (!fingers.has(event.pointerId)) return;
+      fingers.set(event.pointerId, onChart(event));
+      if (fingers.size < 2) return;
+      const [left, right] = ends();
+      const { x, w } = chart.dygraph.getArea();
+      const stepsPerPixel = (held[1] - held[0]) / Math.max(right - left, 20);
+      const first = held[0] - (left - x) * stepsPerPixel;
+      this.show(first, first + w * stepsPerPixel);
+    });
+    for (const end of /** @type {const} */ (["pointerup", "pointercancel"]))
+      chart.box.addEventListener(end, ({ pointerId }) => fingers.delete(pointerId));
   }
 
   /** @param {KeyboardEvent} event @param {StepChart} chart */

@@ -1,8 +1,8 @@
 // Loss, learning rate, gradient norm and speed over the steps.
 
 import { LinkedCharts } from "./charts.js";
-import { byId } from "./dom.js";
-import { formatCount } from "./format.js";
+import { byId, definitionList } from "./dom.js";
+import { formatCount, formatNumber } from "./format.js";
 
 /** @import { Numbers, Report } from "./types" */
 
@@ -32,6 +32,8 @@ export function smoothed(values, window) {
 export function showCurves(report) {
   const curves = report.curves;
   if (!curves?.step.length) return undefined;
+  byId("baselines-say", HTMLElement).hidden = !report.baselines || curves.step.length < 2;
+  if (curves.step.length < 2) return showOneStep(report);
   const evaluations = report.evaluations ?? [];
   const evaluated = evaluations.map(({ steps }) => steps);
   const steps = [...new Set([...curves.step, ...(report.norms?.step ?? []), ...evaluated])].sort((a, b) => a - b);
@@ -52,6 +54,22 @@ export function showCurves(report) {
   controlSmoothing(charts, loss, curves);
   charts.showCursor(charts.row);
   return charts;
+}
+
+/** Curves of one point show nothing: its values are told instead. */
+function showOneStep(/** @type {Report} */ { curves, norms, baselines }) {
+  for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".of-curves"))) part.hidden = true;
+  /** @type {[string, number | null | undefined][]} */
+  const values = [
+    ["Step", curves?.step[0]], ["Loss", curves?.loss[0]],
+    ["Loss if all tokens were equally likely", baselines?.uniform],
+    ["Loss if each were as likely as it is frequent", baselines?.unigram],
+    ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
+    ["Distinct rows with a gradient", curves?.rows?.[0]], ["Tokens a second", curves?.tokens_per_second?.[0]],
+  ];
+  byId("one-step", HTMLElement).append(definitionList(
+    values.flatMap(([name, value]) => (value === null || value === undefined ? [] : [[name, formatNumber(value)]]))));
+  return {};
 }
 
 /** @param {LinkedCharts} charts @param {Report} report @param {number[]} evaluated */

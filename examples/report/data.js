@@ -5,14 +5,32 @@ import { formatText, formatToken } from "./format.js";
 /** @import { Report, RowTable, Frame } from "./types" */
 
 const longestTableName = 60;
+const longestLabel = 40;
 
-/** @returns {Report} */
-export function readReport() {
-  const report = JSON.parse(document.getElementById("data")?.textContent ?? "");
+/** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
+async function unpackData() {
+  if (typeof DecompressionStream === "undefined")
+    throw new Error("this browser cannot unpack its data; Chrome 80, Firefox 113, Safari 16.4 and all later ones can");
+  try {
+    const packed = atob(document.getElementById("data")?.textContent ?? "");
+    const bytes = Uint8Array.from(packed, (byte) => byte.charCodeAt(0));
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return await new Response(unpacked).json();
+  } catch (cause) {
+    throw new Error("its data are damaged, perhaps cut short", { cause });
+  }
+}
+
+/** @returns {Promise<Report>} */
+export async function readReport() {
+  /** @type {Report} */
+  const report = await unpackData();
   if (report.format !== "rowgrad report 1")
     throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
   for (const named of [...(report.tables ?? []), ...(report.positions ? [report.positions] : [])])
     named.name = formatText(named.name).slice(0, longestTableName);
+  for (const table of report.tables ?? [])
+    table.labels = table.labels?.map((label) => formatText(label).slice(0, longestLabel));
   return report;
 }
 
@@ -95,7 +113,17 @@ export function tokenName(report, id) {
  * @param {Report} report @param {RowTable} table @param {number} row
  */
 export function rowName(report, table, row) {
-  return table.kind === "token" ? tokenName(report, row) : `${table.kind} ${row}`;
+  if (table.kind === "token") return tokenName(report, row);
+  const label = rowLabel(table, row);
+  return label === "" ? `no ${table.kind}` : `${table.kind} ${label}`;
+}
+
+/**
+ * The same without the kind, where the table is not one of tokens; empty if the row stands for nothing.
+ * @param {RowTable} table @param {number} row
+ */
+export function rowLabel(table, row) {
+  return table.labels?.[row] ?? String(row);
 }
 
 // Words stand apart; bytes, characters and pieces of words bring their own spaces.

@@ -77,6 +77,26 @@ export function choiceGroup(place, title, choices, onChange) {
   place.replaceChildren(group);
 }
 
+/**
+ * Tells where a mouse moves over an element, and where a finger taps it or goes to the side on it; one that
+ * goes up or down scrolls the page (touch-action).
+ * @param {HTMLElement} place @param {(event: PointerEvent) => void} onPoint
+ */
+export function listenToPointer(place, onPoint) {
+  /** @type {PointerEvent | undefined} */
+  let finger; // until it has gone somewhere
+  place.addEventListener("pointerdown", (event) => (finger = event.pointerType === "touch" ? event : undefined));
+  place.addEventListener("pointermove", (event) => {
+    // The first move may be the one in which the browser sees that it has to scroll.
+    const isUpOrDown = (/** @type {PointerEvent} */ { clientX, clientY }) =>
+      Math.abs(event.clientY - clientY) > Math.abs(event.clientX - clientX);
+    if (finger?.pointerId === event.pointerId && isUpOrDown(finger)) return;
+    finger = undefined;
+    onPoint(event);
+  });
+  place.addEventListener("click", (event) => onPoint(/** @type {PointerEvent} */ (event)));
+}
+
 /** What the reader has chosen, a token or another thing with a number; all who listen show it. */
 export class Selection {
   /** @type {number | undefined} */

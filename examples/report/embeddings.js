@@ -32,7 +32,8 @@ function showProjection(report, embeddings, tokens) {
     onPoint: (i) => tokens.choose(ids[i]),
   });
   byId("projection-says", HTMLElement).textContent =
-    `The ${formatCount(ids.length)} tokens with most lookups, seen from where they spread most ` +
+    `${ids.length === report.vocabulary.length ? "All" : "The"} ${formatCount(ids.length)} tokens` +
+    `${ids.length === report.vocabulary.length ? "" : " with most lookups"}, seen from where they spread most ` +
     "(principal components). Point at one for its nearest neighbours by cosine.";
   const places = new Map(ids.map((id, i) => [id, i]));
   const showNeighbours = (/** @type {number} */ id) => {

@@ -1,10 +1,9 @@
 // The questions that a reader comes with, and answers computed from the data.
 
-import { lastFrame, mean, rankCorrelation, rowName, tokenName, tokenTable } from "./data.js";
+import { lastFrame, mean, rowName, spaceBefore, tokenName, tokenTable } from "./data.js";
 import { byId, element } from "./dom.js";
-import { formatCount, formatNumber, formatPercent, formatPlural } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatPlural, formatText } from "./format.js";
 import { lossGroups } from "./text.js";
-import { describeCorrelation } from "./zipf.js";
 
 /** @import { Report } from "./types" */
 
@@ -23,7 +22,13 @@ import { describeCorrelation } from "./zipf.js";
 /** @param {Report} report @returns {Answer | undefined} */
 function isItLearning(report) {
   const losses = (report.curves?.loss ?? []).filter((loss) => loss !== null);
-  if (losses.length < 20) return undefined;
+  if (losses.length === 0) return undefined;
+  const answer = { key: "learning", question: "Is it still learning?", link: "Loss", part: "loss" };
+  if (losses.length < 20)
+    return { ...answer, figure: "Too early to say",
+      words: losses.length === 1 ? `One step, with a loss of ${formatNumber(losses[0])} nats, shows no trend.`
+        : `${losses.length} steps, with losses from ${formatNumber(losses[0])} to ${formatNumber(losses.at(-1))} nats, ` +
+          "are too few to show a trend." };
   const tenth = Math.ceil(losses.length / 10);
   const [before, now] = [losses.slice(-2 * tenth, -tenth), losses.slice(-tenth)];
   const change = mean(now) - mean(before);
@@ -32,7 +37,6 @@ function isItLearning(report) {
   const trend = !isSure ? "hardly changes any more" : change < 0 ? "still falls" : "rises";
   const training = `Over the last tenth of the run the training loss ${trend} ` +
     `(${formatNumber(mean(before))} before, ${formatNumber(mean(now))} now).`;
-  const answer = { key: "learning", question: "Is it still learning?", link: "Loss", part: "loss" };
   const validated = (report.evaluations ?? []).flatMap(({ steps, validation_loss: loss }) => (loss === null ? [] : [{ steps, loss }]));
   const last = validated.at(-1);
   if (!last || validated.length < 2)
@@ -90,20 +94,26 @@ function movedMost(report) {
     const above = figures.filter((figure) => figure > figures[most]).length;
     return above === 0 ? "the most of all" : `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`;
   };
+  const isAmongMost = (/** @type {number[]} */ figures) =>
+    figures.filter((figure) => figure > figures[most]).length < Math.max(figures.length / 20, 1);
+  const optimizer = String(report.run.options?.["--optimizer"] ?? "");
+  const why = isAmongMost(frame.norm) ? "Its gradients are among the largest."
+    : isAmongMost(frame.lookups) ? "It is among the rows that are looked up most."
+    : optimizer.startsWith("adam") ? "Adam takes steps of about the same length for small gradients as for large ones; this row’s kept to one direction more than others’."
+    : "Neither its lookups nor its gradients are among the most, so these must have pointed in one direction more than others did.";
   const idle = table.idle?.rows.indexOf(row) ?? -1;
   const alone = idle < 0 || !table.idle || table.dense ? 0 : table.idle.momentum[idle] + table.idle.decay[idle];
-  const correlation = frame.rows.length > 2 ? rankCorrelation(frame.lookups, frame.moved) : NaN;
   return { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row,
     figure: rowName(report, table, row),
-    words: `Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it began: ` +
+    words: `Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it began. ${why} It has ` +
       `${formatPlural(frame.lookups[most], "lookup")} (${rank(frame.lookups)}), a gradient in ` +
       `${formatPlural(frame.steps[most], "step")} (${rank(frame.steps)}), and gradients that add up to a norm of ` +
       `${formatNumber(frame.norm[most])} (${rank(frame.norm)}).` +
-      (alone > 0 ? ` ${formatNumber(alone)} of its way it went without a gradient, by momentum or decay.` : "") +
-      (Number.isNaN(correlation) ? "" : ` ${describeCorrelation(correlation)}.`) };
+      (alone > 0.05 * frame.moved[most] ? ` ${formatNumber(alone)} of its way it went without a gradient, by momentum or decay.` : "") };
 }
 
 const passageLength = 25; // tokens
+const longestQuote = 160;
 
 /**
  * Where the mean loss over a passage is highest; in the validation text if there is enough of it.
@@ -135,12 +145,16 @@ function whereItIsBad(report) {
   const passage = worstPassage(text);
   const gap = Number.isNaN(validation) ? `Mean loss ${formatNumber(training)}.`
     : `${formatNumber(validation)} nats on the validation text, ${formatNumber(training)} on what it was trained on.`;
+  const seen = (/** @type {typeof groups[0]} */ { name }) =>
+    name === "never" ? "never seen in training" : `seen ${name} in training`;
+  const quote = formatText(text.ids.slice(passage.place, passage.place + passageLength)
+    .map((id) => spaceBefore(report, id) + (report.vocabulary[id] ?? "")).join("").replace(/\s+/g, " ").trim().slice(0, longestQuote));
   const isRare = worst.least < best.least;
   return { key: "worst", question: "Where does the model do badly?", link: "The worst passage", part: "text", place: passage.place,
     figure: groups.length < 2 ? "Evenly" : isRare ? "Rare tokens" : "Frequent tokens",
-    words: `${gap} ` + (groups.length < 2 ? "" : `A token that training saw ${worst.name} costs ${formatNumber(cost(worst))}, ` +
-      `one that it saw ${best.name} ${formatNumber(cost(best))}. `) +
-      `The worst ${passageLength} tokens in a row cost ${formatNumber(passage.loss)} each.` };
+    words: `${gap} ` + (groups.length < 2 ? "" : `A token ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
+      `one ${seen(best)} ${formatNumber(cost(best))}. `) +
+      `The worst ${passageLength} tokens in a row cost ${formatNumber(passage.loss)} each: “${quote}”.` };
 }
 
 /**

@@ -14,8 +14,10 @@ import { showText } from "./text.js";
 import { showVocabulary } from "./vocabulary.js";
 import { showZipf } from "./zipf.js";
 
-function showReport() {
-  const report = readReport();
+/** @import { Report } from "./types" */
+
+/** @param {Report} report */
+function showReport(report) {
   const tokens = new Selection();
   showTitle(report);
   const run = showRun(report);
@@ -48,9 +50,14 @@ function showReport() {
   window.rowgradReport = { report, tokens, glance, ...parts };
 }
 
+const page = byId("report", HTMLElement);
 try {
-  showReport();
+  showReport(await readReport());
 } catch (error) {
-  byId("report", HTMLElement).prepend(element("p", { class: "notice" }, `This report cannot be shown: ${error}`));
+  page.replaceChildren(element("p", { class: "notice" }, `This report cannot be shown: ${error instanceof Error ? error.message : error}.`));
   throw error;
+} finally {
+  page.removeAttribute("aria-busy");
 }
+// The browser looked for the part that the address names before there was anything in it.
+if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();

@@ -88,8 +88,9 @@ export class RowList {
   /** @param {number} row */
   #matches(row) {
     if (String(row) === this.search) return true;
-    const text = this.table.kind === "token" ? (this.report.vocabulary[row] ?? "") : `${this.table.kind} ${row}`;
-    return text.toLowerCase().includes(this.search) || rowName(this.report, this.table, row).toLowerCase().includes(this.search);
+    const names = [rowName(this.report, this.table, row)];
+    if (this.table.kind === "token") names.push(this.report.vocabulary[row] ?? ""); // with its spaces as they are
+    return names.some((name) => name.toLowerCase().includes(this.search));
   }
 
   /** Rows without the figure come last, whatever the direction. */

@@ -17,7 +17,8 @@ export function showTitle({ run }) {
   byId("subtitle", HTMLElement).textContent = Number.isNaN(started.getTime())
     ? ""
     : `Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
-      `${started.toLocaleTimeString("en-GB", { timeStyle: "short" })}, ${formatTime(run.seconds)}`;
+      `${started.toLocaleTimeString("en-GB", { timeStyle: "short" })}; ` +
+      `it ${run.finished ? "took" : "has taken"} ${formatTime(run.seconds)}`;
   const state = byId("state", HTMLElement);
   state.textContent = run.finished
     ? ""
@@ -56,7 +57,8 @@ export function showRun(report) {
 /** @param {string} command */
 function showCommand(command) {
   const place = byId("command", HTMLElement);
-  place.textContent = formatText(command);
+  // Lines break between arguments, not within their dashes.
+  place.append(...formatText(command).split(" ").flatMap((word, i) => [i > 0 ? " " : "", element("span", {}, word)]));
   const button = byId("copy", HTMLButtonElement);
   button.addEventListener("click", async () => {
     getSelection()?.selectAllChildren(place); // so that it can be copied by hand where it may not be otherwise

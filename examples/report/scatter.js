@@ -1,6 +1,7 @@
 // Points in a plane on a canvas, with axes; the nearest one to the pointer is named.
 
 import { cssColour, cssText, drawInTheme, drawWhenResized } from "./colour.js";
+import { listenToPointer } from "./dom.js";
 import { formatTick } from "./format.js";
 
 /**
@@ -94,11 +95,11 @@ export class Scatter {
     this.order = this.drawn.toSorted((a, b) => places[a][0] - places[b][0]);
     drawInTheme(() => this.draw());
     drawWhenResized(canvas, () => this.draw());
-    const point = (/** @type {PointerEvent} */ event) => this.#pointNear(event.offsetX, event.offsetY);
-    canvas.addEventListener("pointermove", point);
-    canvas.addEventListener("pointerdown", point);
+    listenToPointer(canvas, ({ offsetX, offsetY }) => this.#pointNear(offsetX, offsetY));
     canvas.addEventListener("keydown", (event) => this.#onKey(event));
-    canvas.addEventListener("focus", () => this.#point(this.marked ?? this.order[0]));
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) this.#point(this.marked ?? this.order[0]);
+    });
   }
 
   /** @param {number | undefined} point */

@@ -1,6 +1,6 @@
 // One step's tape as a picture: ops from top to bottom, and lines from each to those that use it.
 
-import { byId, element, svgElement } from "./dom.js";
+import { byId, element, listenToPointer, svgElement } from "./dom.js";
 import { formatCount, formatText } from "./format.js";
 
 /** @import { Report, TapeOp } from "./types" */
@@ -76,7 +76,7 @@ export function showTape({ tape: ops }) {
       `made from ${names(ops[i].inputs)}; used by ${names(users)}.`;
   }
 
-  lines.forEach((line, i) => line.addEventListener("pointermove", () => choose(i)));
+  lines.forEach((line, i) => listenToPointer(line, () => choose(i)));
   const box = /** @type {HTMLElement} */ (place.parentElement);
   box.addEventListener("keydown", (event) => {
     const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10 };

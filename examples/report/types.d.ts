@@ -54,6 +54,7 @@ export interface RowTable {
   kind: "token" | "position" | "distance";
   rows: number;
   width: number;
+  labels?: string[];
   frames: Frame[];
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
   dense?: boolean;

@@ -2,7 +2,7 @@
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
-import { FrameView, lastFrame, measureOf, measures, rowName, tokenTable, untouchedWords } from "./data.js";
+import { FrameView, lastFrame, measureOf, measures, rowLabel, rowName, tokenTable, untouchedWords } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPercent } from "./format.js";
 
@@ -15,6 +15,7 @@ const stripCell = 16; // CSS pixels that a cell of a strip should have
 /** One table as a map: its frame, its figure, and the scale of that, which all frames share. */
 class TableMap {
   measure = measures[0];
+  onShow = () => {};
   #least = 0;
   #most = 1;
 
@@ -33,8 +34,9 @@ class TableMap {
       columns,
       colour: (row) => this.colour(row),
       onPoint,
-      label: (row) => (table.kind === "token" ? rowName(report, table, row) : String(row)),
-      maxWidth: table.kind === "token" ? 688 : 1200, // three pixels for each of 225 columns
+      label: (row) => (table.kind === "token" ? rowName(report, table, row) : rowLabel(table, row)),
+      maxWidth: table.kind === "token" ? 688 : 1264, // three pixels for each of 225 columns; all there is
+      maxCell: table.kind === "token" ? 64 : 40,
     });
   }
 
@@ -62,6 +64,7 @@ class TableMap {
     this.view = new FrameView(this.table, this.table.frames[Math.min(frame, this.table.frames.length - 1)]);
     this.#measureRange();
     this.map.paint();
+    this.onShow();
   }
 
   #measureRange() {
@@ -135,8 +138,11 @@ function describeMap({ table, view, measure }) {
     : "have had a gradient";
   byId("map-says", HTMLElement).textContent =
     `Each cell is one of the ${formatCount(table.rows)} rows of ${table.name}, in the order of the ids. ` +
-    `After step ${formatCount(view.frame.step)}, ${formatCount(touched)} (${formatPercent(touched / table.rows)}) ${have}; ` +
-    `the others, ${formatCount(table.rows - touched)}, are sand-coloured. The stronger the blue, the more: ${measure.meaning}. ` +
+    `After step ${formatCount(view.frame.step)}, ` +
+    (touched === table.rows ? `all of them ${have}. `
+      : `${formatCount(touched)} (${formatPercent(touched / table.rows)}) ${have}; ` +
+        `the others, ${formatCount(table.rows - touched)}, are sand-coloured. `) +
+    `The stronger the blue, the more: ${measure.meaning}. ` +
     "Point at a cell, tap it, or use the arrow keys to see whose row it is.";
 }
 
@@ -147,7 +153,8 @@ function showLegend(main) {
     element("span", { class: "legend-line" },
       element("span", {}, formatNumber(least)), element("span", { class: "ramp" }),
       element("span", {}, formatNumber(most) + (main.measure.logarithmic ? ", logarithmic" : ""))),
-    element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` ${untouchedWords(main.table)}`));
+    ...(main.view.frame.rows.length === main.table.rows ? []
+      : [element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` ${untouchedWords(main.table)}`)]));
 }
 
 /** @param {Report} report @param {TableMap} main @param {number} row */
@@ -180,11 +187,16 @@ function showStrips(report) {
       const what = table.kind === "position" ? "Positions" : "Distances";
       place.append(element("h3", {}, what, element("span", { class: "quiet" }, ` ${table.name}`)),
         element("div", {}, canvas), says);
-      const strip = new TableMap(canvas, report, table, (row) => {
+      const strip = new TableMap(canvas, report, table, read);
+      function read() {
+        const row = strip.map.marked ?? 0;
         const figures = measures.map((measure) => `${measure.name.toLowerCase()} ${formatNumber(strip.view.value(measure, row))}`);
         says.textContent = `${rowName(report, table, row)}: ` +
           (strip.view.touched(row) ? figures.join(", ") : untouchedWords(table));
-      });
+      }
+      const { rows, moved } = strip.view.frame;
+      strip.map.mark(rows[moved.indexOf(Math.max(...moved))] ?? 0); // so that there is something to read
+      strip.onShow = read;
       return strip;
     });
 }

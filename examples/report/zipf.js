@@ -1,20 +1,20 @@
 // How often tokens occur, how far their rows moved, and how many rows a step touches.
 
+import { LinkedCharts } from "./charts.js";
 import { addOne } from "./curves.js";
 import { rankCorrelation, tokenName, tokenTable, untouchedWords } from "./data.js";
 import { byId } from "./dom.js";
-import { formatCount, formatNumber, formatPercent } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatPlural } from "./format.js";
 import { Scatter } from "./scatter.js";
 
 /** @import { Report } from "./types" */
 /** @import { Selection } from "./dom.js" */
-/** @import { LinkedCharts } from "./charts.js" */
 
 /**
  * @param {Report} report @param {Selection} tokens
- * @param {LinkedCharts | undefined} charts
+ * @param {LinkedCharts | object | undefined} loss the curves, if there are any
  */
-export function showZipf(report, tokens, charts) {
+export function showZipf(report, tokens, loss) {
   const table = tokenTable(report);
   if (!table) return undefined;
   const frame = table.frames[table.frames.length - 1];
@@ -35,10 +35,11 @@ export function showZipf(report, tokens, charts) {
     for (const scatter of [ranks, distances]) scatter.mark(i);
     byId("zipf-reading", HTMLElement).textContent = i === undefined
       ? `${tokenName(report, id)}: ${untouchedWords(table)}`
-      : `${tokenName(report, id)}: ${formatCount(lookups[i])} lookups, rank ${formatCount(i + 1)}; moved ${formatNumber(moved[i])}`;
+      : `${tokenName(report, id)}: ${formatPlural(lookups[i], "lookup")}, rank ${formatCount(i + 1)}; moved ${formatNumber(moved[i])}`;
   });
   byId("zipf-says", HTMLElement).textContent = describeZipf(lookups, moved);
   const rows = report.curves?.rows;
+  const charts = loss instanceof LinkedCharts ? loss : undefined;
   byId("rows-by-step", HTMLElement).hidden = !rows || !charts;
   if (rows && charts) {
     addOne(charts, "chart-rows", "distinct rows", report.curves?.step ?? [], rows);
@@ -61,7 +62,7 @@ function describeZipf(lookups, moved) {
 }
 
 /** @param {number} correlation */
-export function describeCorrelation(correlation) {
+function describeCorrelation(correlation) {
   if (correlation > 0.3) return "Rows that are looked up more often have moved farther";
   if (correlation < -0.3) return "Rows that are looked up more often have moved less far";
   return "How far a row moved has little to do with how often it is looked up";

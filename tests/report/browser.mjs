@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { after, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import puppeteer from "puppeteer-core";
 
@@ -11,30 +12,37 @@ import { fillPage } from "./fixture.mjs";
 const source = fileURLToPath(new URL("../../examples/report/", import.meta.url));
 const out = fileURLToPath(new URL("out/", import.meta.url));
 const dygraphs = process.env.DYGRAPHS ?? "/usr/share/javascript/dygraphs";
+let opened = 0;
 
-/** The page as the programs get it, with a place for the data. */
-export function bundlePage() {
+/** One browser for all tests of a file. */
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--force-color-profile=srgb"],
+});
+const shared = [];
+after(async () => {
+  for (const tab of shared) await closeQuietly(tab);
+  await browser.close();
+});
+
+function bundlePage() {
   mkdirSync(out, { recursive: true });
   const file = `${out}page-${process.pid}.html`;
   execFileSync("cmake", [`-DOUT=${file}`, `-DDYGRAPHS=${dygraphs}`, "-P", `${source}bundle.cmake`]);
   return readFileSync(file, "utf8");
 }
 
-export function launchBrowser() {
-  return puppeteer.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--force-color-profile=srgb"],
-  });
-}
+/** The page as the programs get it, with a place for the data. */
+export const page = bundlePage();
 
 /**
  * A tab with the report, which notes messages, errors, dialogs and requests in `tab.problems`. The time
  * that it has taken on the processor, `tab.processorSeconds()`, does not depend on what else is running.
- * @param {import("puppeteer-core").Browser} browser
+ * `old` leaves the browser without DecompressionStream, `touch` gives it a screen to touch.
  */
-export async function openReport(browser, report, { width = 1600, scheme = "light", name = "report" } = {}) {
-  const file = `${out}${name}-${process.pid}.html`;
-  writeFileSync(file, fillPage(bundlePage(), report));
+export async function openReport(report, { width = 1600, scheme = "light", touch = false, old = false } = {}) {
+  const file = `${out}report-${process.pid}-${++opened}.html`;
+  writeFileSync(file, typeof report === "string" ? report : fillPage(page, report));
   const tab = await browser.newPage();
   tab.problems = [];
   const address = pathToFileURL(file).href;
@@ -53,7 +61,7 @@ export async function openReport(browser, report, { width = 1600, scheme = "ligh
     tab.problems.push(`dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
-  await tab.setViewport({ width, height: 900 });
+  await tab.setViewport({ width, height: 900, hasTouch: touch, isMobile: touch });
   await tab.emulateMediaFeatures([
     { name: "prefers-color-scheme", value: scheme },
     { name: "prefers-reduced-motion", value: "reduce" },
@@ -64,14 +72,32 @@ export async function openReport(browser, report, { width = 1600, scheme = "ligh
     const { metrics } = await session.send("Performance.getMetrics");
     return metrics.find((metric) => metric.name === "TaskDuration").value;
   };
+  if (old) await tab.evaluateOnNewDocument(() => delete window.DecompressionStream);
   await tab.goto(address);
+  await tab.waitForSelector("#report:not([aria-busy])");
   return tab;
 }
 
 /** Nothing but the page was asked for, and it had nothing to say. */
-export async function closeQuietly(tab) {
+async function closeQuietly(tab) {
   assert.deepEqual(tab.problems, []);
   await tab.close();
+}
+
+/** A tab for all tests of a file, which must have been quiet in the end. */
+export async function shareReport(report, options) {
+  const tab = await openReport(report, options);
+  shared.push(tab);
+  return tab;
+}
+
+/** A test with a report of its own, which must be quiet. */
+export function testReport(name, report, options, look) {
+  test(name, async () => {
+    const tab = await openReport(report, options);
+    await look(tab);
+    await closeQuietly(tab);
+  });
 }
 
 /** @returns {Promise<string>} what an element shows */

@@ -1,21 +1,13 @@
 // The curves over the steps, and what they answer to.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { closeQuietly, launchBrowser, openReport, placeOn, slide, textOf } from "./browser.mjs";
+import { placeOn, shareReport, slide, testReport, textOf } from "./browser.mjs";
 import { makeReport } from "./fixture.mjs";
 
 const report = makeReport();
-let browser;
-let tab;
-
-before(async () => {
-  browser = await launchBrowser();
-  tab = await openReport(browser, report, { name: "charts" });
-});
-
-after(() => browser.close());
+const tab = await shareReport(report);
 
 /** The rows of a chart, without those of steps at which it has no value. */
 function drawnValues(id, column) {
@@ -123,13 +115,10 @@ test("smoothing takes means, and none of them at 0", async () => {
   assert.match(await textOf(tab, "#smoothing-says"), /means over 201 steps/);
 });
 
-test("a curve has gaps where a loss was not finite", async () => {
-  const broken = makeReport({ steps: 60, frames: 3, finished: false });
-  broken.curves.loss[20] = null;
-  const other = await openReport(browser, broken, { name: "gaps" });
+const broken = makeReport({ steps: 60, frames: 3, finished: false });
+broken.curves.loss[20] = null;
+
+testReport("a curve has gaps where a loss was not finite", broken, {}, async (other) => {
   const values = await other.evaluate(() => window.rowgradReport.loss.charts[0].series[0].values);
   assert.equal(values.filter((value) => value === null).length, 2); // that one, and step 0, which has an evaluation
-  await closeQuietly(other);
 });
-
-test("all of that was quiet", () => closeQuietly(tab));

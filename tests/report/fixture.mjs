@@ -2,6 +2,7 @@
 // run that still goes on, and one whose texts try to do harm.
 
 import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 
 const story = new URL("../../examples/data/the-slow-clock.txt", import.meta.url);
 
@@ -35,7 +36,7 @@ function tokenize(size, random) {
 }
 
 /** Trains nothing, but looks rows up as training does, and moves them. */
-function makeTables({ ids, rows, steps, frames, random, decay, context }) {
+function makeTables({ ids, rows, steps, frames, random, decay, context, positions }) {
   const known = new Map();
   const frameList = [];
   const touchedRows = [];
@@ -89,20 +90,36 @@ function makeTables({ ids, rows, steps, frames, random, decay, context }) {
     },
     ...(decay && { decayed: 0.942 }),
   };
-  const position = {
-    name: "position.weight", kind: "position", rows: context, width: 128,
-    frames: frameList.map(({ step }) => ({
+  return { tables: [token, ...windowTables(positions, context, frameList.map(({ step }) => step))], touchedRows };
+}
+
+/** Tables of which every window looks up the same rows, the first `used` ones. */
+function windowTable(kind, name, rows, used, steps, labels) {
+  return {
+    name, kind, rows, width: 128, labels,
+    frames: steps.map((step) => ({
       step,
-      rows: range(context - 2), // the last ones are left out, so that some are never touched
-      lookups: range(context - 2).map(() => 8 * step),
-      steps: range(context - 2).map(() => step),
-      last: range(context - 2).map(() => step),
-      norm: range(context - 2).map((i) => rounded(Math.sqrt(step) / (1 + i / 8))),
-      moved: range(context - 2).map((i) => rounded(Math.sqrt(step) / (40 + i))),
+      rows: range(used),
+      lookups: range(used).map(() => 8 * step),
+      steps: range(used).map(() => step),
+      last: range(used).map(() => step),
+      norm: range(used).map((i) => rounded(Math.sqrt(step) / (1 + i / 8))),
+      moved: range(used).map((i) => rounded(Math.sqrt(step) / (40 + i))),
     })),
     idle: { rows: [], momentum: [], decay: [] },
   };
-  return { tables: [token, position], touchedRows };
+}
+
+function windowTables(positions, context, steps) {
+  const shaw = ["16 and more", ...range(16).map((i) => `${15 - i}`), ...range(16).map((i) => `−${i + 1}`)];
+  const wide = range(16).map((i) => Math.ceil(16 * 8 ** (i / 16)));
+  const t5 = [...range(16).map(String), ...wide.map((first, i) => (i < 15 ? `${first} to ${wide[i + 1] - 1}` : `${first} and more`))];
+  return {
+    // The last positions are left out, so that some are never touched.
+    learned: () => [windowTable("position", "position.weight", context, context - 2, steps)],
+    t5: () => [windowTable("distance", "t5_table", 32, 26, steps, t5)],
+    shaw: () => ["shaw_keys", "shaw_values"].map((name) => windowTable("distance", name, 33, 17, steps, shaw)),
+  }[positions]();
 }
 
 /** The text as a bigram model would read it. */
@@ -129,6 +146,11 @@ function makeText(ids, vocabulary, random) {
     );
   }
   return text;
+}
+
+function makeCosines(size) {
+  const cosine = (i, k) => Math.cos((i - k) / 5) * Math.exp(-Math.abs(i - k) / 12);
+  return { name: "position.weight", cosines: range(size).map((i) => range(size).map((k) => Math.round(100 * cosine(i, k)))) };
 }
 
 function makeEmbeddings(frame, random) {
@@ -187,14 +209,19 @@ function makeTape(layers, vocabulary) {
   return ops;
 }
 
-/** @param {{vocabulary?: number, steps?: number, frames?: number, finished?: boolean}} options */
-export function makeReport({ vocabulary: size = 0, steps = 600, frames = 15, finished = true } = {}) {
+/**
+ * @param {{vocabulary?: number, steps?: number, frames?: number, finished?: boolean,
+ *          positions?: "learned" | "t5" | "shaw"}} options
+ */
+export function makeReport({
+  vocabulary: size = 0, steps = 600, frames = 15, finished = true, positions = "learned",
+} = {}) {
   const random = randomNumbers(123);
   const { vocabulary, ids } = tokenize(size, random);
   const context = 64;
   const text = makeText(ids, vocabulary, random);
   const { tables, touchedRows } = makeTables({
-    ids: ids.slice(0, text.training), rows: vocabulary.length, steps, frames, random, decay: true, context,
+    ids: ids.slice(0, text.training), rows: vocabulary.length, steps, frames, random, decay: true, context, positions,
   });
   const uniform = Math.log(vocabulary.length);
   const trend = (step) => 1.6 + (uniform - 1.6) * Math.exp((-5 * step) / steps);
@@ -250,15 +277,21 @@ export function makeReport({ vocabulary: size = 0, steps = 600, frames = 15, fin
   return {
     ...report,
     text,
-    positions: {
-      name: "position.weight",
-      cosines: range(context).map((i) => range(context).map((k) =>
-        Math.round(100 * (i === k ? 1 : Math.cos((i - k) / 5) * Math.exp(-Math.abs(i - k) / 12))))),
-    },
+    ...(positions === "learned" && { positions: makeCosines(context) }),
     embeddings: makeEmbeddings(tables[0].frames.at(-1), random),
     attention: makeAttention(ids.slice(0, 28), random),
     tape: makeTape(4, vocabulary.length),
   };
+}
+
+/** What a program writes that takes a few steps, mostly one, to look at the rows: nothing is evaluated. */
+export function makeShortReport({ steps = 1 } = {}) {
+  const report = makeReport({ steps, frames: 1 });
+  for (const part of ["evaluations", "baselines", "samples", "attention"]) delete report[part];
+  report.run.program = "inspect_rows";
+  report.run.command = `inspect_rows --steps ${steps}`;
+  report.curves.tokens_per_second[0] = null; // nothing comes before the first step to measure it from
+  return report;
 }
 
 export const hostileTexts = [
@@ -297,7 +330,7 @@ export function makeHostileReport() {
 
 /** The page with the data in it, as the programs write it. */
 export function fillPage(page, report) {
-  const data = JSON.stringify(report).replaceAll("<", "\\u003c");
+  const data = gzipSync(JSON.stringify(report)).toString("base64");
   const [before, after] = page.split(">@DATA@<");
   return `${before}>${data}<${after}`;
 }

@@ -18,4 +18,5 @@ fi
 npm ci --silent --no-audit --no-fund
 npm run --silent lint
 npm run --silent types
+rm -rf out
 exec npm run --silent test -- "$@"

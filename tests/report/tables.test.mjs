@@ -1,9 +1,9 @@
 // The map of the vocabulary, the strips, and the table behind them.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { closeQuietly, launchBrowser, openReport, pixelOf, placeOn, slide, textOf } from "./browser.mjs";
+import { pixelOf, placeOn, shareReport, slide, testReport, textOf } from "./browser.mjs";
 import { makeReport } from "./fixture.mjs";
 
 const report = makeReport();
@@ -12,15 +12,7 @@ const frame = table.frames.at(-1);
 const touched = new Set(frame.rows);
 const untouched = report.vocabulary.map((_, id) => id).filter((id) => !touched.has(id));
 const columns = Math.ceil(Math.sqrt(table.rows));
-let browser;
-let tab;
-
-before(async () => {
-  browser = await launchBrowser();
-  tab = await openReport(browser, report, { name: "tables" });
-});
-
-after(() => browser.close());
+const tab = await shareReport(report);
 
 /** The middle of a row's cell, in pixels of the canvas. */
 async function cellMiddle(row) {
@@ -94,6 +86,26 @@ test("the slider shows earlier frames, and the choice another figure", async () 
   assert.notDeepEqual(await cellColour(frame.rows[0]), before);
 });
 
+for (const [positions, names, text] of [
+  ["t5", ["t5_table"], "distance 59 to 66: never had a gradient"],
+  ["shaw", ["shaw_keys", "shaw_values"], "distance −10: never had a gradient"],
+])
+  testReport(`the distances of ${positions} are named in strips and table`, makeReport({ steps: 60, frames: 3, positions }), {}, async (other) => {
+    const titles = await other.$$eval("#strips h3", (all) => all.map((one) => one.textContent));
+    assert.deepEqual(titles, names.map((one) => `Distances ${one}`));
+    assert.match(await textOf(other, "#strips .reading"), positions === "t5" ? /^distance 0: moved/ : /^distance 16 and more: moved/);
+    await other.focus("#strips canvas");
+    for (let i = 0; i < 26; ++i) await other.keyboard.press("ArrowRight");
+    assert.equal(await textOf(other, "#strips .reading"), text);
+    await other.select("#rows-table", String(names.length)); // the last one
+    await other.type("#rows-search", "and more");
+    const found = await other.$$eval("#rows-body tbody tr", (lines) => lines.map((line) => line.children[1].textContent));
+    assert.deepEqual(found, [positions === "t5" ? "distance 113 and more" : "distance 16 and more"]);
+    assert.equal(await other.$eval("#similarity-part", (part) => part.hidden), true);
+    await slide(other, "#frame", 0);
+    assert.match(await textOf(other, "#strips .reading"), /never had a gradient$/);
+  });
+
 test("positions have a strip with the same figures", async () => {
   await tab.focus("#strips canvas");
   await tab.keyboard.press("End");
@@ -154,14 +166,11 @@ test("the table has pages, and its tokens are shown in the other parts", async (
   assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
 });
 
-test("a table that also has dense gradients says what can be told apart", async () => {
-  const tied = makeReport({ steps: 60, frames: 3, finished: false });
-  tied.tables[0].dense = true;
-  const other = await openReport(browser, tied, { name: "tied" });
+const tied = makeReport({ steps: 60, frames: 3, finished: false });
+tied.tables[0].dense = true;
+
+testReport("a table that also has dense gradients says what can be told apart", tied, {}, async (other) => {
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never stood in a batch/);
   assert.match(await textOf(other, "#map-legend"), /never looked up/);
   assert.equal(await other.evaluate(() => window.rowgradReport.rows.filterBy("momentum") ?? window.rowgradReport.rows.list.found.length), 0);
-  await closeQuietly(other);
 });
-
-test("all of that was quiet", () => closeQuietly(tab));
