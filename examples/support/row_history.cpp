@@ -96,6 +96,8 @@ std::vector<RowHistory> row_histories(LanguageModel& model, std::size_t context)
       tables.emplace_back(*parameter, RowKind::kDistance, rows, shaw_labels(farthest));
     }
   }
+  std::stable_sort(tables.begin(), tables.end(),
+                   [](const RowHistory& a, const RowHistory& b) { return a.kind() < b.kind(); });
   return tables;
 }
 
