@@ -15,7 +15,8 @@ using nlohmann::json;
 
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
-constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time
+constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time,
+constexpr std::size_t kMostAtOnce = 1024;  // and tokens that are read: they stay in the cache
 
 // The `count` largest of these, the largest first.
 std::vector<std::size_t> largest(std::span<const real> numbers, std::size_t count) {
@@ -119,8 +120,9 @@ json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::siz
     }
   };
   const std::size_t predicted = ids.empty() ? 0 : ids.size() - 1;
-  const std::size_t length = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, model.context());
-  const std::size_t at_once = std::max<std::size_t>(1, kMostLogits / (vocabulary * length));
+  const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
+  const std::size_t length = std::min(tokens, model.context());
+  const std::size_t at_once = tokens / length;
   std::size_t first = 0;
   for (std::size_t left = predicted / length; left > 0;) {
     const std::size_t pieces = std::min(left, at_once);
