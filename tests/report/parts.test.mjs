@@ -161,6 +161,16 @@ testReport("a run of a few steps has curves, but no lines of models that know no
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
 });
 
+const diverged = makeReport({ steps: 60, frames: 3 });
+for (const losses of [diverged.curves.loss, diverged.norms.norm, diverged.norms.clipped, diverged.text.loss]) losses.fill(null);
+for (const one of diverged.evaluations) one.training_loss = one.validation_loss = null;
+for (const { moved, norm } of diverged.tables[0].frames) [moved, norm].forEach((figures) => figures.fill(null));
+
+testReport("a run none of whose numbers is finite is shown all the same", diverged, {}, async (other) => {
+  assert.equal(await other.$(".notice:not(#state)"), null);
+  assert.match(await textOf(other, "#text-reading"), /Loss none/);
+});
+
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
   assert.match(await textOf(going, "#state"), /still going on/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
