@@ -192,6 +192,19 @@ for (const [what, data] of [["nothing", { format, run, vocabulary }], ["hardly a
     assert.equal(await other.$(".notice:not(#state)"), null);
   });
 
+testReport("a reload stays where it was, and an address can name a part", unfinished, {}, async (going) => {
+  await going.evaluate(() => scrollTo({ top: 2500, behavior: "instant" }));
+  await going.reload();
+  await going.waitForSelector("#report:not([aria-busy])");
+  assert.ok(Math.abs((await going.evaluate(() => scrollY)) - 2500) < 20);
+  const address = `${going.url()}#zipf`;
+  await going.goto("about:blank");
+  await going.goto(address);
+  await going.waitForSelector("#report:not([aria-busy])");
+  const top = await going.$eval("#zipf", (part) => part.getBoundingClientRect().top);
+  assert.ok(top >= 0 && top < 100, `${top}`);
+});
+
 test("the command can be copied", async () => {
   await tab.click("#copy");
   await tab.waitForFunction(() => document.querySelector("#copy").textContent !== "Copy");
