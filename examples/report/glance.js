@@ -92,6 +92,7 @@ function movedMost(report) {
   const row = frame.rows[most];
   const rank = (/** @type {number[]} */ figures) => {
     const above = figures.filter((figure) => figure > figures[most]).length;
+    if (figures.every((figure) => figure === figures[most])) return "like all others";
     return above === 0 ? "the most of all" : `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`;
   };
   const isAmong = (/** @type {number} */ share, /** @type {number[]} */ figures) =>

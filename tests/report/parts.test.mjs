@@ -147,6 +147,7 @@ testReport("a run of one step tells what its curves would show, and shows all el
   assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0]} Learning rate 2e−6 ` +
     `Gradient norm ${short.norms.norm[0].toPrecision(3)} Distinct rows with a gradient ${short.curves.rows[0]}`);
   assert.match(await textOf(one, '#answers [data-key="learning"]'), /Too early to say One step, with a loss of/);
+  assert.match(await textOf(one, '#answers [data-key="moved"]'), /a gradient in 1 step \(like all others\)/);
   assert.equal((await one.$$("#answers article")).length, 4);
   assert.equal(await one.$eval("#frame", (slider) => slider.disabled), true);
   assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
