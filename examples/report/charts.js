@@ -146,7 +146,11 @@ export class LinkedCharts {
     box.addEventListener("keydown", (event) => this.#onKey(event, chart));
     this.#followFingers(chart);
     this.charts.push(chart);
-    redrawInTheme(() => chart.dygraph.updateOptions(chart.colours()));
+    redrawInTheme(() => {
+      chart.dygraph.resize(); // paper is narrower
+      chart.dygraph.updateOptions(chart.colours());
+      chart.showCursor(this.row);
+    });
     chart.showCursor(this.row);
     return chart;
   }

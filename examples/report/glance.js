@@ -92,15 +92,16 @@ function movedMost(report) {
   const row = frame.rows[most];
   const rank = (/** @type {number[]} */ figures) => {
     const above = figures.filter((figure) => figure > figures[most]).length;
+    if (figures.every((figure) => figure === figures[most])) return "like all others";
     return above === 0 ? "the most of all" : `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`;
   };
-  const isAmongMost = (/** @type {number[]} */ figures) =>
-    figures.filter((figure) => figure > figures[most]).length < Math.max(figures.length / 20, 1);
-  const optimizer = String(report.run.options?.["--optimizer"] ?? "");
-  const why = isAmongMost(frame.norm) ? "Its gradients are among the largest."
-    : isAmongMost(frame.lookups) ? "It is among the rows that are looked up most."
-    : optimizer.startsWith("adam") ? "Adam takes steps of about the same length for small gradients as for large ones; this row’s kept to one direction more than others’."
-    : "Neither its lookups nor its gradients are among the most, so these must have pointed in one direction more than others did.";
+  const isAmong = (/** @type {number} */ share, /** @type {number[]} */ figures) =>
+    figures.filter((figure) => figure > figures[most]).length < Math.max(share * figures.length, 1);
+  const isAdam = String(report.run.options?.["--optimizer"]).startsWith("adam");
+  const why = isAmong(0.05, frame.norm) ? "Its gradients are among the largest."
+    : isAmong(0.05, frame.lookups) ? "It is among the rows that are looked up most."
+    : isAdam ? "Adam takes steps of about the same length for small gradients as for large ones; this row’s kept to one direction more than others’."
+    : `Its gradients are ${isAmong(0.25, frame.norm) ? "large, if not the largest, and" : "not large, but"} kept to one direction more than others’.`;
   const idle = table.idle?.rows.indexOf(row) ?? -1;
   const alone = idle < 0 || !table.idle || table.dense ? 0 : table.idle.momentum[idle] + table.idle.decay[idle];
   return { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row,
@@ -114,6 +115,7 @@ function movedMost(report) {
 
 const passageLength = 25; // tokens
 const longestQuote = 160;
+const fewest = 20; // tokens of a group that says something
 
 /**
  * Where the mean loss over a passage is highest; in the validation text if there is enough of it.
@@ -133,19 +135,21 @@ function worstPassage({ ids, loss, training }) {
 function whereItIsBad(report) {
   const text = report.text;
   if (!text || text.ids.length < 2 * passageLength) return undefined;
-  const groups = lossGroups(report, text);
+  const all = lossGroups(report, text);
+  if (all.length === 0) return undefined; // no loss is finite
+  const groups = all.filter(({ count }) => count >= fewest);
   const total = (/** @type {number} */ part) => {
-    const counts = groups.reduce((sum, group) => sum + group.counts[part], 0);
-    return counts > 0 ? groups.reduce((sum, group) => sum + group.sums[part], 0) / counts : NaN;
+    const counts = all.reduce((sum, group) => sum + group.counts[part], 0);
+    return counts > 0 ? all.reduce((sum, group) => sum + group.sums[part], 0) / counts : NaN;
   };
   const [training, validation] = [total(0), total(1)];
-  const cost = (/** @type {typeof groups[0]} */ { sums, counts }) => (sums[0] + sums[1]) / (counts[0] + counts[1]);
-  const worst = groups.reduce((a, b) => (cost(b) > cost(a) ? b : a));
-  const best = groups.reduce((a, b) => (cost(b) < cost(a) ? b : a));
+  const cost = (/** @type {typeof all[0]} */ { sums, counts }) => (sums[0] + sums[1]) / (counts[0] + counts[1]);
+  const worst = groups.reduce((a, b) => (cost(b) > cost(a) ? b : a), groups[0] ?? all[0]);
+  const best = groups.reduce((a, b) => (cost(b) < cost(a) ? b : a), groups[0] ?? all[0]);
   const passage = worstPassage(text);
   const gap = Number.isNaN(validation) ? `Mean loss ${formatNumber(training)}.`
     : `${formatNumber(validation)} nats on the validation text, ${formatNumber(training)} on what it was trained on.`;
-  const seen = (/** @type {typeof groups[0]} */ { name }) =>
+  const seen = (/** @type {typeof all[0]} */ { name }) =>
     name === "never" ? "never seen in training" : `seen ${name} in training`;
   const quote = formatText(text.ids.slice(passage.place, passage.place + passageLength)
     .map((id) => spaceBefore(report, id) + (report.vocabulary[id] ?? "")).join("").replace(/\s+/g, " ").trim().slice(0, longestQuote));

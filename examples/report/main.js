@@ -59,5 +59,11 @@ try {
 } finally {
   page.removeAttribute("aria-busy");
 }
-// The browser looked for the part that the address names before there was anything in it.
-if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+
+// The browser looked for the part that the address names, or for the place where the reader was before a
+// reload, when there was nothing yet. Where storage is forbidden, the page just begins at its top.
+const placeKey = `place in ${location.pathname}`;
+addEventListener("pagehide", () => sessionStorage.setItem(placeKey, String(scrollY)));
+const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+if (navigation?.type === "reload") scrollTo({ top: Number(sessionStorage.getItem(placeKey)), behavior: "instant" });
+else if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();

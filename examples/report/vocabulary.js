@@ -4,7 +4,7 @@ import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
 import { FrameView, lastFrame, measureOf, measures, rowLabel, rowName, tokenTable, untouchedWords } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
-import { formatCount, formatNumber, formatPercent } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatPlural } from "./format.js";
 
 /** @import { Report, RowTable } from "./types" */
 /** @import { Measure } from "./data.js" */
@@ -170,7 +170,7 @@ function describeRow(report, main, row) {
     return [title, id, element("p", {}, `Up to step ${formatCount(view.frame.step)}, it ${untouchedWords(table).replace("never looked", "was never looked")}.${decay}`)];
   }
   return [title, id, definitionList(measures.map((measure) =>
-    [measure.name, formatNumber(view.value(measure, row)) + (measure.key === "age" ? " steps" : "")]))];
+    [measure.name, measure.key === "age" ? formatPlural(view.value(measure, row) ?? 0, "step") : formatNumber(view.value(measure, row))]))];
 }
 
 /** @param {Report} report */

@@ -48,7 +48,7 @@ export async function openReport(report, { width = 1600, scheme = "light", touch
   const address = pathToFileURL(file).href;
   await tab.setRequestInterception(true);
   tab.on("request", (request) => {
-    if (request.url().split("#")[0] === address) return request.continue();
+    if ([address, "about:blank"].includes(request.url().split("#")[0])) return request.continue();
     tab.problems.push(`request of ${request.url()}`);
     return request.abort();
   });

@@ -147,6 +147,7 @@ testReport("a run of one step tells what its curves would show, and shows all el
   assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0]} Learning rate 2e−6 ` +
     `Gradient norm ${short.norms.norm[0].toPrecision(3)} Distinct rows with a gradient ${short.curves.rows[0]}`);
   assert.match(await textOf(one, '#answers [data-key="learning"]'), /Too early to say One step, with a loss of/);
+  assert.match(await textOf(one, '#answers [data-key="moved"]'), /a gradient in 1 step \(like all others\)/);
   assert.equal((await one.$$("#answers article")).length, 4);
   assert.equal(await one.$eval("#frame", (slider) => slider.disabled), true);
   assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
@@ -159,6 +160,16 @@ testReport("a run of a few steps has curves, but no lines of models that know no
   assert.equal(await few.$eval("#baselines-say", (words) => words.hidden), true);
   assert.equal(await few.evaluate(() => window.rowgradReport.loss.charts.length), 5);
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
+});
+
+const diverged = makeReport({ steps: 60, frames: 3 });
+for (const losses of [diverged.curves.loss, diverged.norms.norm, diverged.norms.clipped, diverged.text.loss]) losses.fill(null);
+for (const one of diverged.evaluations) one.training_loss = one.validation_loss = null;
+for (const { moved, norm } of diverged.tables[0].frames) [moved, norm].forEach((figures) => figures.fill(null));
+
+testReport("a run none of whose numbers is finite is shown all the same", diverged, {}, async (other) => {
+  assert.equal(await other.$(".notice:not(#state)"), null);
+  assert.match(await textOf(other, "#text-reading"), /Loss none/);
 });
 
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
@@ -181,6 +192,19 @@ for (const [what, data] of [["nothing", { format, run, vocabulary }], ["hardly a
   testReport(`a run of which there is ${what} is shown all the same`, data, {}, async (other) => {
     assert.equal(await other.$(".notice:not(#state)"), null);
   });
+
+testReport("a reload stays where it was, and an address can name a part", unfinished, {}, async (going) => {
+  await going.evaluate(() => scrollTo({ top: 2500, behavior: "instant" }));
+  await going.reload();
+  await going.waitForSelector("#report:not([aria-busy])");
+  assert.ok(Math.abs((await going.evaluate(() => scrollY)) - 2500) < 20);
+  const address = `${going.url()}#zipf`;
+  await going.goto("about:blank");
+  await going.goto(address);
+  await going.waitForSelector("#report:not([aria-busy])");
+  const top = await going.$eval("#zipf", (part) => part.getBoundingClientRect().top);
+  assert.ok(top >= 0 && top < 100, `${top}`);
+});
 
 test("the command can be copied", async () => {
   await tab.click("#copy");

@@ -128,6 +128,9 @@ testReport("it prints in the colours of paper", small, { scheme: "dark" }, async
     return [getComputedStyle(document.body).backgroundColor, [...data].some((part) => part > 230)];
   });
   assert.deepEqual(paper, ["rgb(251, 250, 247)", true]);
+  const tooWide = await tab.$$eval("canvas, .chart-box", (all) =>
+    all.filter((one) => one.getBoundingClientRect().width > 672).map((one) => one.id || one.className));
+  assert.deepEqual(tooWide, [], "A4 has 718 pixels between its margins");
   await tab.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await tab.evaluate(() => getComputedStyle(document.body).backgroundColor), dark);
   const pdf = await tab.pdf({ format: "A4" });
