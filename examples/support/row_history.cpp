@@ -39,12 +39,11 @@ std::vector<std::string> t5_labels(const GptOptions& options) {
   std::vector<std::string> labels;
   for (std::size_t bucket = 0; bucket < options.t5_buckets; ++bucket) {
     const std::size_t first = first_of(bucket);
-    labels.push_back(concat(first));
-    if (bucket + 1 == options.t5_buckets) {
-      labels.back() += " and more";
-    } else if (const std::size_t next = first_of(bucket + 1); next > first + 1) {
-      labels.back() += concat(" to ", next - 1);
-    }
+    const std::size_t next = first_of(bucket + 1);
+    labels.push_back(bucket + 1 == options.t5_buckets ? concat(first, " and more")
+                     : next == first                  ? std::string()  // a bucket without distances
+                     : next == first + 1              ? concat(first)
+                                                      : concat(first, " to ", next - 1));
   }
   return labels;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a crash leaves on the disk. Training runs that save after every step are killed (SIGKILL) at
-# random moments: each time there must be a whole checkpoint, and the run that goes on from it must
-# end with the bits of one that was never stopped. Then what cannot be written: a full disk, a limit
+# random moments: each time there must be a whole checkpoint and a whole report, and the run that goes
+# on from it must end with the bits of one that was never stopped. Then what cannot be written: a full disk, a limit
 # of sizes, a folder that is or becomes read-only, /dev/full, a file with two writers. Each is to be
 # a clear error that leaves the old file as it was.
 #   tests/crash/run.sh [KILLS]    30 if not given
@@ -67,6 +67,15 @@ expect_same_numbers() {
   cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
 }
 
+# expect_whole_page FILE: it ends, and so do the data in it.
+expect_whole_page() {
+  [[ $(tail -n 1 "$1") == "</html>" ]] || fail "$1 is cut off"
+  local data
+  data=$(sed -n 's/.*<script type="application\/gzip" id="data">\([^<]*\).*/\1/p' "$1" | base64 -d | gunzip) ||
+    fail "the data of $1 are not whole"
+  [[ $data == "{"*"}" ]] || fail "the data of $1 are cut off"
+}
+
 # expect_error WORDS COMMAND...: it fails, and says so.
 expect_error() {
   local words=$1 status=0
@@ -81,11 +90,11 @@ started=${EPOCHREALTIME/./}
 "${short[@]}" --save runs/reference --save-every 1 >log 2>&1 || fail "the reference run failed"
 micros=$((${EPOCHREALTIME/./} - started))
 
-killed=0 in_a_save=0 ended=0
+killed=0 in_a_save=0 ended=0 pages=0
 while ((killed < kills)); do
   resume=()
   [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
-  "${short[@]}" --save runs/ck --save-every 1 "${resume[@]}" >log 2>&1 &
+  "${short[@]}" --save runs/ck --save-every 1 --report runs/page "${resume[@]}" >log 2>&1 &
   delay=$((SRANDOM % micros))
   sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
   kill -9 $! 2>/dev/null || true
@@ -95,14 +104,20 @@ while ((killed < kills)); do
     0)  # it was faster
       ended=$((ended + 1))
       expect_same_numbers runs/reference runs/ck
-      [[ $(echo runs/*) == "runs/ck runs/reference" ]] || fail "there are files left: $(echo runs/*)"
-      rm runs/ck
+      [[ $(echo runs/*) == "runs/ck runs/page runs/reference" ]] ||
+        fail "there are files left: $(echo runs/*)"
+      expect_whole_page runs/page
+      rm runs/ck runs/page
       ;;
     137)
       killed=$((killed + 1))
       [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
       [[ ! -e runs/ck ]] || "${run[@]}" --resume runs/ck --max-steps 1 >log 2>&1 ||
         fail "there is no whole checkpoint after kill $killed"
+      if [[ -e runs/page ]]; then
+        expect_whole_page runs/page
+        pages=$((pages + 1))
+      fi
       ;;
     *) fail "status $status after kill $killed" ;;
   esac
@@ -112,7 +127,7 @@ if [[ -e runs/ck ]]; then
   expect_same_numbers runs/reference runs/ck
 fi
 echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
-echo "always a whole checkpoint, always the bits of a run that was never stopped"
+echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
 # --- What cannot be written ---------------------------------------------------------------------
 rm -rf runs/*

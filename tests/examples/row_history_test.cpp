@@ -131,6 +131,20 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
   EXPECT_EQ(tables[1].of_a_window()[18], 16);
   EXPECT_EQ(tables[1].of_a_window()[19], 17);
 
+  GptModel sparse({.vocabulary = 5,
+                   .context = 8,
+                   .width = 4,
+                   .heads = 1,
+                   .layers = 1,
+                   .positions = Positions::kT5,
+                   .t5_buckets = 32,
+                   .t5_max_distance = 17},
+                  random);
+  const std::vector<std::string> few = row_histories(sparse, 8)[1].to_json()["labels"];
+  EXPECT_EQ(few[16], "16");
+  EXPECT_EQ(few[20], "");
+  EXPECT_EQ(few[31], "17 and more");
+
   GptModel shaw({.vocabulary = 5,
                  .context = 8,
                  .width = 4,
