@@ -1,6 +1,6 @@
 // Takes pictures of a report for a README:
 //   node screenshots.mjs REPORT.html FOLDER
-// report-wide.png shows the beginning, the loss and the vocabulary; report-narrow.png the vocabulary and the
+// wide.png shows the beginning, the loss and the vocabulary; narrow.png the vocabulary and the
 // text on a small screen in the dark. What stands between these parts is left out.
 
 import { mkdirSync } from "node:fs";
@@ -13,14 +13,14 @@ if (!folder) throw new Error("Usage: node screenshots.mjs REPORT.html FOLDER");
 
 const pictures = [
   {
-    name: "report-wide.png", width: 1600, scale: 1, scheme: "light", tallest: 1800,
+    name: "wide.png", width: 1600, scale: 1, scheme: "light", tallest: 1800,
     leftOut: "nav, #run, #loss .charts, #loss > p, #loss .toolbar, #map-says, #strips, #vocabulary ~ *",
     first: "header", last: "#vocabulary", padding: 32,
     style: "body { max-width: none; padding: 0 4rem; } header { padding-top: 2.5rem; } section { padding-top: 1.5rem; } " +
       "#chart-loss .chart-box { height: 18rem; } #vocabulary { padding-bottom: 1rem; }",
   },
   {
-    name: "report-narrow.png", width: 360, scale: 2, scheme: "dark", tallest: 1300,
+    name: "narrow.png", width: 360, scale: 2, scheme: "dark", tallest: 1300,
     leftOut: "nav, #strips, #map-says, #rows, #zipf, #vocabulary .reading, #text-says, #text .reading, #text h3",
     first: "#vocabulary", last: "#shading-legend", padding: 12, style: "#passage { height: 20rem; }",
   },
