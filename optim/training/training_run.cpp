@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <rowgrad/optim/gradient_clipping.hpp>
@@ -51,9 +52,39 @@ std::vector<EpochRecord> history_in(const Checkpoint& state) {
   return history;
 }
 
+std::vector<Shape> shapes_of(const std::vector<Parameter*>& parameters) {
+  std::vector<Shape> shapes;
+  for (const Parameter* parameter : parameters) shapes.push_back(parameter->shape());
+  return shapes;
+}
+
+Batch rows_of(const Batch& batch, ShardRange part) {
+  const auto cut = [&](const Ids& ids) {
+    Ids rows = Ids::from_shape({part.size(), ids.shape(1)});
+    std::copy_n(ids.data() + part.begin * ids.shape(1), rows.size(), rows.data());
+    return rows;
+  };
+  return {cut(batch.inputs), cut(batch.targets)};
+}
+
+// Multiplies each word with a large odd number, as the hash of Fowler, Noll & Vo does with bytes.
+std::uint64_t hash_of(const Tensor& numbers) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const real number : numbers) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &number, sizeof number);
+    hash = (hash ^ bits) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
+TrainingRun::TrainingRun(const TrainingParts& parts)
+    : parts_(parts),
+      ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
+      exchange_(ranks_, parts.shards, shapes_of(parts.optimizer.parameters())) {
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -61,6 +92,7 @@ TrainingRun::TrainingRun(const TrainingParts& parts) : parts_(parts) {
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
+  check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
 }
 
 std::size_t TrainingRun::steps_per_epoch() const {
@@ -106,21 +138,22 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   optimizer.zero_grad();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  const Tensor share = scalar(real{1} / static_cast<real>(count));
+  std::vector<Batch> of_step;  // copies, as the loader has only one at a time
+  of_step.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) ++batches;
+    of_step.push_back(*batches);
+  }
+  const std::vector<double> losses = add_gradients(of_step);
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0) ++batches;
-    const Batch& batch = *batches;
-    Tape tape(parts_.random);
-    const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
-    if (steps_ == 0) optimizer.check_trains_all(tape);
-    tape.backward(loss, share, KeepValues::kNo);
-    if (parts_.on_batch) parts_.on_batch(batch);
-    loss_sum += loss.item();
-    epoch.loss_sum += loss.item() * static_cast<double>(batch.targets.size());
-    epoch.tokens += batch.targets.size();
-    epoch.timed_tokens += batch.targets.size();
+    const std::size_t tokens = of_step[i].targets.size();
+    loss_sum += losses[i];
+    epoch.loss_sum += losses[i] * static_cast<double>(tokens);
+    epoch.tokens += tokens;
+    epoch.timed_tokens += tokens;
+    if (parts_.on_batch) parts_.on_batch(of_step[i]);
   }
   if (parts_.before_update) parts_.before_update();
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
@@ -129,7 +162,82 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   ++steps_;
   epoch_ = epoch;
   epoch_.seconds += seconds_since(start);
+  if (steps_ % parts_.compare_every == 0) compare_ranks();
   return loss_sum / static_cast<double>(count);
+}
+
+// Adds the gradients of all shards to the parameters, and returns the mean loss of each batch.
+std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches) {
+  std::vector<double> losses(parts_.shards * batches.size());  // [shard][batch], shares of the mean
+  if (parts_.shards == 1) {
+    add_gradients_of(0, batches, parts_.random, losses);
+    return losses;
+  }
+  const std::uint32_t seed = parts_.random.bits();
+  std::vector<Gradients> partial;
+  for (const ShardRange node : exchange_.nodes())
+    partial.push_back(gradients_of(node, batches, seed, losses));
+  Gradients sums = exchange_.sum(std::move(partial));
+  parts_.optimizer.zero_grad();
+  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p)
+    if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
+
+  const std::vector<double> all = ranks_.gather(std::span<const double>(losses));
+  std::vector<double> means(batches.size(), 0);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const ShardRange shards = part_of(parts_.shards, rank, ranks_.size());
+    for (std::size_t i = shards.begin * batches.size(); i < shards.end * batches.size(); ++i)
+      means[i % batches.size()] += all[rank * losses.size() + i];
+  }
+  return means;
+}
+
+Gradients TrainingRun::gradients_of(ShardRange node, const std::vector<Batch>& batches,
+                                    std::uint32_t seed, std::vector<double>& losses) {
+  const auto of_shard = [&](ShardRange range, Gradients& gradients) {
+    if (range.size() > 1) return false;
+    Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(range.begin));
+    parts_.optimizer.zero_grad();
+    add_gradients_of(range.begin, batches, random, losses);
+    for (Parameter* parameter : parts_.optimizer.parameters())
+      gradients.push_back(parameter->take_gradient());
+    return true;
+  };
+  return sum_of_node<Gradients>(node, of_shard,
+                                [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
+}
+
+// The loss of a shard is its share of the mean over the batch.
+void TrainingRun::add_gradients_of(std::size_t shard, const std::vector<Batch>& batches,
+                                   Random& random, std::vector<double>& losses) {
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const std::size_t rows = batches[i].inputs.shape(0);
+    const ShardRange part = part_of(rows, shard, parts_.shards);
+    if (part.size() == 0) continue;
+    const bool whole = part.size() == rows;
+    const Batch of_shard = whole ? Batch() : rows_of(batches[i], part);
+    const Batch& batch = whole ? batches[i] : of_shard;
+    const double share = static_cast<double>(part.size()) / static_cast<double>(rows);
+    Tape tape(random);
+    const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
+    if (steps_ == 0) parts_.optimizer.check_trains_all(tape);
+    tape.backward(loss, scalar(static_cast<real>(share / static_cast<double>(batches.size()))),
+                  KeepValues::kNo);
+    losses[shard * batches.size() + i] = loss.item() * share;
+  }
+}
+
+void TrainingRun::compare_ranks() const {
+  if (ranks_.size() == 1) return;
+  std::vector<std::uint64_t> hashes;
+  for (const Parameter* parameter : parts_.optimizer.parameters())
+    hashes.push_back(hash_of(parameter->copy()));
+  const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(hashes));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    check_runtime(all[i] == all[i % hashes.size()], "TrainingRun: after step ", steps_, ", ",
+                  parts_.optimizer.parameters()[i % hashes.size()]->name(), " on rank ",
+                  i / hashes.size(), " differs from that on rank 0");
 }
 
 bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
@@ -143,6 +251,7 @@ bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
         evaluate(parts_.model, *parts_.validation, {.after_batch = keep_evaluating});
     if (!record.validation_loss) return false;
   }
+  compare_ranks();
   history_.push_back(record);
   epoch_ = {};
   return true;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include <rowgrad/core/parallel/gradient_exchange.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 
@@ -32,6 +33,15 @@ struct TrainingParts {
   /// The batches whose gradients make up one step, with the mean of their losses. The last step of
   /// an epoch takes those that are left.
   std::size_t accumulate = 1;
+  /// The parts into which the windows of each batch are cut, and whose gradients are computed one
+  /// by one and added up in an order of their own. A run has the same bits on any number of ranks,
+  /// if it has the same shards. With more than one, each shard draws random numbers of its own.
+  std::size_t shards = 1;
+  /// The processes that share the work, each with equal parts; null if this one is alone. There
+  /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
+  Ranks* ranks = nullptr;
+  /// The steps after which ranks compare all parameters; they do so after each epoch, too.
+  std::size_t compare_every = 1000;
   /// To watch the run; they must not change anything. The first is called for each batch, when its
   /// gradients have been added; the second once in each step, before gradients are clipped and
   /// parameters change.
@@ -51,7 +61,8 @@ struct EpochRecord {
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
-  /// clip_norm that is negative or not finite, and if `accumulate` is 0.
+  /// clip_norm that is negative or not finite, if `accumulate` is 0, and for fewer shards than
+  /// ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
@@ -59,7 +70,8 @@ class TrainingRun {
   /// evaluation and record then follow only if that was the last step of the epoch. Calls
   /// `keep_evaluating` after each batch of the evaluation. When it returns false, the evaluation
   /// stops, and the next run_epoch repeats it. Returns false if one of them returned false, else
-  /// true.
+  /// true. On several ranks, they must return the same on all; parameters that differ between ranks
+  /// are a std::runtime_error that names parameter and rank.
   bool run_epoch(const std::function<bool(double loss)>& after_step = {},
                  const std::function<bool()>& keep_evaluating = {});
 
@@ -72,6 +84,9 @@ class TrainingRun {
   /// The speed of training in this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;
 
+  /// How gradients travel between ranks.
+  const GradientExchange& exchange() const { return exchange_; }
+
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
   /// as if it had never stopped, bit for bit. Loading throws std::invalid_argument for a state that
   /// does not fit a part or contradicts itself, and then changes nothing.
@@ -81,12 +96,21 @@ class TrainingRun {
  private:
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
+  std::vector<double> add_gradients(const std::vector<Batch>& batches);
+  Gradients gradients_of(ShardRange node, const std::vector<Batch>& batches, std::uint32_t seed,
+                         std::vector<double>& losses);
+  void add_gradients_of(std::size_t shard, const std::vector<Batch>& batches, Random& random,
+                        std::vector<double>& losses);
+  void compare_ranks() const;
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
   void load(const Checkpoint& state, bool checked);
   void check_progress() const;
 
   TrainingParts parts_;
+  OneRank alone_;
+  Ranks& ranks_;
+  GradientExchange exchange_;
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   struct Epoch {          // so far

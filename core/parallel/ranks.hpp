@@ -1,0 +1,74 @@
+#pragma once
+
+// The processes that train one model together, as one of them sees the others.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowgrad {
+
+/// Processes with numbers from 0 on, which MPI calls ranks. All functions that exchange something
+/// are to be called by all ranks in the same order. They throw std::runtime_error, naming the rank,
+/// if one cannot be reached.
+class Ranks {
+ public:
+  struct Send {
+    std::size_t to;
+    std::span<const std::byte> bytes;
+  };
+  struct Receive {
+    std::size_t from;
+    std::span<std::byte> bytes;
+  };
+
+  Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  virtual ~Ranks() = default;
+
+  virtual std::size_t size() const = 0;
+  virtual std::size_t rank() const = 0;
+
+  /// Makes all these transfers to and from other ranks. Between two ranks, messages arrive in the
+  /// order of the lists, and must have the lengths that the receiver expects.
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives);
+
+  /// What each rank passes, one after another; all pass equally many.
+  template <class Number>
+  std::vector<Number> gather(std::span<const Number> mine) {
+    std::vector<Number> all(size() * mine.size());
+    gather_bytes(std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
+    return all;
+  }
+
+  /// The text that each rank passes, of any length.
+  std::vector<std::string> gather_texts(std::string_view mine);
+
+  /// Whether it is true on any rank.
+  bool any(bool mine);
+
+  /// What this rank has sent so far.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  virtual void transfer(std::span<const Send> sends, std::span<const Receive> receives) = 0;
+  void gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all);
+
+  std::uint64_t bytes_sent_ = 0;
+};
+
+/// A process that is alone.
+class OneRank : public Ranks {
+ public:
+  std::size_t size() const override { return 1; }
+  std::size_t rank() const override { return 0; }
+
+ private:
+  void transfer(std::span<const Send>, std::span<const Receive>) override {}
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,148 @@
+// The sum of gradients over ranks against the same tree on one rank, for all kinds of gradients.
+
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include "tests/support/thread_ranks.hpp"
+#include <rowgrad/core/parallel/gradient_exchange.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::irregular;
+using testing::run_ranks;
+
+constexpr std::size_t kRows = 3000;
+constexpr std::size_t kWidth = 7;
+const std::vector<Shape> kShapes{{kRows, kWidth}, {5, 3}, {kRows, kWidth}, {1}, {0, 4}, {kRows, 2}};
+
+// Some shards have no gradient of a parameter. `rows` of the first table are touched, by all shards
+// the same ones if `crowded`.
+Gradients gradients_of(std::size_t shard, std::size_t rows, bool crowded) {
+  Gradients all(kShapes.size());
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < rows; ++i)
+    ids.push_back(static_cast<std::int32_t>(crowded ? i : (i * 2 + shard * 13) % kRows));
+  std::ranges::sort(ids);
+  if (shard != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, shard + 1));
+  if (shard != 2) all[1] = irregular(kShapes[1], shard + 10);
+  // Rows on one shard and dense on the others, as of a tied table.
+  all[2] = shard == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
+                      : Gradient(irregular(kShapes[2], shard + 20));
+  if (shard == 0) all[3] = irregular(kShapes[3], 5);
+  all[4] = Tensor(zeros(kShapes[4]));
+  if (shard % 2 == 0) all[5] = RowGradient(kShapes[5], {}, zeros({0, 2}));
+  return all;
+}
+
+Gradients of_node(ShardRange node, std::size_t rows, bool crowded) {
+  return sum_of_node<Gradients>(
+      node,
+      [&](ShardRange range, Gradients& gradients) {
+        if (range.size() == 1) gradients = gradients_of(range.begin, rows, crowded);
+        return range.size() == 1;
+      },
+      [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
+}
+
+void expect_same(const Gradient& a, const Gradient& b) {
+  ASSERT_EQ(a.kind(), b.kind());
+  if (a.is_dense()) {
+    EXPECT_EQ(a.dense(), b.dense());
+  }
+  if (a.is_rows()) {
+    EXPECT_EQ(a.rows().indices(), b.rows().indices());
+    EXPECT_EQ(a.rows().values(), b.rows().values());
+  }
+}
+
+TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
+  for (const std::size_t shards : {4, 5, 6})
+    for (const std::size_t rows : {0, 3, 1400})
+      for (const bool crowded : {false, true}) {
+        const Gradients expected = of_node({0, shards}, rows, crowded);
+        for (std::size_t count = 1; count <= 4; ++count)
+          run_ranks(count, [&](Ranks& ranks) {
+            GradientExchange exchange(ranks, shards, kShapes);
+            for (int again = 0; again < 2; ++again) {  // it knows more the second time
+              std::vector<Gradients> partial;
+              for (const ShardRange node : exchange.nodes())
+                partial.push_back(of_node(node, rows, crowded));
+              const Gradients sums = exchange.sum(std::move(partial));
+              static std::mutex one_at_a_time;
+              const std::lock_guard lock(one_at_a_time);
+              for (std::size_t p = 0; p < kShapes.size(); ++p) expect_same(sums[p], expected[p]);
+            }
+          });
+      }
+}
+
+TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
+  for (const bool crowded : {false, true})
+    run_ranks(4, [&](Ranks& ranks) {
+      GradientExchange exchange(ranks, 4, kShapes);
+      for (const char* way : {"gathered", crowded ? "owners" : "gathered"}) {
+        exchange.sum({gradients_of(ranks.rank(), crowded ? 1400 : 700, crowded)});
+        EXPECT_EQ(exchange.ways()[0], way);
+        EXPECT_EQ(exchange.ways()[1], "dense");
+        EXPECT_EQ(exchange.ways()[5], "gathered");
+      }
+    });
+}
+
+TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheSizeOfTheTable) {
+  std::vector<std::uint64_t> sent;
+  for (const std::size_t table : {1000, 100000}) {
+    run_ranks(2, [&](Ranks& ranks) {
+      GradientExchange exchange(ranks, 2, {{table, kWidth}});
+      const std::int32_t first = ranks.rank() == 0 ? 3 : 500;
+      exchange.sum({{Gradient(
+          RowGradient({table, kWidth}, {first, first + 1}, irregular({2, kWidth}, 1)))}});
+      if (ranks.rank() == 0) sent.push_back(ranks.bytes_sent());
+    });
+  }
+  EXPECT_EQ(sent[0], 8 + 2 * (4 + kWidth * sizeof(real)));
+  EXPECT_EQ(sent[1], sent[0]);
+}
+
+TEST(GradientExchange, SendsDenseNumbersTwice) {
+  run_ranks(4, [&](Ranks& ranks) {
+    GradientExchange exchange(ranks, 4, {{4000}});
+    exchange.sum({{Gradient(irregular({4000}, 1))}});
+    EXPECT_EQ(ranks.bytes_sent(), 3 * 8 + 2 * 3 * 1000 * sizeof(real));
+  });
+}
+
+TEST(GradientExchange, RefusesFewerShardsThanRanks) {
+  run_ranks(3, [&](Ranks& ranks) {
+    EXPECT_THROW(GradientExchange(ranks, 2, kShapes), std::invalid_argument);
+  });
+}
+
+TEST(Ranks, GatherTextsAndAnswers) {
+  run_ranks(3, [](Ranks& ranks) {
+    const auto texts = ranks.gather_texts(std::string(ranks.rank(), 'x'));
+    EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
+    EXPECT_TRUE(ranks.any(ranks.rank() == 2));
+    EXPECT_FALSE(ranks.any(false));
+  });
+}
+
+TEST(Shards, NodesCoverTheRangeOfARank) {
+  for (std::size_t count = 1; count < 40; ++count)
+    for (std::size_t parts = 1; parts <= count; ++parts) {
+      std::size_t next = 0;
+      for (std::size_t part = 0; part < parts; ++part)
+        for (const ShardRange node : nodes_in(part_of(count, part, parts), count)) {
+          EXPECT_EQ(node.begin, next);
+          next = node.end;
+        }
+      EXPECT_EQ(next, count);
+    }
+  EXPECT_EQ(nodes_in({4, 8}, 8), (std::vector<ShardRange>{{4, 8}}));
+}
+
+}  // namespace
+}  // namespace rowgrad
