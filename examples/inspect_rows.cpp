@@ -210,7 +210,8 @@ void run(const CLI::App& app, const ProgramOptions& options) {
 
   nlohmann::json about = about_run(app, text, options.tokenizer, tokenizer->size());
   about["tokens"] = {{"training", ids.size()}, {"validation", 0}};
-  RunReport watched(*model, *tokenizer, options.context, options.steps, about);
+  RunReport watched(*model, *tokenizer, options.context, 0, options.steps, about);
+  watched.set_text(ids.storage(), {});
   std::vector<Tensor> starts;
   for (const RowHistory& table : watched.tables()) starts.push_back(table.table().value());
   const std::size_t steps_a_frame = std::max<std::size_t>(1, options.steps / 20);
@@ -242,6 +243,11 @@ void run(const CLI::App& app, const ProgramOptions& options) {
            .learning_rate = options.learning_rate,
            .tokens_per_second = static_cast<double>(batch.inputs.size()) / seconds(begin)});
       if (step % steps_a_frame == 0) watched.take_frame();
+      report_files.write_if_due([&] {
+        nlohmann::json so_far = watched.so_far();
+        so_far["run"]["seconds"] = rounded(seconds(start));
+        return so_far;
+      });
       if (step == options.steps) break;
     }
   }
@@ -281,9 +287,10 @@ void run(const CLI::App& app, const ProgramOptions& options) {
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
   if (!options.report.wanted()) return;
-  nlohmann::json shown = watched.at_end({ids.data(), ids.size()}, ids.size());
+  nlohmann::json shown =
+      watched.at_end(to_ids(std::span(ids.data(), std::min(ids.size(), options.context))));
   shown["run"]["seconds"] = rounded(took);
-  shown["run"]["finished"] = true;
+  shown["run"]["state"] = "finished";
   report_files.write(shown);
   report_files.announce();
   if (options.report.open) open_in_browser(options.report.page);

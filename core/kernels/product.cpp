@@ -78,14 +78,15 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
   const std::size_t items = groups * count;
   const std::size_t grain = row_grain(kGroupRows * kBlockInner);
   const std::size_t ranges = range_count(halves * items, grain);
-  Tensor copies = empty({groups > 1 ? ranges : 0, kBlockInner, kGroupRows});
+  const std::size_t copy_size = groups > 1 ? kBlockInner * kGroupRows : 0;
+  Tensor copies = empty({ranges, copy_size});
   Tensor panels_of_all = empty({ranges, count, kBlockInner, kPanel});
   const auto multiply = [&](std::size_t half, std::size_t group, std::size_t begin, std::size_t end,
                             std::size_t range) {
     const std::size_t first = a.rows * group / groups;
     const std::size_t rows = a.rows * (group + 1) / groups - first;
     real* const to = (half == 0 ? result.data : second.data()) + first * columns;
-    real* const copy = copies.data() + range * kBlockInner * kGroupRows;
+    real* const copy = copies.data() + range * copy_size;
     real* const panels = panels_of_all.data() + range * count * kBlockInner * kPanel;
     for (std::size_t block = 0; block < blocks; ++block) {
       const std::size_t piece = half * blocks + block;

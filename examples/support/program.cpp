@@ -1,6 +1,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -82,8 +83,13 @@ void open_in_browser(const std::string& file) {
   std::string path = std::filesystem::absolute(file).string();
   char* const arguments[] = {program, path.data(), nullptr};
   pid_t process = 0;
-  if (posix_spawnp(&process, program, nullptr, nullptr, arguments, environ) != 0)
+  posix_spawn_file_actions_t quiet;  // what it says is not for users of this program
+  posix_spawn_file_actions_init(&quiet);
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    posix_spawn_file_actions_addopen(&quiet, output, "/dev/null", O_WRONLY, 0);
+  if (posix_spawnp(&process, program, &quiet, nullptr, arguments, environ) != 0)
     std::cout << "There is no xdg-open to show it with: open it in a browser.\n";
+  posix_spawn_file_actions_destroy(&quiet);
 }
 
 }  // namespace rowgrad

@@ -15,6 +15,11 @@
 #include <rowgrad/examples/support/report_page.hpp>
 
 namespace rowgrad {
+namespace {
+
+constexpr int kShareOfTime = 100;  // that reports may take in the course of a run, one in 100
+
+}  // namespace
 
 void add_report_options(CLI::App& app, ReportOptions& options) {
   app.add_option("--report", options.page, "page to look at: HTML file, written as the run goes on")
@@ -51,6 +56,19 @@ void ReportFiles::write(const nlohmann::json& report) {
     page_.rewrite([&] { write_file(options_.page, report_page(report)); });
   if (!options_.data.empty())
     data_.rewrite([&] { write_file(options_.data, report_data(report)); });
+}
+
+void ReportFiles::write_if_due(const std::function<nlohmann::json()>& report) {
+  const auto begin = Clock::now();
+  if (!options_.wanted() || has_failed_ || begin - last_end_ < kShareOfTime * last_cost_) return;
+  try {
+    write(report());
+  } catch (const std::exception& error) {
+    std::cerr << "\nThe report is not written for now: " << error.what() << '\n';
+    has_failed_ = true;
+  }
+  last_end_ = Clock::now();
+  last_cost_ = last_end_ - begin;
 }
 
 void ReportFiles::announce() const {

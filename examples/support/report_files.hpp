@@ -2,7 +2,9 @@
 
 // --report, --report-data and --open of the programs.
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -39,13 +41,22 @@ class ReportFiles {
   /// Writes the page and its data, those that are wanted.
   void write(const nlohmann::json& report);
 
+  /// Writes what `report` returns, unless the last time was so recent that it would slow the run. A
+  /// file that cannot be written is only mentioned, once: the work goes on.
+  void write_if_due(const std::function<nlohmann::json()>& report);
+
   /// Says where they are.
   void announce() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   const ReportOptions& options_;
   OwnFile page_;
   OwnFile data_;
+  bool has_failed_ = false;
+  Clock::time_point last_end_ = Clock::now();
+  Clock::duration last_cost_ = {};
 };
 
 }  // namespace rowgrad

@@ -13,6 +13,9 @@
 namespace rowgrad {
 namespace {
 
+constexpr double kMostDecay = 0.999999;  // of a value in a step
+constexpr double kRounding = 1e-6;       // of a row's length: less is no movement
+
 // |a − factor · b|
 double distance(std::size_t width, const real* a, const real* b, double factor = 1) {
   double squares = 0;
@@ -120,13 +123,12 @@ void RowHistory::begin(std::span<const std::int32_t> ids) {
     if (places_.emplace(id, ids_.size()).second) ids_.push_back(id);
   if (ids_.size() == known) return;
   const Tensor values = table_->rows(std::span(ids_).subspan(known));
-  rows_.resize(ids_.size());
+  rows_.resize(ids_.size(), Row{.log_kept = log_kept_});
   first_.insert(first_.end(), values.begin(), values.end());
   latest_.insert(latest_.end(), values.begin(), values.end());
 }
 
-void RowHistory::add_gradient(std::uint64_t step, std::int32_t id, std::span<const real> values) {
-  Row& row = rows_[places_.at(id)];
+void RowHistory::add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const {
   ++row.steps;
   row.last = step;
   const auto squares = static_cast<double>(kernels::sum_span(
@@ -136,54 +138,77 @@ void RowHistory::add_gradient(std::uint64_t step, std::int32_t id, std::span<con
 }
 
 void RowHistory::before_update(std::uint64_t step, double decay) {
-  kept_ *= 1 - decay;
-  kept_in_all_ *= 1 - decay;
-  has_decayed_ |= decay != 0;
   const Gradient& gradient = table_->gradient();
-  if (gradient.is_none()) return waiting_.clear();
   dense_ |= gradient.is_dense();
+  now_.clear();
   if (gradient.is_dense()) {  // every row has a gradient: follow those that are looked up
-    std::vector<std::int32_t> ids;
-    for (const auto& [id, times] : waiting_) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());
-    begin(ids);
+    for (const auto& [id, times] : waiting_) now_.push_back(id);
+    std::sort(now_.begin(), now_.end());
+  } else if (gradient.is_rows()) {
+    now_ = gradient.rows().indices();
+  }
+  now_places_.clear();
+  if (!now_.empty()) {
+    begin(now_);
     const std::size_t width = table_->shape()[1];
-    for (const std::int32_t id : ids)
-      add_gradient(step, id,
-                   {gradient.dense().data() + static_cast<std::size_t>(id) * width, width});
-  } else {
-    begin(gradient.rows().indices());
-    for (const auto [id, values] : gradient.rows()) add_gradient(step, id, values);
+    const Tensor values = table_->rows(now_);
+    for (std::size_t i = 0; i < now_.size(); ++i) {
+      const std::size_t place = places_.at(now_[i]);
+      now_places_.push_back(place);
+      settle(rows_[place], values.data() + i * width, latest_.data() + place * width);
+      const real* of_gradient =
+          gradient.is_dense() ? gradient.dense().data() + static_cast<std::size_t>(now_[i]) * width
+                              : gradient.rows().row(i).data();
+      add_gradient(step, rows_[place], {of_gradient, width});
+    }
   }
   for (const auto& [id, times] : waiting_)
     if (const auto found = places_.find(id); found != places_.end())
       rows_[found->second].lookups += times;
   waiting_.clear();
+  log_kept_ += std::log1p(-std::min(decay, kMostDecay));
+  has_decayed_ |= decay != 0;
+}
+
+void RowHistory::after_update() {
+  if (now_.empty()) return;
+  const std::size_t width = table_->shape()[1];
+  const Tensor values = table_->rows(now_);
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    std::copy_n(values.data() + i * width, width, latest_.data() + now_places_[i] * width);
+    rows_[now_places_[i]].log_kept = log_kept_;
+  }
+}
+
+// Adds the way from `then`, after the row's last update, to `now` to what it moved without
+// gradients.
+void RowHistory::settle(Row& row, const real* now, const real* then) const {
+  const std::size_t width = table_->shape()[1];
+  const double kept = std::exp(log_kept_ - row.log_kept);
+  const double length = distance(width, then, then, 0);
+  const double by_momentum = distance(width, now, then, kept);
+  if (by_momentum > kRounding * length) row.momentum += by_momentum;
+  row.decay += (1 - kept) * length;
+  row.log_kept = log_kept_;
+}
+
+std::vector<RowHistory::Row> RowHistory::settled(const Tensor& values) const {
+  const std::size_t width = table_->shape()[1];
+  std::vector<Row> rows = rows_;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    settle(rows[i], values.data() + i * width, latest_.data() + i * width);
+  return rows;
 }
 
 void RowHistory::take_frame(std::uint64_t step) {
-  if (!frames_.empty() && frames_.back().step == step) return;
-  const std::uint64_t before = frames_.empty() ? 0 : frames_.back().step;
-  const std::size_t width = table_->shape()[1];
-  Frame frame{step, rows_, {}};
-  if (!ids_.empty()) {
-    const Tensor values = table_->rows(ids_);
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-      if (rows_[i].last > before) continue;  // moved by gradients, too
-      const real* then = latest_.data() + i * width;
-      rows_[i].momentum += distance(width, values.data() + i * width, then, kept_);
-      rows_[i].decay += (1 - kept_) * distance(width, then, then, 0);
-    }
-    std::copy(values.begin(), values.end(), latest_.begin());
-    for (const double distance : moved_to(values))
-      frame.moved.push_back(static_cast<float>(distance));
-  }
-  kept_ = 1;
+  if (frame_calls_++ % calls_a_frame_ != 0) return;
   if (frames_.size() == kMostFrames) {  // every second one stays
     for (std::size_t i = 1; 2 * i < frames_.size(); ++i) frames_[i] = std::move(frames_[2 * i]);
     frames_.resize(kMostFrames / 2);
+    calls_a_frame_ *= 2;
   }
-  frames_.push_back(std::move(frame));
+  const std::vector<double> distances = moved();
+  frames_.push_back({step, rows_, {distances.begin(), distances.end()}});
 }
 
 std::vector<double> RowHistory::moved() const {
@@ -210,37 +235,45 @@ std::vector<std::int32_t> RowHistory::most_frequent(std::size_t count) const {
   return ids;
 }
 
-nlohmann::json RowHistory::to_json() const {
+nlohmann::json RowHistory::to_json(const Frame& frame) const {
   using nlohmann::json;
-  json frames = json::array();
-  for (const Frame& frame : frames_) {
-    json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
-             {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
-             {"moved", json::array()}};
-    for (std::size_t i = 0; i < frame.rows.size(); ++i) {
-      const Row& row = frame.rows[i];
-      one["rows"].push_back(ids_[i]);
-      one["lookups"].push_back(row.lookups);
-      one["steps"].push_back(row.steps);
-      one["last"].push_back(row.last);
-      one["norm"].push_back(rounded(std::sqrt(row.squares)));
-      one["moved"].push_back(rounded(static_cast<double>(frame.moved[i])));
-    }
-    frames.push_back(std::move(one));
+  json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
+           {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
+           {"moved", json::array()}};
+  for (std::size_t i = 0; i < frame.rows.size(); ++i) {
+    const Row& row = frame.rows[i];
+    one["rows"].push_back(ids_[i]);
+    one["lookups"].push_back(row.lookups);
+    one["steps"].push_back(row.steps);
+    one["last"].push_back(row.last);
+    one["norm"].push_back(rounded(std::sqrt(row.squares)));
+    one["moved"].push_back(rounded(static_cast<double>(frame.moved[i])));
   }
+  return one;
+}
+
+nlohmann::json RowHistory::to_json(std::uint64_t step) const {
+  using nlohmann::json;
+  const Tensor values = ids_.empty() ? zeros({0, table_->shape()[1]}) : table_->rows(ids_);
+  const std::vector<Row> rows = settled(values);
+  const std::vector<double> distances = moved_to(values);
+  json frames = json::array();
+  for (const Frame& frame : frames_)
+    if (frame.step < step) frames.push_back(to_json(frame));
+  frames.push_back(to_json(Frame{step, rows, {distances.begin(), distances.end()}}));
   json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
   for (std::size_t i = 0; i < ids_.size(); ++i) {
-    if (dense_ || (rows_[i].momentum == 0 && rows_[i].decay == 0)) continue;
+    if (dense_ || (rows[i].momentum == 0 && rows[i].decay == 0)) continue;
     idle["rows"].push_back(ids_[i]);
-    idle["momentum"].push_back(rounded(rows_[i].momentum));
-    idle["decay"].push_back(rounded(rows_[i].decay));
+    idle["momentum"].push_back(rounded(rows[i].momentum));
+    idle["decay"].push_back(rounded(rows[i].decay));
   }
   json table{{"name", table_->name()},      {"kind", name_of(kind_)},
              {"rows", table_->shape()[0]},  {"width", table_->shape()[1]},
              {"frames", std::move(frames)}, {"idle", std::move(idle)}};
   if (!labels_.empty()) table["labels"] = labels_;
   if (dense_) table["dense"] = true;
-  if (has_decayed_) table["decayed"] = rounded(kept_in_all_);
+  if (has_decayed_) table["decayed"] = rounded(std::exp(log_kept_));
   return table;
 }
 

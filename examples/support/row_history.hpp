@@ -32,8 +32,9 @@ class RowHistory {
     std::uint64_t last = 0;   // and the last one of these
     double squares = 0;       // of all its gradients
     double largest = 0;       // gradient norm of a step
-    double momentum = 0;      // distance moved without a gradient, by momentum,
+    double momentum = 0;      // distance moved between its gradients, by momentum,
     double decay = 0;         // and by weight decay
+    double log_kept = 0;      // log_kept_ when it last had a gradient
   };
 
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
@@ -44,11 +45,17 @@ class RowHistory {
 
   void look_up(const Batch& batch);
 
-  /// To be called before each update, when the table has its gradient. `decay` is the share of each
-  /// value that weight decay takes in this step, also from rows without a gradient.
+  /// To be called before each update, when the table has its gradient, and after it. `decay` is the
+  /// share of each value that weight decay takes in this step, also from rows without a gradient.
   void before_update(std::uint64_t step, double decay);
+  void after_update();
 
-  /// Adds a frame of what has happened so far. At most kMostFrames are kept, at equal distances.
+  /// The rows that had a gradient in this step; those that were looked up where gradients are
+  /// dense.
+  std::size_t rows_now() const { return now_.size(); }
+
+  /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
+  /// n-th is kept, n such that there are at most kMostFrames.
   void take_frame(std::uint64_t step);
 
   /// The rows that had most lookups, the most frequent first.
@@ -64,8 +71,8 @@ class RowHistory {
   RowKind kind() const { return kind_; }
   const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
 
-  /// As in examples/report/README.md.
-  nlohmann::json to_json() const;
+  /// As in examples/report/README.md, with a frame of this moment as the last one.
+  nlohmann::json to_json(std::uint64_t step) const;
 
  private:
   static constexpr std::size_t kMostFrames = 20;
@@ -77,8 +84,11 @@ class RowHistory {
   };
 
   void begin(std::span<const std::int32_t> ids);
-  void add_gradient(std::uint64_t step, std::int32_t id, std::span<const real> values);
+  void add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
+  void settle(Row& row, const real* now, const real* then) const;
+  std::vector<Row> settled(const Tensor& values) const;
   std::vector<double> moved_to(const Tensor& values) const;
+  nlohmann::json to_json(const Frame& frame) const;
 
   Parameter* table_;
   RowKind kind_;
@@ -88,11 +98,14 @@ class RowHistory {
   std::unordered_map<std::int32_t, std::size_t> places_;   // of the rows in what follows
   std::vector<std::int32_t> ids_;
   std::vector<Row> rows_;
-  std::vector<real> first_;   // the values of each row before its first update,
-  std::vector<real> latest_;  // and in the last frame
+  std::vector<real> first_;              // the values of each row before its first update,
+  std::vector<real> latest_;             // and after its last one
+  std::vector<std::int32_t> now_;        // the rows of this step
+  std::vector<std::size_t> now_places_;  // and where they are in what is above
   std::vector<Frame> frames_;
-  double kept_ = 1;  // what decay has left of rows without gradient since the last frame
-  double kept_in_all_ = 1;
+  std::size_t frame_calls_ = 0;
+  std::size_t calls_a_frame_ = 1;
+  double log_kept_ = 0;  // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
   bool dense_ = false;
 };

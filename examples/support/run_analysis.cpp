@@ -91,26 +91,29 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
-json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::size_t training,
-               const std::function<bool()>& goes_on, std::size_t most) {
-  ids = ids.first(std::min(ids.size(), most));
-  json losses = json::array({nullptr});
-  json expected = json::array({json::array()});
-  json probabilities = json::array({json::array()});
+json text_json(LanguageModel& model, std::span<const std::int32_t> training,
+               std::span<const std::int32_t> validation, const std::function<bool()>& goes_on,
+               std::size_t most) {
+  std::vector<std::int32_t> ids;
+  json losses = json::array();
+  json expected = json::array();
+  json probabilities = json::array();
   const EvaluationMode evaluating(model);
   const std::size_t vocabulary = model.vocabulary();
-  const auto read = [&](std::size_t first, std::size_t pieces, std::size_t length) {
-    if (goes_on && !goes_on()) return;
+  const auto read = [&](std::span<const std::int32_t> text, std::size_t pieces,
+                        std::size_t length) {
     Ids inputs = Ids::from_shape({pieces, length});
-    std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(first), inputs.size(), inputs.begin());
+    std::copy_n(text.begin(), inputs.size(), inputs.begin());
     Tape tape(Tape::inference);
     const Variable logits = model.forward(tape, inputs);
     std::vector<double> log_sums(inputs.size());
     kernels::log_sum_exp_rows(logits.value().data(), inputs.size(), vocabulary, log_sums.data());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::span row(logits.value().data() + i * vocabulary, vocabulary);
-      const auto target = static_cast<std::size_t>(ids[first + i + 1]);
-      losses.push_back(rounded(log_sums[i] - static_cast<double>(row[target])));
+      const std::int32_t target = text[i + 1];
+      ids.push_back(target);
+      losses.push_back(
+          rounded(log_sums[i] - static_cast<double>(row[static_cast<std::size_t>(target)])));
       json shares = json::array();
       const std::vector<std::size_t> likeliest = largest(row, kExpected);
       for (const std::size_t id : likeliest)
@@ -119,24 +122,37 @@ json text_json(LanguageModel& model, std::span<const std::int32_t> ids, std::siz
       probabilities.push_back(std::move(shares));
     }
   };
-  const std::size_t predicted = ids.empty() ? 0 : ids.size() - 1;
   const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
   const std::size_t length = std::min(tokens, model.context());
-  const std::size_t at_once = tokens / length;
-  std::size_t first = 0;
-  for (std::size_t left = predicted / length; left > 0;) {
-    const std::size_t pieces = std::min(left, at_once);
-    read(first, pieces, length);
-    first += pieces * length;
-    left -= pieces;
-  }
-  if (first < predicted) read(first, 1, predicted - first);
-  ids = ids.first(std::min(ids.size(), losses.size()));
-  return {{"ids", ids},
-          {"training", std::min(training, ids.size())},
-          {"loss", std::move(losses)},
-          {"expected", std::move(expected)},
-          {"probability", std::move(probabilities)}};
+  const auto read_all = [&](std::span<const std::int32_t> text) {
+    if (text.empty()) return;
+    ids.push_back(text[0]);  // nothing comes before it
+    losses.push_back(nullptr);
+    expected.push_back(json::array());
+    probabilities.push_back(json::array());
+    for (std::size_t first = 0; first + 1 < text.size();) {
+      if (goes_on && !goes_on()) return;
+      const std::size_t left = text.size() - 1 - first;
+      const std::size_t pieces = std::min(left, tokens) / length;
+      const std::size_t read_now = pieces > 0 ? pieces * length : left;
+      read(text.subspan(first), std::max<std::size_t>(pieces, 1), pieces > 0 ? length : left);
+      first += read_now;
+    }
+  };
+  const std::size_t of_validation = std::min(validation.size(), most / 2);
+  const std::size_t of_training = std::min(training.size(), most - of_validation);
+  read_all(training.first(of_training));
+  const std::size_t trained = ids.size();
+  read_all(validation.first(of_validation));
+  const std::size_t untrained = ids.size() - trained;
+  return {
+      {"ids", std::move(ids)},
+      {"training", trained},
+      {"loss", std::move(losses)},
+      {"expected", std::move(expected)},
+      {"probability", std::move(probabilities)},
+      {"left_out",
+       {{"training", training.size() - trained}, {"validation", validation.size() - untrained}}}};
 }
 
 json positions_json(const Parameter& table) {

@@ -16,12 +16,12 @@
 namespace rowgrad {
 
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
-/// tokens. The text, of which `training` tokens come first, is cut into pieces as long as the
-/// model's context. `goes_on` is asked from time to time: if it returns false, the rest is left
-/// out.
-nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> ids,
-                         std::size_t training, const std::function<bool()>& goes_on = {},
-                         std::size_t most = 20'000);
+/// tokens, of which up to half are from the text that the model was not trained on. Both texts are
+/// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it
+/// returns false, the rest is left out.
+nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> training,
+                         std::span<const std::int32_t> validation,
+                         const std::function<bool()>& goes_on = {}, std::size_t most = 24'000);
 
 /// Cosines between all rows of a table.
 nlohmann::json positions_json(const Parameter& table);

@@ -5,6 +5,7 @@
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
@@ -15,6 +16,7 @@ using nlohmann::json;
 constexpr std::size_t kNorms = 200;  // that are measured in a run, about
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
+constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
 
 json rounded_all(const std::vector<double>& numbers) {
   json all = json::array();
@@ -53,13 +55,27 @@ std::string shown_bytes(std::string_view text) {
 }
 
 RunReport::RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
-                     std::size_t steps, json about)
+                     std::size_t first, std::size_t steps, json about)
     : model_(model),
       tokenizer_(tokenizer),
       context_(context),
       steps_(steps),
       about_(std::move(about)),
-      tables_(row_histories(model, context)) {}
+      tables_(row_histories(model, context)),
+      step_(first) {
+  about_["first_step"] = first;
+}
+
+void RunReport::set_text(std::span<const std::int32_t> training,
+                         std::span<const std::int32_t> validation) {
+  training_ = training;
+  validation_ = validation;
+  const std::size_t size = tokenizer_.size();
+  baselines_ = {
+      {"uniform", rounded(std::log(static_cast<double>(size)))},
+      {"unigram", rounded(unigram_loss(to_ids(training),
+                                       to_ids(validation.empty() ? training : validation), size))}};
+}
 
 void RunReport::on_batch(const Batch& batch) {
   for (RowHistory& table : tables_) table.look_up(batch);
@@ -67,8 +83,7 @@ void RunReport::on_batch(const Batch& batch) {
 
 void RunReport::before_update(std::uint64_t step, double decay, double clip) {
   for (RowHistory& table : tables_) table.before_update(step, decay);
-  const Gradient& gradient = tables_.front().table().gradient();
-  rows_now_ = gradient.is_rows() ? gradient.rows().size() : 0;
+  rows_now_ = tables_.front().rows_now();
   if (step % std::max<std::size_t>(1, steps_ / kNorms) != 0 && step != 1) return;
   const double norm = gradient_norm(model_.parameters());
   norm_step_.push_back(step);
@@ -77,6 +92,7 @@ void RunReport::before_update(std::uint64_t step, double decay, double clip) {
 }
 
 void RunReport::after_step(const Step& step) {
+  for (RowHistory& table : tables_) table.after_update();
   step_ = step.number;
   loss_sum_ += step.loss;
   row_sum_ += static_cast<double>(rows_now_);
@@ -108,10 +124,9 @@ void RunReport::halve_curves() {
   steps_a_point_ *= 2;
 }
 
-json RunReport::so_far() {
-  take_frame();
+json RunReport::so_far() const {
   json report{{"format", "rowgrad report 1"}, {"run", about_}};
-  report["run"]["finished"] = false;
+  report["run"]["state"] = "running";
   report["run"]["parameters"] = parameters_json(model_);
   json vocabulary = json::array();
   for (std::size_t id = 0; id < tokenizer_.size(); ++id)
@@ -124,24 +139,28 @@ json RunReport::so_far() {
                       {"rows", rounded_all(curves_.rows)}};
   report["norms"] = {
       {"step", norm_step_}, {"norm", rounded_all(norm_)}, {"clipped", rounded_all(clipped_)}};
+  report["baselines"] = baselines_;
   report["tables"] = json::array();
-  for (const RowHistory& table : tables_) report["tables"].push_back(table.to_json());
+  for (const RowHistory& table : tables_) report["tables"].push_back(table.to_json(step_));
   return report;
 }
 
-json RunReport::at_end(std::span<const std::int32_t> ids, std::size_t training,
-                       const std::function<bool()>& goes_on) {
+json RunReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) {
   json report = so_far();
-  report["text"] = text_json(model_, ids, training, goes_on);
+  report["text"] = text_json(model_, training_, validation_, goes_on);
   for (const RowHistory& table : tables_) {
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
     if (table.kind() == RowKind::kPosition && table.table().shape()[0] <= kMostPositions)
       report["positions"] = positions_json(table.table());
   }
-  const std::size_t length = std::min(context_, ids.size() - 1);
-  report["tape"] =
-      tape_json(model_, to_ids(ids.first(length)), to_ids(ids.subspan(1, length)), Random(0));
+  if (auto* gpt = dynamic_cast<GptModel*>(&model_))
+    report["attention"] = attention_json(
+        *gpt,
+        to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
+  const std::size_t length = std::min(context_, training_.size() - 1);
+  report["tape"] = tape_json(model_, to_ids(training_.first(length)),
+                             to_ids(training_.subspan(1, length)), Random(0));
   return report;
 }
 

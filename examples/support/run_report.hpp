@@ -19,10 +19,14 @@ namespace rowgrad {
 
 class RunReport {
  public:
-  /// A run of `steps` steps, on windows of `context` tokens. `about` is the "run" of the report:
-  /// what does not change while it goes on. Model and tokenizer must outlive this.
+  /// The rest, from step `first` on, of a run of `steps` steps on windows of `context` tokens.
+  /// `about` is the "run" of the report: what does not change while it goes on. Model and tokenizer
+  /// must outlive this.
   RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
-            std::size_t steps, nlohmann::json about);
+            std::size_t first, std::size_t steps, nlohmann::json about);
+
+  /// What the model is trained on, and what it is not. Both must outlive this.
+  void set_text(std::span<const std::int32_t> training, std::span<const std::int32_t> validation);
 
   struct Step {
     std::uint64_t number = 0;  // from 1 on
@@ -38,17 +42,15 @@ class RunReport {
   void before_update(std::uint64_t step, double decay, double clip);
   void after_step(const Step& step);
 
-  /// What rows have gone through so far, for the report. There are at most 20 such frames, at equal
-  /// distances; too many are no harm.
+  /// Keeps what rows have gone through so far; to be called after equal numbers of steps.
   void take_frame();
 
   /// The report so far.
-  nlohmann::json so_far();
+  nlohmann::json so_far() const;
 
-  /// The report of a run that is over, with what the model makes of the text, of which `training`
-  /// ids come first. Ends early, with less of the text, where `goes_on` returns false.
-  nlohmann::json at_end(std::span<const std::int32_t> ids, std::size_t training,
-                        const std::function<bool()>& goes_on = {});
+  /// The report of a run that is over, with what the model makes of its text and, if it is a GPT,
+  /// of a prompt. Ends early, with less of the text, where `goes_on` returns false.
+  nlohmann::json at_end(const Ids& prompt, const std::function<bool()>& goes_on = {});
 
   const std::vector<RowHistory>& tables() const { return tables_; }
 
@@ -68,13 +70,15 @@ class RunReport {
   std::size_t steps_;
   nlohmann::json about_;
   std::vector<RowHistory> tables_;
+  std::span<const std::int32_t> training_, validation_;
+  nlohmann::json baselines_;
   Curves curves_;
   std::size_t steps_a_point_ = 1;
   double loss_sum_ = 0, row_sum_ = 0;  // of the steps since the last point
   std::size_t summed_ = 0;
   std::vector<std::uint64_t> norm_step_;
   std::vector<double> norm_, clipped_;
-  std::uint64_t step_ = 0;
+  std::uint64_t step_;
   std::size_t rows_now_ = 0;
 };
 

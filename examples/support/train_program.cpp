@@ -168,13 +168,12 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
   };
   const auto write_report = [&] {
     if (report != nullptr && !training.finished())
-      report->write_if_due([&](const nlohmann::json& so_far) { report_files.write(so_far); });
+      report_files.write_if_due([&] { return report->so_far(); });
   };
   const auto evaluate = [&] {
     if (const auto evaluation = training.evaluate_if_due(not_interrupted)) {
       progress.clear();
       print_evaluation(place(training), *evaluation, 3);
-      write_report();
     }
   };
   const auto after_step = [&](double loss) {
@@ -186,6 +185,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     sample_if_due();
     if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
       files.save(training);
+    write_report();
     return training.steps_left() > 0 && !stops();
   };
   if (training.finished() || stops()) {
@@ -203,7 +203,6 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
     if (training.run.history().size() > before) {
       if (training.options().evaluate_every == 0) print_epoch(training, width);
       sample_if_due();
-      write_report();
     }
     files.write(training);
   }
@@ -313,11 +312,6 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
     report["sample"] = last;
     report["samples"].push_back(Sample{training->run.steps(), last});
   }
-  if (page) {
-    nlohmann::json shown = interrupted() ? page->so_far() : page->at_end(prompt, not_interrupted);
-    shown["samples"] = report["samples"];
-    report_files.write(shown);
-  }
   files.write_run(report);
   if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
   if (!config_path.empty())
@@ -335,9 +329,19 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
               << ", as Hugging Face's GPT-2\n";
   if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
+  if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+  if (!page) return;
+  nlohmann::json shown = interrupted() ? page->stopped() : page->at_end(prompt, not_interrupted);
+  shown["samples"] = report["samples"];
+  if (report.contains("validation_loss") &&
+      (shown["evaluations"].empty() ||
+       shown["evaluations"].back()["steps"] != training->run.steps()))
+    shown["evaluations"].push_back({{"steps", training->run.steps()},
+                                    {"training_loss", nullptr},
+                                    {"validation_loss", report["validation_loss"]}});
+  report_files.write(shown);
   report_files.announce();
   if (options.report.open && !interrupted()) open_in_browser(options.report.page);
-  if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
 }
 
 void add_program_options(CLI::App& app, TrainProgram& options) {

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cmath>
 
-#include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/training_report.hpp>
 
 namespace rowgrad {
@@ -10,19 +8,19 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kFramesOfASteppedRun = 20;
-constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
-constexpr int kShareOfTime = 100;        // that reports may take in the course of a run, one in 100
 
 }  // namespace
 
 TrainingReport::TrainingReport(Training& training, json about)
     : training_(training),
       report_(training.model(), training.tokenizer(), training.options().context,
-              training.steps_in_all(), std::move(about)) {
+              training.run.steps(), training.steps_in_all(), std::move(about)) {
+  const Ids* validation = training.validation_ids();
+  report_.set_text(training.training_ids().storage(),
+                   validation == nullptr ? std::span<const std::int32_t>()
+                                         : std::span<const std::int32_t>(validation->storage()));
   training.on_batch = [this](const Batch& batch) { report_.on_batch(batch); };
-  training.before_update = [this] {
-    report_.before_update(training_.run.steps() + 1, decay(), training_.options().clip);
-  };
+  training.before_update = [this] { before_update(); };
 }
 
 TrainingReport::~TrainingReport() {
@@ -30,11 +28,12 @@ TrainingReport::~TrainingReport() {
   training_.before_update = nullptr;
 }
 
-// The share that weight decay takes of each value in a step; for rules where that is a number.
-double TrainingReport::decay() const {
+void TrainingReport::before_update() {
   const TrainOptions& options = training_.options();
-  const bool plain = options.optimizer == "adamw" || options.optimizer == "sgd";
-  return plain ? training_.learning_rate() * options.weight_decay : 0;
+  // Other rules have decay in the gradient, where it is no share of the value.
+  const bool is_a_share = options.optimizer == "adamw" || options.optimizer == "sgd";
+  const double decay = is_a_share ? training_.learning_rate() * options.weight_decay : 0;
+  report_.before_update(training_.run.steps() + 1, decay, options.clip);
 }
 
 void TrainingReport::after_step(double loss) {
@@ -47,36 +46,26 @@ void TrainingReport::after_step(double loss) {
   if (step % frame_steps == 0) report_.take_frame();
 }
 
-void TrainingReport::write_if_due(const std::function<void(const json&)>& write) {
-  const auto begin = Clock::now();
-  if (begin - last_end_ < kShareOfTime * last_cost_) return;
-  write(so_far());
-  last_end_ = Clock::now();
-  last_cost_ = last_end_ - begin;
+json TrainingReport::so_far() const {
+  json report = report_.so_far();
+  add_facts(report, "running");
+  return report;
 }
 
-json TrainingReport::so_far() {
+json TrainingReport::stopped() const {
   json report = report_.so_far();
-  add_facts(report);
+  add_facts(report, "stopped");
   return report;
 }
 
 json TrainingReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) {
-  const Ids& training = training_.training_ids();
-  std::vector<std::int32_t> ids(training.begin(), training.end());
-  if (const Ids* validation = training_.validation_ids())
-    ids.insert(ids.end(), validation->begin(), validation->end());
-  json report = report_.at_end(ids, training.size(), goes_on);
-  add_facts(report);
-  report["run"]["finished"] = training_.finished();
-  if (auto* gpt = dynamic_cast<GptModel*>(&training_.model()))
-    report["attention"] = attention_json(
-        *gpt,
-        to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
+  json report = report_.at_end(prompt, goes_on);
+  add_facts(report, training_.finished() ? "finished" : "stopped");
   return report;
 }
 
-void TrainingReport::add_facts(json& report) const {
+void TrainingReport::add_facts(json& report, const char* state) const {
+  report["run"]["state"] = state;
   report["run"]["seconds"] = rounded(std::chrono::duration<double>(Clock::now() - start_).count());
   json& evaluations = report["evaluations"] = json::array();
   for (const EpochRecord& record : training_.run.history())
@@ -87,11 +76,9 @@ void TrainingReport::add_facts(json& report) const {
     evaluations.push_back(to_json(evaluation));
   std::stable_sort(evaluations.begin(), evaluations.end(),
                    [](const json& a, const json& b) { return a["steps"] < b["steps"]; });
-  const std::size_t size = training_.tokenizer().size();
-  const Ids* validation = training_.validation_ids();
-  const Ids& told = validation != nullptr ? *validation : training_.training_ids();
-  report["baselines"] = {{"uniform", rounded(std::log(static_cast<double>(size)))},
-                         {"unigram", rounded(unigram_loss(training_.training_ids(), told, size))}};
+  const TrainOptions& options = training_.options();
+  if (options.weight_decay > 0 && options.optimizer != "sgd" && options.optimizer != "adamw")
+    for (json& table : report["tables"]) table["coupled_decay"] = true;
   report["samples"] = training_.samples();
 }
 

@@ -23,11 +23,11 @@ class TrainingReport {
   /// To be called after each step, with the mean loss of its batches.
   void after_step(double loss);
 
-  /// Passes the report so far to `write` unless that would slow the run.
-  void write_if_due(const std::function<void(const nlohmann::json&)>& write);
-
   /// The report so far.
-  nlohmann::json so_far();
+  nlohmann::json so_far() const;
+
+  /// The same if the user has stopped the run.
+  nlohmann::json stopped() const;
 
   /// The report of a run that is over: with what the model makes of the text and, if it is a GPT,
   /// of a prompt. Ends early, with less of the text, where `goes_on` returns false.
@@ -36,14 +36,12 @@ class TrainingReport {
  private:
   using Clock = std::chrono::steady_clock;
 
-  double decay() const;
-  void add_facts(nlohmann::json& report) const;
+  void before_update();
+  void add_facts(nlohmann::json& report, const char* state) const;
 
   Training& training_;
   RunReport report_;
   Clock::time_point start_ = Clock::now();
-  Clock::time_point last_end_ = start_;
-  Clock::duration last_cost_ = {};
 };
 
 }  // namespace rowgrad

@@ -47,7 +47,7 @@ TEST(RunReport, HasWhatARunDid) {
   const json report = described(*training, false);
   const std::size_t steps = training->run.steps();
   EXPECT_EQ(report["format"], "rowgrad report 1");
-  EXPECT_EQ(report["run"]["finished"], false);
+  EXPECT_EQ(report["run"]["state"], "running");
   EXPECT_FALSE(report.contains("text"));
   EXPECT_EQ(report["vocabulary"].size(), training->tokenizer().size());
   EXPECT_EQ(report["curves"]["step"].size(), steps);
@@ -85,7 +85,7 @@ TEST(RunReport, DoesNotChangeTheRun) {
 TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
   const auto training = start(GptShape{.heads = 2, .layers = 3});
   const json report = described(*training, true);
-  EXPECT_EQ(report["run"]["finished"], true);
+  EXPECT_EQ(report["run"]["state"], "finished");
   ASSERT_EQ(report["attention"]["weights"].size(), 3U);
   ASSERT_EQ(report["attention"]["weights"][0].size(), 2U);
   for (const json& query : report["attention"]["weights"][0][0]) {
@@ -104,7 +104,7 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
   NextTokenModel model({.vocabulary = 11, .context = 4, .width = 6}, random);
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 15; ++i) ids.push_back(i * 7 % 11);
-  const json result = text_json(model, ids, 9);
+  const json result = text_json(model, ids, {});
   ASSERT_EQ(result["loss"].size(), 15U);
   EXPECT_TRUE(result["loss"][0].is_null());
   double sum = 0;
@@ -125,8 +125,16 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
                   0.005);
     }
   }
-  EXPECT_EQ(text_json(model, ids, 9, {}, 5)["loss"].size(), 5U);
-  EXPECT_EQ(text_json(model, ids, 9, {}, 5)["training"], 5U);
+  const std::span<const std::int32_t> all = ids;
+  const json both = text_json(model, all.first(9), all.subspan(9), {}, 10);
+  EXPECT_EQ(both["loss"].size(), 10U);
+  EXPECT_EQ(both["training"], 5U);
+  EXPECT_EQ(both["ids"][5], ids[9]);
+  EXPECT_TRUE(both["loss"][5].is_null());
+  EXPECT_EQ(both["left_out"], (json{{"training", 4}, {"validation", 1}}));
+  int asked = 0;
+  const json cut = text_json(model, all, {}, [&] { return asked++ < 1; });
+  EXPECT_LT(cut["loss"].size(), 15U);
 }
 
 TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
