@@ -70,6 +70,7 @@ void visit_fields(Options& o, const Visit& visit) {
   visit("epochs", o.epochs);
   visit("steps", o.steps);
   visit("accumulate", o.accumulate);
+  visit("shards", o.shards);
   visit("optimizer", o.optimizer);
   visit("learning_rate", o.learning_rate);
   visit("momentum", o.momentum);
@@ -314,6 +315,10 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--steps", options.steps, "length of the run instead of epochs; 0 for epochs")
       ->check(whole_number(0));
   app.add_option("--accumulate", options.accumulate, "batches whose gradients make up a step")
+      ->check(whole_number(1));
+  app.add_option("--shards", options.shards,
+                 "parts of a batch, each with a gradient and random numbers of its own: as many as "
+                 "there are ranks of mpirun, or more, which then do not change the result")
       ->check(whole_number(1));
   add_optimizer_options(app, options);
   app.add_option("--decay", options.decay, "the parameters that weight decay is for")

@@ -65,6 +65,7 @@ struct TrainOptions {
   std::uint64_t epochs = 15;
   std::uint64_t steps = 0;       // if above 0, the length of the run instead of epochs
   std::uint64_t accumulate = 1;  // batches a step
+  std::uint64_t shards = 1;      // parts of a batch, whose gradients are added in a fixed order
   std::string optimizer = "sgd";
   double learning_rate = 0.3;
   double momentum = 0;

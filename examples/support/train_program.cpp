@@ -16,6 +16,7 @@
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
+#include <rowgrad/examples/support/ranks.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -116,16 +117,33 @@ std::string progress_line(const Training& training, double loss, std::size_t max
 }
 
 // What a report says about a run before it begins.
-nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text) {
+nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text,
+                     std::size_t ranks) {
   nlohmann::json run =
       about_run(app, text, training.options().tokenizer, training.tokenizer().size());
   const Ids* validation = training.validation_ids();
   run["tokens"] = {{"training", training.training_ids().size()},
                    {"validation", validation == nullptr ? 0 : validation->size()}};
+  if (ranks > 1) run["machine"] = concat(ranks, " ranks, each ", blas::describe());
   return run;
 }
 
-bool not_interrupted() { return !interrupted(); }
+// Whether the user has stopped the program: on all ranks at the same points of their work.
+class Interrupts {
+ public:
+  explicit Interrupts(Ranks* ranks) : ranks_(ranks) {}
+
+  /// To be called by all ranks, or with one process.
+  bool agree() {
+    if (ranks_ != nullptr) return agreed_ = agreed_ || ranks_->any(interrupted());
+    return interrupted();
+  }
+  bool seen() const { return ranks_ != nullptr ? agreed_ : interrupted(); }
+
+ private:
+  Ranks* ranks_;
+  bool agreed_ = false;
+};
 
 // Continues the prompt, and shows and returns what came of it.
 std::string sample(Training& training, const Ids& prompt, const TrainProgram& options) {
@@ -145,11 +163,13 @@ std::string sample(Training& training, const Ids& prompt, const TrainProgram& op
 
 // Returns false if training stopped before the end of the run.
 bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
-           ReportFiles& report_files, TrainingReport* report) {
+           ReportFiles& report_files, TrainingReport* report, Interrupts& interrupts) {
   Progress progress;
+  const auto goes_on = [&] { return !interrupts.agree(); };
   const std::size_t width = std::to_string(training.options().epochs).size();
   const auto stops = [&] {
-    return interrupted() || (options.max_steps > 0 && training.run.steps() >= options.max_steps);
+    return interrupts.seen() ||
+           (options.max_steps > 0 && training.run.steps() >= options.max_steps);
   };
   const auto sample_if_due = [&] {
     const std::size_t steps = training.run.steps();
@@ -171,12 +191,13 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
       report_files.write_if_due([&] { return report->so_far(); });
   };
   const auto evaluate = [&] {
-    if (const auto evaluation = training.evaluate_if_due(not_interrupted)) {
+    if (const auto evaluation = training.evaluate_if_due(goes_on)) {
       progress.clear();
       print_evaluation(place(training), *evaluation, 3);
     }
   };
   const auto after_step = [&](double loss) {
+    interrupts.agree();
     check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
                   "; try a smaller --learning-rate");
     if (report != nullptr) report->after_step(loss);
@@ -198,7 +219,7 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
   }
   while (!training.finished() && !stops()) {
     const std::size_t before = training.run.history().size();
-    training.run.run_epoch(after_step, not_interrupted);
+    training.run.run_epoch(after_step, goes_on);
     progress.clear();
     if (training.run.history().size() > before) {
       if (training.options().evaluate_every == 0) print_epoch(training, width);
@@ -222,8 +243,9 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
 }
 
 std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
-                                const std::string& text) {
+                                const std::string& text, Ranks* ranks) {
   TrainOptions train = options.train;
+  if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
   const Checkpoint weights =
       options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
   auto tokenizer = make_tokenizer(train.tokenizer, text, train.vocabulary);
@@ -232,14 +254,52 @@ std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
-  auto training = std::make_unique<Training>(train, std::move(tokenizer), text);
+  auto training = std::make_unique<Training>(train, std::move(tokenizer), text, ranks);
   if (!weights.empty()) training->start_from(weights);
   return training;
 }
 
+// What another rank than the first does not do.
+TrainProgram without_output(TrainProgram options) {
+  for (std::string* file : {&options.save, &options.metrics, &options.json, &options.gpt2_export,
+                            &options.report.page, &options.report.data})
+    file->clear();
+  options.sample = 0;
+  return options;
+}
+
+void check_ranks(Ranks& ranks, const Training& training) {
+  nlohmann::json facts = training.options();
+  facts["text (SHA-256)"] = training.text_hash();
+  facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
+  facts["step"] = training.run.steps();
+  facts["version of rowgrad"] = ROWGRAD_VERSION;
+  facts["bytes of a number"] = sizeof(real);
+  check_same_on_all(ranks, facts);
+}
+
+void print_exchange(const Training& training, const Ranks& ranks, std::size_t steps) {
+  std::cout << "Exchanged  "
+            << readable_count(static_cast<double>(ranks.bytes_sent()) /
+                              static_cast<double>(std::max<std::size_t>(steps, 1)))
+            << "B a step sent by each of " << ranks.size() << " ranks";
+  const std::vector<Parameter*> parameters = training.model().parameters();
+  const auto& ways = training.run.exchange().ways();
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    if (ways[i] == "gathered" || ways[i] == "owners")
+      std::cout << "; rows of " << parameters[i]->name()
+                << (ways[i] == "owners" ? " by owners" : " gathered");
+  std::cout << '\n';
+}
+
 }  // namespace
 
-void run_training_program(const CLI::App& app, const TrainProgram& options) {
+void run_training_program(const CLI::App& app, const TrainProgram& given) {
+  const std::unique_ptr<Ranks> ranks = program_ranks(given.rank_patience);
+  const bool leads = ranks == nullptr || ranks->rank() == 0;
+  const TrainProgram options = leads ? given : without_output(given);
+  std::optional<SilentOutput> silent;
+  if (!leads) silent.emplace();
   std::vector<std::string> read{options.corpus};
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
@@ -263,9 +323,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   std::unique_ptr<Training> training;
   if (options.resume.empty()) {
     check_options(options.train);
-    training = start(app, options, text.contents);
+    training = start(app, options, text.contents, ranks.get());
   } else {
-    training = Training::resume(options.resume, text.contents);
+    training = Training::resume(options.resume, text.contents, ranks.get());
     const TrainOptions resumed = resumed_options(app, options.train, training->options());
     check_options(resumed);
     training->set_options(resumed);
@@ -279,18 +339,23 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
                   config_path.string(), ": is there already, for another model");
   }
   const Ids prompt = encode_prompt(*training, options);
+  if (ranks != nullptr) check_ranks(*ranks, *training);
 
   print_start(*training, text);
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
   const HeldInterrupts held;
+  Interrupts interrupts(ranks.get());
   if (options.untrained && training->run.steps() == 0)
-    if (const auto losses = training->evaluate_all(not_interrupted))
+    if (const auto losses = training->evaluate_all([&] { return !interrupts.agree(); }))
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   std::optional<TrainingReport> page;
-  if (options.report.wanted()) page.emplace(*training, about(app, *training, text));
+  if (options.report.wanted())
+    page.emplace(*training, about(app, *training, text, ranks == nullptr ? 1 : ranks->size()));
+  const std::size_t first = training->run.steps();
   const bool finished =
-      train(*training, options, prompt, files, report_files, page ? &*page : nullptr);
+      train(*training, options, prompt, files, report_files, page ? &*page : nullptr, interrupts);
+  if (!leads) return;  // the first does the rest, for which it needs no others
 
   nlohmann::json report = run_json(*training);
   report["text"] = text.source;
@@ -320,6 +385,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   std::cout << '\n';
   if (interrupted())
     std::cout << "Stopped by " << interruption() << " at step " << training->run.steps() << '\n';
+  if (ranks != nullptr) print_exchange(*training, *ranks, training->run.steps() - first);
   if (!options.save.empty())
     std::cout << "Saved to   " << options.save
               << (finished ? "" : "; go on with --resume " + options.save) << '\n';
@@ -331,7 +397,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
   if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   if (!page) return;
-  nlohmann::json shown = interrupted() ? page->stopped() : page->at_end(prompt, not_interrupted);
+  nlohmann::json shown =
+      interrupted() ? page->stopped() : page->at_end(prompt, [] { return !interrupted(); });
   shown["samples"] = report["samples"];
   if (report.contains("validation_loss") &&
       (shown["evaluations"].empty() ||
@@ -376,6 +443,9 @@ void add_program_options(CLI::App& app, TrainProgram& options) {
   app.add_option("--max-steps", options.max_steps,
                  "stop after so many steps in all; 0 for no limit")
       ->check(whole_number(0));
+  app.add_option("--rank-patience", options.rank_patience,
+                 "seconds for which ranks of mpirun wait for one of them")
+      ->check(finite_number(1, kAnyNumber));
   app.add_option("--threads", options.threads,
                  "threads to use; as many as there are cores if not given")
       ->check(whole_number(1, 1024));

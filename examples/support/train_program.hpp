@@ -34,6 +34,7 @@ struct TrainProgram {
   ReportOptions report = {};
   std::size_t max_steps = 0;
   int threads = 0;
+  double rank_patience = 50;  // seconds
 
   TrainOptions train = {};
 };

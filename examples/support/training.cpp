@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 6";
+constexpr const char* kFormat = "rowgrad training 7";
 
 TokenWindows windows(const Ids& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
@@ -113,16 +113,17 @@ std::pair<std::string, std::string> split_text(const std::string& text, double v
 }
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-                   const std::string& text)
-    : Training(options, std::move(tokenizer), text, split_text(text, options.validation)) {}
+                   const std::string& text, Ranks* ranks)
+    : Training(options, std::move(tokenizer), text, split_text(text, options.validation), ranks) {}
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   const std::string& text, const std::pair<std::string, std::string>& parts)
+                   const std::string& text, const std::pair<std::string, std::string>& parts,
+                   Ranks* ranks)
     : Training(options, std::move(tokenizer), sha256(text), tokenizer->encode(parts.first),
-               tokenizer->encode(parts.second)) {}
+               tokenizer->encode(parts.second), ranks) {}
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   std::string text_hash, const Ids& training, const Ids& validation)
+                   std::string text_hash, const Ids& training, const Ids& validation, Ranks* ranks)
     : options_(options),
       text_hash_(std::move(text_hash)),
       tokenizer_(std::move(tokenizer)),
@@ -143,6 +144,8 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
            .validation = validation_ ? &*validation_ : nullptr,
            .clip_norm = options.clip,
            .accumulate = options.accumulate,
+           .shards = options.shards,
+           .ranks = ranks,
            .on_batch =
                [this](const Batch& batch) {
                  if (on_batch) on_batch(batch);
@@ -253,7 +256,7 @@ void Training::save(const std::filesystem::path& path) const {
 }
 
 std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
-                                           const std::string& text) {
+                                           const std::string& text, Ranks* ranks) {
   const Checkpoint file = read_safetensors(path);
   check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
                 ": not a checkpoint of a training run");
@@ -272,7 +275,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
     check_argument(numbers <= most, "its options say that the model has ", numbers,
                    " numbers, but the file holds ", most, " at most");
-    auto training = std::make_unique<Training>(options, std::move(tokenizer), text);
+    auto training = std::make_unique<Training>(options, std::move(tokenizer), text, ranks);
     training->run.load_state_dict(file);
     training->evaluations_ = evaluations_in(file.part("evaluations"));
     training->samples_ = json::parse(file.text("samples")).get<std::vector<Sample>>();

@@ -44,14 +44,15 @@ double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary)
 
 class Training {
  public:
-  /// Starts a run on a text. Throws std::invalid_argument for options that do not fit it.
+  /// Starts a run on a text, with `ranks` that share the work or, if null, alone. Throws
+  /// std::invalid_argument for options that do not fit it.
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-           const std::string& text);
+           const std::string& text, Ranks* ranks = nullptr);
 
   /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
   /// file that is not a checkpoint of a run on this text.
   static std::unique_ptr<Training> resume(const std::filesystem::path& path,
-                                          const std::string& text);
+                                          const std::string& text, Ranks* ranks = nullptr);
 
   /// Saves everything that resume() needs. Replaces the file, as write_file does.
   void save(const std::filesystem::path& path) const;
@@ -75,6 +76,7 @@ class Training {
   std::optional<double> validation_loss();
 
   const TrainOptions& options() const { return options_; }
+  const std::string& text_hash() const { return text_hash_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   LanguageModel& model() { return *model_; }
   const LanguageModel& model() const { return *model_; }
@@ -97,9 +99,9 @@ class Training {
 
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           const std::string& text, const std::pair<std::string, std::string>& parts);
+           const std::string& text, const std::pair<std::string, std::string>& parts, Ranks* ranks);
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           std::string text_hash, const Ids& training, const Ids& validation);
+           std::string text_hash, const Ids& training, const Ids& validation, Ranks* ranks);
   std::optional<double> loss(DataLoader& loader, const EvaluateOptions& options);
   std::optional<Evaluation> evaluated(DataLoader& training, std::optional<DataLoader>& validation,
                                       const EvaluateOptions& options);

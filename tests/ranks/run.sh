@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Trains with mpirun on this machine: the same bits on 1 to 4 ranks and on none, also when a run is
+# resumed on another number of them; and what happens when a rank dies, hangs, or has other options.
+#   tests/ranks/run.sh
+# ROWGRAD_BUILD names another build folder. Where MPI is missing, it says so and does nothing.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+
+if ! command -v mpirun >/dev/null; then
+  echo "The tests of ranks are skipped: mpirun is not here (libopenmpi-dev, openmpi-bin)"
+  exit 0
+fi
+configure
+compile train_verdict train_gpt
+scratch=$(mktemp -d)
+finish() {
+  # shellcheck disable=SC2046
+  kill $(jobs -p) 2>/dev/null || true
+  wait
+  rm -rf "$scratch"
+}
+trap finish EXIT
+cd "$scratch"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+on_ranks() {
+  local count=$1
+  shift
+  timeout 120 mpirun --oversubscribe -n "$count" "$@"
+}
+
+fail() {
+  printf 'ranks: %s\n' "$1" >&2
+  cat log >&2
+  exit 1
+}
+
+# numbers FILE: all of a checkpoint but the times in its history, which no two runs share.
+numbers() {
+  local length header begin end
+  length=$(od -A n -t u8 -N 8 "$1")
+  header=$(tail -c +9 "$1" | head -c "$length")
+  read -r begin end < <(sed -nE 's/.*"history.tokens_per_second":\{[^}]*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/p' \
+    <<<"$header")
+  echo "$header"
+  tail -c +"$((9 + length))" "$1" | head -c "$begin"
+  tail -c +"$((9 + length + end))" "$1"
+}
+
+expect_same_numbers() {
+  cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
+}
+
+text=(--corpus "$root/examples/data/the-slow-clock.txt" --sample 0)
+verdict=("$build/examples/train_verdict" "${text[@]}")
+small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
+gpt=("$build/examples/train_gpt" "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
+  --evaluate-every 7 --evaluate-batches 2)
+
+# --- The same bits ------------------------------------------------------------------------------
+compared=0
+# compare COMMAND...: on no ranks, one, two, three and four
+compare() {
+  "$@" --shards 4 --save alone >log 2>&1 || fail "the run alone failed: $*"
+  local count
+  for count in 1 2 3 4; do
+    on_ranks "$count" "$@" --shards 4 --save ranks >log 2>&1 || fail "the run on $count ranks failed: $*"
+    expect_same_numbers alone ranks
+    rm ranks
+    compared=$((compared + 1))
+  done
+}
+compare "${verdict[@]}" --max-steps 20
+compare "${verdict[@]}" --max-steps 12 "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 \
+  --weight-decay 0.01 --dropout 0.3 --accumulate 2
+compare "${gpt[@]}" --steps 12 --tie --clip 0.5
+compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
+echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
+
+run=("${verdict[@]}" "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 --dropout 0.3)
+"${run[@]}" --shards 4 --max-steps 30 --save alone >log 2>&1 || fail "the run alone failed"
+on_ranks 3 "${run[@]}" --shards 4 --max-steps 11 --save ranks >log 2>&1 || fail "the run to be resumed failed"
+on_ranks 2 "${run[@]}" --resume ranks --max-steps 19 --save ranks >log 2>&1 || fail "no resumption"
+"${run[@]}" --resume ranks --max-steps 30 --save ranks >log 2>&1 || fail "no resumption alone"
+expect_same_numbers alone ranks
+echo "resumed on another number of ranks: the same bits"
+
+# --- Faults -------------------------------------------------------------------------------------
+# expect_error WORDS: of the run in the log, which has failed.
+expect_error() {
+  grep -q -- "$1" log || fail "there is no word of '$1'"
+}
+
+status=0
+on_ranks 3 "${run[@]}" --shards 2 --max-steps 2 >log 2>&1 || status=$?
+((status != 0)) || fail "two shards were enough for three ranks"
+expect_error "2 shards for 3 ranks"
+
+timeout 60 mpirun --oversubscribe -n 1 "${run[@]}" --max-steps 2 : \
+  -n 1 "${run[@]}" --max-steps 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
+expect_error "rank 1 has another seed than rank 0: 5, expected 123"
+echo "options that differ: an error that names rank and option"
+
+# endless OPTION...: a run on two ranks, once it has saved something
+endless() {
+  rm -f ranks
+  on_ranks 2 "${run[@]}" --epochs 1000000 --save ranks --save-every 1 "$@" >log 2>&1 &
+  job=$!
+  until [[ -e ranks ]]; do sleep 0.05; done
+  # mpirun's own command line has the same words.
+  second=$(pgrep -f "^${run[0]} .*--epochs 1000000" | tail -n 1)
+}
+
+endless
+kill -9 "$second"
+status=0
+wait "$job" || status=$?
+((status != 0)) || fail "a run without a rank ended well"
+expect_error "exited on signal 9"
+"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+echo "a rank that dies: the end of all, and a whole checkpoint"
+
+endless --rank-patience 3
+kill -STOP "$second"
+status=0
+wait "$job" || status=$?
+kill -9 "$second" 2>/dev/null || true
+((status != 0)) || fail "a run with a rank that hangs ended well"
+expect_error "has not answered for 3 seconds"
+"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+echo "a rank that hangs: the end of all, named, and a whole checkpoint"
