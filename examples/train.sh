@@ -2,23 +2,41 @@
 # Installs what is missing, builds, and trains a model on The Verdict:
 #   examples/train.sh [options of train_verdict]   a next-token model
 #   examples/train.sh --gpt [options of train_gpt]   a GPT
+#   examples/train.sh --ranks N …                  either, in N processes of this machine
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
 program=train_verdict
+ranks=0
 options=()
-for option; do
-  if [[ $option == --gpt ]]; then
-    program=train_gpt
-  else
-    options+=("$option")
-  fi
+while (($#)); do
+  case $1 in
+    --gpt) program=train_gpt ;;
+    --ranks)
+      ranks=${2-}
+      [[ $ranks =~ ^[1-9][0-9]{0,3}$ ]] || { echo "--ranks: expected a number of processes" >&2 && exit 2; }
+      shift
+      ;;
+    *) options+=("$1") ;;
+  esac
+  shift
 done
 
-install_packages
+if ((ranks)); then
+  install_packages libopenmpi-dev openmpi-bin
+  [[ ! -f $build/CMakeCache.txt ]] || quietly cmake "$build"  # it may have been built without MPI
+else
+  install_packages
+fi
 [[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
 configure
 compile "$program"
 # Threads that spin while they wait slow each other down if the machine has other work.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
-exec "$build/examples/$program" "${options[@]}"
+command=("$build/examples/$program" "${options[@]}")
+if ((ranks)); then
+  # Containers often have no other user; there may be fewer cores than ranks.
+  ((EUID)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  command=(mpirun --oversubscribe -n "$ranks" "${command[@]}")
+fi
+exec "${command[@]}"
