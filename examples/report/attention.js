@@ -3,7 +3,7 @@
 import { CellMap } from "./cell_map.js";
 import { cssColour, drawInTheme, sequentialColour } from "./colour.js";
 import { spaceBefore, tokenName } from "./data.js";
-import { byId, element } from "./dom.js";
+import { byId, element, tokenElement } from "./dom.js";
 import { formatPercent, formatText } from "./format.js";
 
 /** @import { Colour, Report } from "./types" */
@@ -42,10 +42,10 @@ export function showAttention(report) {
       span.className = (key === query ? "chosen " : "") + (row[key] > 0 ? `l${level}` : "");
     });
     const most = row.map((_, key) => key).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((key) => row[key] > 0);
-    const name = (/** @type {number} */ i) => `‘${tokenName(report, tokens[i])}’`;
-    byId("head-reading", HTMLElement).textContent =
-      `${name(query)} looks at ${name(cell % size)} with ${formatPercent(weight(cell) / 1000)}; ` +
-      `most at ${most.map((key) => `${name(key)} (${formatPercent(row[key] / 1000)})`).join(", ")}.`;
+    const name = (/** @type {number} */ i) => tokenElement(tokenName(report, tokens[i]));
+    byId("head-reading", HTMLElement).replaceChildren(
+      name(query), " looks at ", name(cell % size), ` with ${formatPercent(weight(cell) / 1000)}; most at `,
+      ...most.flatMap((key, i) => [i > 0 ? ", " : "", name(key), ` (${formatPercent(row[key] / 1000)})`]), ".");
   }
 
   /** @param {number} layer @param {number} head */

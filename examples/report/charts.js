@@ -13,6 +13,7 @@ import { formatCount, formatNumber, formatTick } from "./format.js";
  * @property {number[]} [dashes]
  * @property {boolean} [dots] for a few values with gaps between them
  * @property {boolean} [quiet] is not read out
+ * @property {typeof formatNumber} [format]
  */
 
 /** A chart with its data and the elements that show what is at the cursor. */
@@ -21,7 +22,9 @@ class StepChart {
   constructor(place, steps, series, options) {
     this.steps = steps;
     this.series = series;
-    this.values = series.map(() => element("b"));
+    // Where a value is often an earlier one, there is always room to say so: nothing moves with the cursor.
+    this.values = series.map(({ values }) =>
+      element("b", { class: 2 * values.filter((value) => value !== null).length < values.length ? "sparse" : "" }));
     const legend = element("ul", { class: "legend" });
     series.forEach(({ name, colour, dashes }, i) => {
       const line = element("i", { class: dashes ? "swatch dashed" : "swatch" });
@@ -78,25 +81,27 @@ class StepChart {
     const x = this.dygraph.toDomXCoord(this.steps[row]);
     this.cursor.hidden = x < area.x || x > area.x + area.w;
     this.cursor.style.cssText = `left: ${x}px; top: ${area.y}px; height: ${area.h}px`;
-    this.series.forEach(({ values }, i) => (this.values[i].textContent = formatNumber(nearestValue(values, row))));
+    this.series.forEach((one, i) => (this.values[i].textContent = this.valueAt(one, row)));
   }
 
   /** @param {number} row */
   describe(row) {
     return this.series
       .filter(({ quiet }) => !quiet)
-      .map(({ name, values }) => `${name} ${formatNumber(nearestValue(values, row))}`)
+      .map((one) => `${one.name} ${this.valueAt(one, row)}`)
       .join(", ");
   }
-}
 
-/**
- * The value there, or the last one before.
- * @param {(number | null)[]} values @param {number} row
- */
-function nearestValue(values, row) {
-  while (row > 0 && values[row] === null) --row;
-  return values[row];
+  /**
+   * The value there, or the last one before and when that was.
+   * @param {Series} series @param {number} row
+   */
+  valueAt({ values, format = formatNumber }, row) {
+    let found = row;
+    while (found > 0 && values[found] === null) --found;
+    const isEarlier = found < row && values[found] !== null;
+    return format(values[found]) + (isEarlier ? ` at step ${formatCount(this.steps[found])}` : "");
+  }
 }
 
 export class LinkedCharts {
@@ -140,7 +145,7 @@ export class LinkedCharts {
     const { box } = chart;
     for (const [name, value] of Object.entries({
       tabindex: "0", role: "application", "aria-roledescription": "chart",
-      "aria-label": `${place.dataset.title}. ${chart.describe(this.row)} at the end.`,
+      "aria-label": `${place.dataset.title}. At the end: ${chart.describe(this.row)}.`,
       "aria-describedby": "chart-keys",
     })) box.setAttribute(name, value);
     box.addEventListener("keydown", (event) => this.#onKey(event, chart));

@@ -1,6 +1,7 @@
 // Loss, learning rate, gradient norm and speed over the steps.
 
 import { LinkedCharts } from "./charts.js";
+import { tokenTable } from "./data.js";
 import { byId, definitionList } from "./dom.js";
 import { formatCount, formatNumber } from "./format.js";
 
@@ -40,7 +41,7 @@ export function showCurves(report) {
   const charts = new LinkedCharts(steps);
   const loss = addLoss(charts, report, evaluated);
   addOne(charts, "chart-rate", "learning rate", curves.step, curves.learning_rate);
-  addOne(charts, "chart-speed", "tokens a second", curves.step, curves.tokens_per_second);
+  addOne(charts, "chart-speed", "tokens a second", curves.step, curves.tokens_per_second, formatCount);
   if (report.norms?.step.length) {
     const { step, norm, clipped } = report.norms;
     const dots = step.length < 40;
@@ -56,19 +57,21 @@ export function showCurves(report) {
   return charts;
 }
 
-/** Curves of one point show nothing: its values are told instead. */
-function showOneStep(/** @type {Report} */ { curves, norms, baselines }) {
+/** Curves of one point show nothing: its values are told instead. @param {Report} report */
+function showOneStep(report) {
+  const { curves, norms, baselines } = report;
   for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".of-curves"))) part.hidden = true;
-  /** @type {[string, number | null | undefined][]} */
+  /** @type {[string, number | null | undefined, typeof formatNumber?][]} */
   const values = [
-    ["Step", curves?.step[0]], ["Loss", curves?.loss[0]],
+    ["Step", curves?.step[0], formatCount], ["Loss", curves?.loss[0]],
     ["Loss if all tokens were equally likely", baselines?.uniform],
     ["Loss if each were as likely as it is frequent", baselines?.unigram],
     ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
-    ["Distinct rows with a gradient", curves?.rows?.[0]], ["Tokens a second", curves?.tokens_per_second?.[0]],
+    [`Distinct rows ${tokenTable(report)?.dense ? "looked up" : "with a gradient"}`, curves?.rows?.[0], formatCount],
+    ["Tokens a second", curves?.tokens_per_second?.[0], formatCount],
   ];
   byId("one-step", HTMLElement).append(definitionList(
-    values.flatMap(([name, value]) => (value === null || value === undefined ? [] : [[name, formatNumber(value)]]))));
+    values.flatMap(([name, value, format = formatNumber]) => (value === null || value === undefined ? [] : [[name, format(value)]]))));
   return {};
 }
 
@@ -96,11 +99,11 @@ function addLoss(charts, report, evaluated) {
 
 /**
  * @param {LinkedCharts} charts @param {string} id @param {string} name
- * @param {number[]} at @param {Numbers | undefined} values
+ * @param {number[]} at @param {Numbers | undefined} values @param {typeof formatNumber} [format]
  */
-export function addOne(charts, id, name, at, values) {
+export function addOne(charts, id, name, at, values, format) {
   if (!values?.some((value) => value)) return leaveOut(id);
-  charts.add(id, [{ name, colour: "--series-1", values: charts.align(at, values), width: 1.5 }],
+  charts.add(id, [{ name, colour: "--series-1", values: charts.align(at, values), width: 1.5, format }],
     { includeZero: true });
 }
 

@@ -1,6 +1,6 @@
 // Reads the data of the page, and answers questions about them that several parts have.
 
-import { formatText, formatToken } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatText, formatToken } from "./format.js";
 
 /** @import { Report, RowTable, Frame } from "./types" */
 
@@ -41,20 +41,21 @@ export async function readReport() {
  * @property {string} name
  * @property {string} meaning
  * @property {boolean} logarithmic
+ * @property {(value: number | undefined) => string} format
  * @property {(frame: Frame, place: number) => number} of
  */
 
 /** @type {Measure[]} the first one is shown first */
 export const measures = [
-  { key: "moved", name: "Moved", logarithmic: true, of: (frame, i) => frame.moved[i],
-    meaning: "how far the row is from where it began" },
-  { key: "lookups", name: "Lookups", logarithmic: true, of: (frame, i) => frame.lookups[i],
+  { key: "moved", name: "Moved", logarithmic: true, format: formatNumber, of: (frame, i) => frame.moved[i],
+    meaning: "how far the row is from where it was at first" },
+  { key: "lookups", name: "Lookups", logarithmic: true, format: formatCount, of: (frame, i) => frame.lookups[i],
     meaning: "how often a training batch looked the row up" },
-  { key: "steps", name: "Steps", logarithmic: true, of: (frame, i) => frame.steps[i],
+  { key: "steps", name: "Steps", logarithmic: true, format: formatCount, of: (frame, i) => frame.steps[i],
     meaning: "in how many steps the row had a gradient" },
-  { key: "norm", name: "Gradient", logarithmic: true, of: (frame, i) => frame.norm[i],
+  { key: "norm", name: "Gradient", logarithmic: true, format: formatNumber, of: (frame, i) => frame.norm[i],
     meaning: "root of the sum of squares of the row’s gradients" },
-  { key: "age", name: "Untouched for", logarithmic: false, of: (frame, i) => frame.step - frame.last[i],
+  { key: "age", name: "Untouched for", logarithmic: false, format: formatCount, of: (frame, i) => frame.step - frame.last[i],
     meaning: "how many steps have passed since the row’s last gradient" },
 ];
 
@@ -85,12 +86,36 @@ export class FrameView {
 }
 
 /**
+ * From when lookups, gradients and movement are counted, where that is not the beginning.
+ * @param {Report} report
+ */
+export function sinceWords({ run }) {
+  return run.first_step > 0 ? ` since step ${formatCount(run.first_step)}` : "";
+}
+
+/**
  * What is said of rows that are in no frame. Where a table also has dense gradients, every row has one
  * in each step, and what can be told apart is which rows were looked up.
+ * @param {Report} report @param {RowTable} table
+ */
+export function untouchedWords(report, table) {
+  return (table.dense ? "never looked up" : "never had a gradient") + sinceWords(report);
+}
+
+/**
+ * How rows that are in no frame have moved all the same; empty if they have not.
  * @param {RowTable} table
  */
-export function untouchedWords(table) {
-  return table.dense ? "never looked up" : "never had a gradient";
+export function untouchedNote(table) {
+  if (table.dense)
+    return "All rows have dense gradients, as the table is the head’s weight too, but each is followed from its " +
+      "first lookup; how far one has moved that was not looked up is not known.";
+  if (table.coupled_decay)
+    return "Weight decay is a part of the gradient here: it moves rows without one of their own too, " +
+      "by an amount that is not followed.";
+  return (table.decayed ?? 1) < 1
+    ? `Weight decay has shrunk rows without one to ${formatPercent(table.decayed ?? 1)} of what they were.`
+    : "";
 }
 
 /** @param {RowTable} table */

@@ -40,7 +40,7 @@ export function svgElement(name, attributes = {}, ...children) {
 }
 
 /**
- * A token's name, apart from the direction of the text around it.
+ * A token's name or some tokens in a row, apart from the direction of the text around it.
  * @param {string} name
  */
 export function tokenElement(name) {

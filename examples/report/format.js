@@ -3,19 +3,20 @@
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
 
-/** @param {number} number */
+/** @param {number | null | undefined} number */
 export function formatCount(number) {
+  if (number === null || number === undefined) return "–";
   return whole.format(number).replace("-", "−");
 }
 
 /**
- * Three significant digits, and powers of ten for what is very small or large.
+ * A measured number: three significant digits, and powers of ten for what is very small or large.
  * @param {number | null | undefined} number
  */
 export function formatNumber(number) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "–";
   const size = Math.abs(number);
-  if (Number.isInteger(number) && size < 1e9) return formatCount(number);
+  if (size === 0) return "0";
   if (size >= 1e6 || size < 1e-3) {
     const [digits, power] = number.toExponential(2).split("e");
     return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
@@ -46,8 +47,9 @@ export function formatPercent(share) {
 /** @param {number} seconds */
 export function formatTime(seconds) {
   if (seconds < 60) return `${formatNumber(seconds)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  const rounded = Math.round(seconds);
+  const minutes = Math.floor(rounded / 60);
+  if (minutes < 60) return `${minutes} min ${rounded % 60} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 

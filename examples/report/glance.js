@@ -1,9 +1,9 @@
 // The questions that a reader comes with, and answers computed from the data.
 
-import { lastFrame, mean, rowName, spaceBefore, tokenName, tokenTable } from "./data.js";
-import { byId, element } from "./dom.js";
-import { formatCount, formatNumber, formatPercent, formatPlural, formatText } from "./format.js";
-import { lossGroups } from "./text.js";
+import { lastFrame, mean, rowName, sinceWords, spaceBefore, tokenName, tokenTable, untouchedNote } from "./data.js";
+import { byId, element, tokenElement } from "./dom.js";
+import { formatCount, formatNumber, formatPlural, formatText } from "./format.js";
+import { lossGroups, trainedWords, validationWords } from "./text.js";
 
 /** @import { Report } from "./types" */
 
@@ -12,7 +12,7 @@ import { lossGroups } from "./text.js";
  * @property {string} key
  * @property {string} question
  * @property {string} figure
- * @property {string} words
+ * @property {(string | Node)[]} words
  * @property {string} link what leads to the part that shows it
  * @property {string} part
  * @property {number} [row] that is chosen when the link is followed
@@ -26,32 +26,33 @@ function isItLearning(report) {
   const answer = { key: "learning", question: "Is it still learning?", link: "Loss", part: "loss" };
   if (losses.length < 20)
     return { ...answer, figure: "Too early to say",
-      words: losses.length === 1 ? `One step, with a loss of ${formatNumber(losses[0])} nats, shows no trend.`
+      words: [losses.length === 1 ? `One step, with a loss of ${formatNumber(losses[0])} nats, shows no trend.`
         : `${losses.length} steps, with losses from ${formatNumber(losses[0])} to ${formatNumber(losses.at(-1))} nats, ` +
-          "are too few to show a trend." };
+          "are too few to show a trend."] };
   const tenth = Math.ceil(losses.length / 10);
   const [before, now] = [losses.slice(-2 * tenth, -tenth), losses.slice(-tenth)];
   const change = mean(now) - mean(before);
   const spread = (/** @type {number[]} */ values) => mean(values.map((value) => (value - mean(values)) ** 2)) / values.length;
   const isSure = Math.abs(change) > 2 * Math.sqrt(spread(now) + spread(before));
   const trend = !isSure ? "hardly changes any more" : change < 0 ? "still falls" : "rises";
-  const training = `Over the last tenth of the run the training loss ${trend} ` +
+  const since = sinceWords(report);
+  const training = `Over the last tenth of the ${since ? "steps" : "run"}${since} the training loss ${trend} ` +
     `(${formatNumber(mean(before))} before, ${formatNumber(mean(now))} now).`;
   const validated = (report.evaluations ?? []).flatMap(({ steps, validation_loss: loss }) => (loss === null ? [] : [{ steps, loss }]));
   const last = validated.at(-1);
   if (!last || validated.length < 2)
-    return { ...answer, figure: isSure && change < 0 ? "Yes" : isSure ? "No, worse" : "Hardly", words: training };
+    return { ...answer, figure: isSure && change < 0 ? "Yes" : isSure ? "No, worse" : "Hardly", words: [training] };
   const best = validated.reduce((least, one) => (one.loss < least.loss ? one : least));
   if (last.loss > 1.005 * best.loss)
     return { ...answer, figure: isSure && change < 0 ? "Only by heart" : "No",
-      words: `On text it has not seen, it was best at step ${formatCount(best.steps)} (${formatNumber(best.loss)}) and has ` +
-        `got worse since (${formatNumber(last.loss)}). ${training}` };
+      words: [`On text it has not seen, it was best at step ${formatCount(best.steps)} (${formatNumber(best.loss)}) and has ` +
+        `got worse since (${formatNumber(last.loss)}). ${training}`] };
   const previous = validated[validated.length - 2];
   const improves = previous.loss - last.loss > 0.002 * last.loss;
   return { ...answer, figure: improves ? "Yes" : "Hardly",
-    words: `On text it has not seen, the loss is ${formatNumber(last.loss)} at step ${formatCount(last.steps)}` +
-      `${improves ? ", the best so far" : ", near its best"}; it was ${formatNumber(previous.loss)} ` +
-      `at step ${formatCount(previous.steps)}. ${training}` };
+    words: [`On text it has not seen, the loss is ${formatNumber(last.loss)} at step ${formatCount(last.steps)}` +
+      `${!improves ? ", near its best" : `, the best${since || " so far"}`}; it was ${formatNumber(previous.loss)} ` +
+      `at step ${formatCount(previous.steps)}. ${training}`] };
 }
 
 /** @param {Report} report @returns {Answer | undefined} */
@@ -61,27 +62,33 @@ function neverTouched(report) {
   const view = lastFrame(table);
   const rows = [];
   for (let row = 0; row < table.rows; ++row) if (!view.touched(row)) rows.push(row);
-  const answer = { key: "untouched", question: "Which tokens never got a gradient?", link: "All of them", part: "rows" };
+  const since = sinceWords(report);
+  const answer = { key: "untouched", question: `Which tokens never got a gradient${since}?`, link: "All of them", part: "rows" };
   if (table.dense)
     return { ...answer, figure: "None", link: rows.length === 0 ? "All rows" : "Those never looked up",
-      words: "The token table is the head’s weight too, so every row has a gradient in each step. " +
-        (rows.length === 0 ? `All ${formatCount(table.rows)} tokens have also stood in a batch.`
-          : `${formatCount(rows.length)} of ${formatCount(table.rows)} tokens never stood in a batch: ` +
-            "theirs only made them less likely answers.") };
-  if (rows.length === 0) return { ...answer, figure: "None", words: "Every row of the token table has had one.", link: "Map", part: "vocabulary" };
+      words: ["The token table is the head’s weight too, so every row has a gradient in each step. " +
+        (rows.length === 0 ? `All ${formatCount(table.rows)} tokens have also stood in a batch${since}.`
+          : `${formatCount(rows.length)} of ${formatCount(table.rows)} tokens never stood in a batch${since}: ` +
+            "theirs only made them less likely answers.")] };
+  if (rows.length === 0)
+    return { ...answer, figure: "None", words: [`Every row of the token table has had one${since}.`], link: "Map", part: "vocabulary" };
   const { ids = [], training = 0, loss = [] } = report.text ?? {};
   const met = [];
   for (let i = training; i < ids.length; ++i) if (!view.touched(ids[i])) met.push(i);
   const losses = met.flatMap((i) => loss[i] ?? []);
   const example = met.length > 0 ? [...new Set(met.map((i) => ids[i]))] : rows;
-  const names = example.slice(0, 6).map((row) => `‘${tokenName(report, row)}’`).join(", ");
-  const decay = table.decayed !== undefined && table.decayed < 1
-    ? ` Weight decay has still shrunk them, to ${formatPercent(table.decayed)} of what they were.` : "";
+  const names = example.slice(0, 6).flatMap((row, i) => [i > 0 ? ", " : "", tokenElement(tokenName(report, row))]);
+  const note = untouchedNote(table);
   return { ...answer, figure: `${formatCount(rows.length)} of ${formatCount(table.rows)}`,
-    words: (losses.length > 0
-      ? `The validation text has some of these ${formatPlural(met.length, "time")} (${names}${example.length > 6 ? ", …" : ""}), and each costs ${formatNumber(mean(losses))} nats.`
-      : `${example.length > 6 ? "Among them" : "They are"} ${names}. They do not occur in what the model was trained on.`) + decay };
+    words: [
+      ...(losses.length > 0
+        ? [`The validation text has some of these ${formatPlural(met.length, "time")} (`, ...names, example.length > 6 ? ", …" : "",
+          `), and each costs ${formatNumber(mean(losses))} nats.`]
+        : [example.length > 6 ? "Among them are " : "They are ", ...names, "."]),
+      ` No batch had them${since}. ${note}`] };
 }
+
+const listed = new Intl.ListFormat("en-GB");
 
 /** @param {Report} report @returns {Answer | undefined} */
 function movedMost(report) {
@@ -90,27 +97,36 @@ function movedMost(report) {
   if (!table || !frame || frame.rows.length === 0) return undefined;
   const most = frame.moved.reduce((best, moved, place) => (moved > frame.moved[best] ? place : best), 0);
   const row = frame.rows[most];
-  const rank = (/** @type {number[]} */ figures) => {
+  const answer = { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row };
+  if (!(frame.moved[most] > 0))
+    return { ...answer, figure: "None", words: ["No row has moved by a number that can be told."] };
+  const perNorm = frame.moved.map((moved, place) => (frame.norm[place] > 0 ? moved / frame.norm[place] : 0));
+  const reasons = [
+    { by: "lookups", figures: frame.lookups, text: formatPlural(frame.lookups[most], "lookup") },
+    { by: "steps with a gradient", figures: frame.steps, text: `a gradient in ${formatPlural(frame.steps[most], "step")}` },
+    { by: "gradient norm", figures: frame.norm, text: `gradients with a norm of ${formatNumber(frame.norm[most])}` },
+    { by: "how far it moved for that norm", figures: perNorm, text: `a distance of ${formatNumber(perNorm[most])} times that norm` },
+  ].map(({ by, figures, text }) => {
     const above = figures.filter((figure) => figure > figures[most]).length;
-    if (figures.every((figure) => figure === figures[most])) return "like all others";
-    return above === 0 ? "the most of all" : `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`;
-  };
-  const isAmong = (/** @type {number} */ share, /** @type {number[]} */ figures) =>
-    figures.filter((figure) => figure > figures[most]).length < Math.max(share * figures.length, 1);
-  const isAdam = String(report.run.options?.["--optimizer"]).startsWith("adam");
-  const why = isAmong(0.05, frame.norm) ? "Its gradients are among the largest."
-    : isAmong(0.05, frame.lookups) ? "It is among the rows that are looked up most."
-    : isAdam ? "Adam takes steps of about the same length for small gradients as for large ones; this row’s kept to one direction more than others’."
-    : `Its gradients are ${isAmong(0.25, frame.norm) ? "large, if not the largest, and" : "not large, but"} kept to one direction more than others’.`;
-  const idle = table.idle?.rows.indexOf(row) ?? -1;
-  const alone = idle < 0 || !table.idle || table.dense ? 0 : table.idle.momentum[idle] + table.idle.decay[idle];
-  return { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row,
-    figure: rowName(report, table, row),
-    words: `Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it began. ${why} It has ` +
-      `${formatPlural(frame.lookups[most], "lookup")} (${rank(frame.lookups)}), a gradient in ` +
-      `${formatPlural(frame.steps[most], "step")} (${rank(frame.steps)}), and gradients that add up to a norm of ` +
-      `${formatNumber(frame.norm[most])} (${rank(frame.norm)}).` +
-      (alone > 0.05 * frame.moved[most] ? ` ${formatNumber(alone)} of its way it went without a gradient, by momentum or decay.` : "") };
+    const others = figures.filter((figure) => figure === figures[most]).length - 1;
+    const rank = above > 0 ? `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`
+      : others === 0 ? "the most of all"
+      : others === figures.length - 1 ? "like all others" : `the most, with ${formatPlural(others, "other")}`;
+    return { by, text: `${text} (${rank})`, isHigh: above + others + 1 <= Math.max(figures.length / 10, 1) };
+  });
+  const high = reasons.filter(({ isHigh }) => isHigh).map(({ by }) => by);
+  const why = high.length > 0 ? `It is in the highest tenth by ${listed.format(high)}.`
+    : "No single figure explains it: it is in the highest tenth by none.";
+  const idle = table.dense ? -1 : table.idle?.rows.indexOf(row) ?? -1;
+  const [momentum, decay] = [table.idle?.momentum[idle] ?? 0, table.idle?.decay[idle] ?? 0];
+  const alone = table.coupled_decay ? `momentum and decay together moved it by ${formatNumber(momentum)}`
+    : `momentum moved it by ${formatNumber(momentum)}, decay by ${formatNumber(decay)}`;
+  return { ...answer, figure: rowName(report, table, row),
+    words: [`Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it was at first${sinceWords(report)}. ` +
+      `${why} It has ${listed.format(reasons.map(({ text }) => text))}.` +
+      (momentum + decay > 0.05 * frame.moved[most] ? ` In steps without a gradient, ${alone}.` : "") +
+      (table.dense ? " Only rows that were looked up are compared."
+        : table.coupled_decay ? " Only rows that had a gradient are compared." : "")] };
 }
 
 const passageLength = 25; // tokens
@@ -118,17 +134,19 @@ const longestQuote = 160;
 const fewest = 20; // tokens of a group that says something
 
 /**
- * Where the mean loss over a passage is highest; in the validation text if there is enough of it.
+ * Where the mean loss over a passage is highest: in the validation text if there is enough of it, else in
+ * what was trained on.
  * @param {NonNullable<Report["text"]>} text
  */
 function worstPassage({ ids, loss, training }) {
-  const from = ids.length - training >= 2 * passageLength ? training : 0;
+  const isValidation = ids.length - training >= 2 * passageLength;
+  const [from, end] = isValidation ? [training, ids.length] : [0, Math.max(training, passageLength)];
   let [place, most, sum] = [from, -1, 0];
-  for (let i = from; i < ids.length; ++i) {
+  for (let i = from; i < end; ++i) {
     sum += (loss[i] ?? 0) - (i - passageLength >= from ? (loss[i - passageLength] ?? 0) : 0);
     if (i - from >= passageLength - 1 && sum > most) [place, most] = [i - passageLength + 1, sum];
   }
-  return { place, loss: most / passageLength };
+  return { place, loss: most / passageLength, isValidation };
 }
 
 /** @param {Report} report @returns {Answer | undefined} */
@@ -148,17 +166,18 @@ function whereItIsBad(report) {
   const best = groups.reduce((a, b) => (cost(b) < cost(a) ? b : a), groups[0] ?? all[0]);
   const passage = worstPassage(text);
   const gap = Number.isNaN(validation) ? `Mean loss ${formatNumber(training)}.`
-    : `${formatNumber(validation)} nats on the validation text, ${formatNumber(training)} on what it was trained on.`;
+    : `${formatNumber(validation)} nats on ${validationWords(text)}, ${formatNumber(training)} on ${trainedWords(text)}.`;
   const seen = (/** @type {typeof all[0]} */ { name }) =>
-    name === "never" ? "never seen in training" : `seen ${name} in training`;
+    (name === "never" ? "never seen" : `seen ${name}`) + (sinceWords(report) || " in training");
   const quote = formatText(text.ids.slice(passage.place, passage.place + passageLength)
     .map((id) => spaceBefore(report, id) + (report.vocabulary[id] ?? "")).join("").replace(/\s+/g, " ").trim().slice(0, longestQuote));
   const isRare = worst.least < best.least;
   return { key: "worst", question: "Where does the model do badly?", link: "The worst passage", part: "text", place: passage.place,
     figure: groups.length < 2 ? "Evenly" : isRare ? "Rare tokens" : "Frequent tokens",
-    words: `${gap} ` + (groups.length < 2 ? "" : `A token ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
+    words: [`${gap} ` + (groups.length < 2 ? "" : `A token ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
       `one ${seen(best)} ${formatNumber(cost(best))}. `) +
-      `The worst ${passageLength} tokens in a row cost ${formatNumber(passage.loss)} each: “${quote}”.` };
+      `The worst ${passageLength} tokens in a row of the ${passage.isValidation ? "validation" : "training"} text ` +
+      `cost ${formatNumber(passage.loss)} each: `, tokenElement(quote)] };
 }
 
 /**
@@ -174,7 +193,7 @@ export function showGlance(report, onFollow) {
     link.addEventListener("click", () => onFollow(answer));
     byId("answers", HTMLElement).append(element("article", { "data-key": answer.key },
       element("h3", {}, answer.question), element("p", { class: "figure" }, element("bdi", {}, answer.figure)),
-      element("p", {}, answer.words), element("p", {}, link)));
+      element("p", {}, ...answer.words), element("p", {}, link)));
   }
   return answers;
 }

@@ -44,6 +44,7 @@ function showReport(report) {
   for (const [id, part] of Object.entries(parts)) {
     const section = byId(id, HTMLElement);
     section.hidden = part === undefined;
+    section.tabIndex = -1; // links to it move the focus there
     const title = section.querySelector("h2")?.textContent ?? id;
     if (part !== undefined) contents.append(element("li", {}, element("a", { href: `#${id}` }, title)));
   }
@@ -59,6 +60,15 @@ try {
 } finally {
   page.removeAttribute("aria-busy");
 }
+
+// On paper, nobody can open what is closed.
+/** @type {Element[]} */
+let openedToPrint = [];
+addEventListener("beforeprint", () => {
+  openedToPrint = [...page.querySelectorAll("#run details:not([open])")];
+  for (const one of openedToPrint) one.setAttribute("open", "");
+});
+addEventListener("afterprint", () => openedToPrint.forEach((one) => one.removeAttribute("open")));
 
 // The browser looked for the part that the address names, or for the place where the reader was before a
 // reload, when there was nothing yet. Where storage is forbidden, the page just begins at its top.

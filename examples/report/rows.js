@@ -1,6 +1,6 @@
 // All rows of a table, to be searched, sorted and filtered; shown by pages, so that many stay quick.
 
-import { lastFrame, measures, rowName } from "./data.js";
+import { lastFrame, measures, rowName, sinceWords, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPercent } from "./format.js";
 
@@ -10,21 +10,44 @@ import { formatCount, formatNumber, formatPercent } from "./format.js";
 const pageSize = 25;
 
 /**
- * What stands in the table: figures by column, undefined where a row has none.
+ * What stands in the table: figures by column, undefined where a row has none, or one that is not known.
  * @typedef {object} Column
  * @property {string} key
  * @property {string} name
+ * @property {(value: number | undefined) => string} format
  * @property {(row: number) => number | undefined} value
+ * @property {boolean} [unknown] of rows that are in no frame, though they have moved
  */
 
-/** @type {[string, string][]} */
-const filters = [
-  ["all", "all rows"],
-  ["touched", "rows with a gradient"],
-  ["untouched", "rows that never had one"],
-  ["momentum", "rows that momentum moved without one"],
-  ["decay", "rows that decay moved without one"],
-];
+/**
+ * What rows of a table can be told apart.
+ * @param {Report} report @param {RowTable} table @returns {[string, string][]}
+ */
+function filtersOf(report, table) {
+  const since = sinceWords(report);
+  if (table.dense)
+    return [["all", "all rows"], ["touched", `rows that were looked up${since}`], ["untouched", `rows never looked up${since}`]];
+  return [
+    ["all", "all rows"],
+    ["touched", `rows with a gradient${since}`],
+    ["untouched", `rows that never had one${since}`],
+    ["idle", "rows that moved without one"],
+    .../** @type {[string, string][]} */ (table.coupled_decay ? []
+      : [["momentum", "rows that momentum moved without one"], ["decay", "rows that decay moved without one"]]),
+  ];
+}
+
+/**
+ * What the reader has to know about the figures of a table.
+ * @param {Report} report @param {RowTable} table
+ */
+function describeTable(report, table) {
+  const counted = sinceWords(report) ? ` All of them are counted${sinceWords(report)}.` : "";
+  const idle = table.dense ? "" : " In steps in which it has no gradient, a row can still move: momentum carries it on, and " +
+    `weight decay shrinks it${table.coupled_decay ? "; here both are in one figure" : ""}.`;
+  const isWhole = lastFrame(table).frame.rows.length === table.rows;
+  return `The same figures as a table, at the last frame.${counted}${idle} ${isWhole ? "" : untouchedNote(table)}`;
+}
 
 /** The rows of one table that pass the search and the filter, in the chosen order. */
 export class RowList {
@@ -40,43 +63,52 @@ export class RowList {
     this.report = report;
     this.table = table;
     this.view = lastFrame(table);
-    const { rows = [], momentum = [], decay = [] } = (!table.dense && table.idle) || {};
+    const { rows = [], momentum = [], decay = [] } = table.idle ?? {};
     const byMomentum = new Map(rows.map((row, i) => [row, momentum[i]]));
     const byDecay = new Map(rows.map((row, i) => [row, decay[i]]));
+    const followed = { format: formatNumber, unknown: table.coupled_decay };
+    /** @type {Column[]} */
+    const idle = table.dense ? []
+      : table.coupled_decay ? [{ ...followed, key: "momentum", name: "By momentum and decay", value: (row) => byMomentum.get(row) }]
+      : [
+        { ...followed, key: "momentum", name: "By momentum", value: (row) => byMomentum.get(row) },
+        { ...followed, key: "decay", name: "By decay", value: (row) => byDecay.get(row) },
+      ];
     /** @type {Column[]} */
     this.columns = [
-      { key: "id", name: table.kind === "token" ? "Id" : "Row", value: (row) => row },
+      { key: "id", name: table.kind === "token" ? "Id" : "Row", format: String, value: (row) => row },
       ...measures.map((measure) => ({
         key: measure.key,
         name: measure.name,
+        format: measure.format,
         value: (/** @type {number} */ row) => this.view.value(measure, row),
+        unknown: (table.dense && ["moved", "norm"].includes(measure.key)) || (table.coupled_decay && measure.key === "moved"),
       })),
-      { key: "momentum", name: "By momentum", value: (row) => byMomentum.get(row) },
-      { key: "decay", name: "By decay", value: (row) => byDecay.get(row) },
+      ...idle,
     ];
     this.find();
   }
 
   /** @param {number} row */
   shrunk(row) {
-    return !this.table.dense && !this.view.touched(row) && (this.table.decayed ?? 1) < 1;
+    return !this.table.dense && !this.table.coupled_decay && !this.view.touched(row) && (this.table.decayed ?? 1) < 1;
   }
 
-  /** @param {string} key */
-  column(key) {
-    return /** @type {Column} */ (this.columns.find((one) => one.key === key));
-  }
 
   find() {
     const { search, view } = this;
-    const [momentum, decay] = [this.column("momentum"), this.column("decay")];
+    const isMovedBy = (/** @type {string} */ key, /** @type {number} */ row) =>
+      (this.columns.find((one) => one.key === key)?.value(row) ?? 0) > 0;
+    const byMomentum = (/** @type {number} */ row) => isMovedBy("momentum", row);
+    const byDecay = (/** @type {number} */ row) => isMovedBy("decay", row) || this.shrunk(row);
     /** @type {Record<string, (row: number) => boolean>} */
     const passes = {
       all: () => true,
       touched: (row) => view.touched(row),
       untouched: (row) => !view.touched(row),
-      momentum: (row) => (momentum.value(row) ?? 0) > 0,
-      decay: (row) => (decay.value(row) ?? 0) > 0 || this.shrunk(row),
+      idle: (row) => byMomentum(row) || byDecay(row) || (!!this.table.coupled_decay && !view.touched(row)),
+      momentum: byMomentum,
+      decay: byDecay,
     };
     const pass = passes[this.filter];
     this.found = [];
@@ -95,7 +127,7 @@ export class RowList {
 
   /** Rows without the figure come last, whatever the direction. */
   #sort() {
-    const column = this.column(this.sortKey);
+    const column = this.columns.find((one) => one.key === this.sortKey) ?? this.columns[0];
     const sign = this.descending ? -1 : 1;
     const values = new Float64Array(this.table.rows);
     for (const row of this.found) values[row] = sign * (column.value(row) ?? sign * Infinity);
@@ -137,23 +169,35 @@ export function showRows(report, tokens) {
     show();
   }
 
-  /** @param {string} key */
+  /** Of the first table. @param {string} key */
   function filterBy(key) {
+    choice.value = "0";
+    chooseTable();
     search.value = "";
     filter.value = key;
     findAgain();
   }
 
-  for (const [key, name] of filters) filter.append(element("option", { value: key }, name));
+  function chooseTable() {
+    const table = tables[Number(choice.value)];
+    part.list = new RowList(report, table);
+    byId("rows-says", HTMLElement).textContent = describeTable(report, table);
+    const chosen = filter.value;
+    const filters = filtersOf(report, table);
+    filter.replaceChildren(...filters.map(([key, name]) => element("option", { value: key }, name)));
+    if (filters.some(([key]) => key === chosen)) filter.value = chosen;
+  }
+
   tables.forEach(({ name }, i) => choice.append(element("option", { value: i }, name)));
   byId("rows-table-label", HTMLElement).hidden = tables.length < 2;
   choice.addEventListener("change", () => {
-    part.list = new RowList(report, tables[Number(choice.value)]);
+    chooseTable();
     findAgain();
   });
   search.addEventListener("input", findAgain);
   filter.addEventListener("change", findAgain);
   tokens.listen(() => markChosen(tokens));
+  chooseTable();
   show();
   return part;
 }
@@ -183,10 +227,10 @@ function drawTable(list, page, tokens, onSort) {
 /** @param {RowList} list @param {number} row @param {Selection} tokens */
 function tableLine(list, row, tokens) {
   const line = element("tr", { "data-row": row, class: list.view.touched(row) ? "" : "untouched" });
-  for (const { key, value } of list.columns) {
-    const shrunk = key === "decay" && list.shrunk(row);
-    const text = shrunk ? `${formatPercent(list.table.decayed ?? 1)} left` : formatNumber(value(row));
-    line.append(element("td", { class: "number" }, key === "id" ? String(row) : text));
+  for (const { key, value, format, unknown } of list.columns) {
+    const text = key === "decay" && list.shrunk(row) ? `${formatPercent(list.table.decayed ?? 1)} left`
+      : unknown && !list.view.touched(row) ? "not followed" : format(value(row));
+    line.append(element("td", { class: "number" }, text));
     if (key !== "id") continue;
     const name = tokenElement(rowName(list.report, list.table, row));
     if (list.table.kind !== "token") {

@@ -1,14 +1,15 @@
 // What was run, and how to repeat it.
 
 import { byId, definitionList, element } from "./dom.js";
-import { formatCount, formatText, formatTime } from "./format.js";
+import { formatCount, formatPlural, formatText, formatTime } from "./format.js";
 
 /** @import { Report } from "./types" */
 
 const longestTitle = 80;
 
 /** @param {Report} report */
-export function showTitle({ run }) {
+export function showTitle(report) {
+  const { run } = report;
   const text = run.text?.source.split(",")[0] ?? "a text"; // what follows says where it comes from
   const title = formatText(`${run.program} on ${text}`.slice(0, longestTitle));
   byId("title", HTMLElement).textContent = title;
@@ -18,13 +19,30 @@ export function showTitle({ run }) {
     ? ""
     : `Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
       `${started.toLocaleTimeString("en-GB", { timeStyle: "short" })}; ` +
-      `it ${run.finished ? "took" : "has taken"} ${formatTime(run.seconds)}`;
+      `it ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}`;
   const state = byId("state", HTMLElement);
-  state.textContent = run.finished
-    ? ""
-    : "The run was still going on when this was written. Reload the page to see how it goes on; " +
-      "the text, embeddings and attention are shown when it is over.";
-  state.className = run.finished ? "" : "notice";
+  state.textContent = [describeState(report), describeStart(run)].join(" ").trim();
+  state.className = state.textContent === "" ? "" : "notice";
+}
+
+/** @param {Report} report */
+function describeState({ run, curves, text }) {
+  const steps = curves?.step.at(-1) ?? run.first_step;
+  if (run.state === "running")
+    return `The run was still going on when this was written, after step ${formatCount(steps)}. ` +
+      "Reload the page to see how it goes on; the text and the embeddings are shown when it is over.";
+  if (run.state !== "stopped") return "";
+  const planned = Number(run.options?.["--steps"]);
+  const all = planned > steps ? ` of ${formatCount(planned)}` : "";
+  return (steps === 0 ? "Stopped before its first step." : `Stopped after step ${formatCount(steps)}${all}.`) +
+    (text ? "" : " The text and the embeddings are missing, as it was interrupted.");
+}
+
+/** @param {Report["run"]} run */
+function describeStart({ first_step: first }) {
+  return first > 0
+    ? `The run was resumed after ${formatPlural(first, "step")}: lookups, gradients and movement are counted from there.`
+    : "";
 }
 
 /** @param {Report} report */
@@ -39,7 +57,7 @@ export function showRun(report) {
     facts.push(["Tokens", `${formatCount(training)} to train on, ${formatCount(validation)} for validation`]);
   }
   const steps = report.curves?.step.at(-1);
-  if (steps !== undefined) facts.push(["Steps", formatCount(steps)]);
+  if (steps !== undefined) facts.push(["Steps", formatCount(steps) + (run.first_step > 0 ? `, the first ${formatCount(run.first_step)} before this report` : "")]);
   if (run.parameters?.length) {
     const count = run.parameters.reduce((sum, parameter) => sum + parameter.count, 0);
     facts.push(["Model", `${formatCount(count)} numbers in ${run.parameters.length} parameters`]);

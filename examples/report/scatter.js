@@ -12,7 +12,7 @@ import { formatTick } from "./format.js";
  * @property {string} xName
  * @property {string} yName
  * @property {(point: number) => void} onPoint is called for the point at the pointer or cursor
- * @property {(point: number) => string} [label] is drawn at the first points where there is room
+ * @property {(point: number) => string} [label] is drawn at the first points where it hides nothing
  * @property {number} [height] in CSS pixels
  */
 
@@ -80,6 +80,8 @@ class ScatterAxis {
 export class Scatter {
   /** @type {number | undefined} */
   marked = undefined;
+  /** @type {[left: number, right: number, middle: number][]} where labels are drawn, in CSS pixels */
+  labels = [];
   #width = 0;
   #height = 0;
 
@@ -171,15 +173,16 @@ export class Scatter {
     if (!label) return;
     context.fillStyle = cssText(cssColour("--ink"));
     context.textAlign = "left";
-    /** @type {[number, number, number][]} */
-    const taken = [];
+    const pixels = this.drawn.map((point) => this.pixel(point));
+    this.labels = [];
     for (const point of this.drawn.slice(0, labelsTried)) {
       const [x, y] = this.pixel(point);
       const text = label(point);
       const end = x + 6 + context.measureText(text).width;
-      const isFree = taken.every(([left, right, line]) => end < left || x > right || Math.abs(y - line) > 14);
+      const isFree = this.labels.every(([left, right, line]) => end < left || x > right || Math.abs(y - line) > 14) &&
+        !pixels.some(([px, py]) => px > x + 3 && px < end && Math.abs(py - y) < 7);
       if (!isFree || end > this.#width) continue;
-      taken.push([x, end, y]);
+      this.labels.push([x, end, y]);
       context.fillText(text, x + 4, y + 4);
     }
   }

@@ -1,6 +1,6 @@
 // The text, shaded by the loss of each token or by how rare it is.
 
-import { lastFrame, measureOf, spaceBefore, tokenName, tokenTable } from "./data.js";
+import { lastFrame, measureOf, sinceWords, spaceBefore, tokenName, tokenTable } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPercent, formatText } from "./format.js";
 
@@ -8,6 +8,7 @@ import { formatCount, formatNumber, formatPercent, formatText } from "./format.j
 /** @import { Selection } from "./dom.js" */
 
 const levels = 8; // of shading
+const leastShare = 0.0005; // shares are given in thousandths: 0 stands for less than half of one
 
 /**
  * Tokens that were looked up about as often in training, and what they cost.
@@ -53,6 +54,35 @@ export function lossGroups(report, text) {
     group.counts[part] += 1;
   });
   return groups.filter(Boolean);
+}
+
+/**
+ * What part of a text is here.
+ * @param {number} here @param {number} [leftOut] @returns {string} "the first 10 of 20 tokens", or "all 10 tokens"
+ */
+function partWords(here, leftOut = 0) {
+  return leftOut > 0 ? `the first ${formatCount(here)} of ${formatCount(here + leftOut)} tokens` : `all ${formatCount(here)} tokens`;
+}
+
+/** @param {Passage} text */
+export function trainedWords({ training, left_out: leftOut }) {
+  return leftOut?.training ? `${partWords(training, leftOut.training)} to train on` : "what it was trained on";
+}
+
+/** @param {Passage} text */
+export function validationWords({ ids, training, left_out: leftOut }) {
+  return leftOut?.validation ? `${partWords(ids.length - training, leftOut.validation)} for validation` : "the validation text";
+}
+
+/** @param {Report} report @param {Passage} text */
+function describeText({ run }, { ids, training, left_out: leftOut }) {
+  const isWhole = !leftOut?.training && !leftOut?.validation;
+  const parts = [`${partWords(training, leftOut?.training)} to train on`];
+  if (ids.length > training || leftOut?.validation)
+    parts.push(`${partWords(ids.length - training, leftOut?.validation)} for validation`);
+  return `${isWhole ? "The text" : `Of the text, ${parts.join(" and ")},`} as the model reads ` +
+    `${isWhole ? "it" : "them"} ${run.state === "stopped" ? "where it was stopped" : "at the end of the run"}: ` +
+    "the stronger its colour, the less a token was expected. Tap a token to see what was expected instead.";
 }
 
 /** The story as spans, one a token. */
@@ -148,29 +178,27 @@ export function showText(report, tokens) {
   const shade = (by) => {
     shown.place.dataset.by = by;
     shown.shade(shadings[by]);
-    byId("shading-legend", HTMLElement).replaceChildren(...shadingLegend(by, worst));
+    byId("shading-legend", HTMLElement).replaceChildren(...shadingLegend(by, worst, sinceWords(report) || " in training"));
   };
   choiceGroup(byId("shading", HTMLElement), "Shaded by", [["loss", "Loss"], ["rarity", "Rarity"]], shade);
   shade("loss");
-  byId("text-says", HTMLElement).textContent =
-    `The ${text.ids.length < 20000 ? "" : "beginning of the "}text as the model reads it at the end of the run: ` +
-    "the stronger its colour, the less a token was expected. Tap a token to see what was expected instead.";
+  byId("text-says", HTMLElement).textContent = describeText(report, text);
   const opening = text.loss.slice(0, 60).map((loss) => loss ?? 0);
   const first = opening.indexOf(Math.max(...opening));
   shown.mark(first);
   read(first);
-  showGroups(lossGroups(report, text));
+  showGroups(report, lossGroups(report, text));
   return shown;
 }
 
-/** @param {"loss" | "rarity"} by @param {number} worst */
-function shadingLegend(by, worst) {
+/** @param {"loss" | "rarity"} by @param {number} worst @param {string} when tokens were seen */
+function shadingLegend(by, worst, when) {
   const ramp = element("span", { class: "shades", "data-by": by });
   for (let level = 0; level < levels; ++level) ramp.append(element("i", { class: `l${level}` }));
   const ends = by === "loss" ? ["expected", `as bad as guessing (${formatNumber(worst)} nats)`] : ["frequent", "rare"];
   const parts = [element("span", { class: "legend-line" }, element("span", {}, ends[0]), ramp, element("span", {}, ends[1]))];
   if (by === "rarity")
-    parts.push(element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), " never seen in training"));
+    parts.push(element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` never seen${when}`));
   return parts;
 }
 
@@ -184,7 +212,8 @@ function describeToken(report, text, i, seen) {
       `id ${id}, token ${formatCount(i + 1)} of ${formatCount(text.ids.length)}, ` +
       (i < text.training ? "training text" : "validation text")),
     definitionList([
-      ["Loss", loss === null ? "none: nothing comes before it" : `${formatNumber(loss)} nats`],
+      ["Loss", loss !== null ? `${formatNumber(loss)} nats`
+        : i === 0 || i === text.training ? "none: nothing comes before it" : "not finite"],
       ["Probability", loss === null ? "–" : formatPercent(Math.exp(-loss))],
       ["Lookups", formatCount(seen)],
     ]),
@@ -197,16 +226,16 @@ function describeToken(report, text, i, seen) {
     const bar = element("i", { class: "bar" });
     bar.style.width = `${100 * share}%`;
     list.append(element("li", { class: other === id ? "right" : "" },
-      tokenElement(tokenName(report, other)), element("span", {}, formatPercent(share)), bar));
+      tokenElement(tokenName(report, other)), element("span", {}, formatPercent(share || leastShare)), bar));
   });
   return [...parts, element("h4", {}, "Expected here"), list];
 }
 
-/** @param {LossGroup[]} groups */
-function showGroups(groups) {
+/** @param {Report} report @param {LossGroup[]} groups */
+function showGroups(report, groups) {
   const all = groups.reduce((sum, { sums }) => sum + sums[0] + sums[1], 0);
   const head = element("tr");
-  for (const name of ["Seen in training", "Tokens", "Training loss", "Validation loss", "Share of all loss"])
+  for (const name of [`Seen${sinceWords(report) || " in training"}`, "Tokens", "Training loss", "Validation loss", "Share of all loss"])
     head.append(element("th", { scope: "col", class: name.startsWith("Seen") ? "" : "number" }, name));
   head.append(element("td"));
   const body = element("tbody");

@@ -10,7 +10,8 @@ export interface Run {
   command: string;
   started: string;
   seconds: number;
-  finished: boolean;
+  state: "running" | "stopped" | "finished";
+  first_step: number;
   machine?: string;
   text?: { source: string; bytes: number };
   tokenizer?: { name: string; size: number };
@@ -59,11 +60,13 @@ export interface RowTable {
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
   dense?: boolean;
   decayed?: number;
+  coupled_decay?: boolean;
 }
 
 export interface Passage {
   ids: number[];
   training: number;
+  left_out?: { training: number; validation: number };
   loss: Numbers;
   expected: number[][];
   probability: number[][];

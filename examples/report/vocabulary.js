@@ -2,9 +2,10 @@
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
-import { FrameView, lastFrame, measureOf, measures, rowLabel, rowName, tokenTable, untouchedWords } from "./data.js";
+import { FrameView, lastFrame, measureOf, measures, rowLabel, rowName, sinceWords, tokenTable } from "./data.js";
+import { untouchedNote, untouchedWords } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
-import { formatCount, formatNumber, formatPercent, formatPlural } from "./format.js";
+import { formatCount, formatPercent, formatPlural } from "./format.js";
 
 /** @import { Report, RowTable } from "./types" */
 /** @import { Measure } from "./data.js" */
@@ -93,8 +94,8 @@ export function showVocabulary(report, tokens) {
   };
   const showAll = () => {
     for (const one of [main, ...strips]) one.show(measure, frame);
-    showLegend(main);
-    describeMap(main);
+    showLegend(report, main);
+    describeMap(report, main);
     read();
   };
   tokens.listen((id) => {
@@ -130,31 +131,29 @@ function controlFrames(table, onChange) {
   name();
 }
 
-/** @param {TableMap} main */
-function describeMap({ table, view, measure }) {
+/** @param {Report} report @param {TableMap} main */
+function describeMap(report, { table, view, measure }) {
   const touched = view.frame.rows.length;
-  const have = table.dense
-    ? "have been looked up (all rows have gradients, as the table is the head’s weight too)"
-    : "have had a gradient";
+  const have = (table.dense ? "have been looked up" : "have had a gradient") + sinceWords(report);
   byId("map-says", HTMLElement).textContent =
     `Each cell is one of the ${formatCount(table.rows)} rows of ${table.name}, in the order of the ids. ` +
     `After step ${formatCount(view.frame.step)}, ` +
     (touched === table.rows ? `all of them ${have}. `
       : `${formatCount(touched)} (${formatPercent(touched / table.rows)}) ${have}; ` +
-        `the others, ${formatCount(table.rows - touched)}, are sand-coloured. `) +
+        `the others, ${formatCount(table.rows - touched)}, are sand-coloured. ${untouchedNote(table)} `) +
     `The stronger the blue, the more: ${measure.meaning}. ` +
     "Point at a cell, tap it, or use the arrow keys to see whose row it is.";
 }
 
-/** @param {TableMap} main */
-function showLegend(main) {
+/** @param {Report} report @param {TableMap} main */
+function showLegend(report, main) {
   const [least, most] = main.range;
   byId("map-legend", HTMLElement).replaceChildren(
     element("span", { class: "legend-line" },
-      element("span", {}, formatNumber(least)), element("span", { class: "ramp" }),
-      element("span", {}, formatNumber(most) + (main.measure.logarithmic ? ", logarithmic" : ""))),
+      element("span", {}, main.measure.format(least)), element("span", { class: "ramp" }),
+      element("span", {}, main.measure.format(most) + (main.measure.logarithmic ? ", logarithmic" : ""))),
     ...(main.view.frame.rows.length === main.table.rows ? []
-      : [element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` ${untouchedWords(main.table)}`)]));
+      : [element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` ${untouchedWords(report, main.table)}`)]));
 }
 
 /** @param {Report} report @param {TableMap} main @param {number} row */
@@ -163,14 +162,10 @@ function describeRow(report, main, row) {
   const title = element("h3", {}, tokenElement(rowName(report, table, row)));
   const id = element("p", { class: "quiet" }, `row ${formatCount(row)} of ${table.name}`);
   if (row >= table.rows) return [title, element("p", {}, "This table has no such row.")];
-  if (!view.touched(row)) {
-    const decay = table.decayed !== undefined && table.decayed < 1
-      ? ` Weight decay has left ${formatPercent(table.decayed)} of it.`
-      : "";
-    return [title, id, element("p", {}, `Up to step ${formatCount(view.frame.step)}, it ${untouchedWords(table).replace("never looked", "was never looked")}.${decay}`)];
-  }
+  if (!view.touched(row))
+    return [title, id, element("p", {}, `Up to step ${formatCount(view.frame.step)}: ${untouchedWords(report, table)}. ${untouchedNote(table)}`)];
   return [title, id, definitionList(measures.map((measure) =>
-    [measure.name, measure.key === "age" ? formatPlural(view.value(measure, row) ?? 0, "step") : formatNumber(view.value(measure, row))]))];
+    [measure.name, measure.key === "age" ? formatPlural(view.value(measure, row) ?? 0, "step") : measure.format(view.value(measure, row))]))];
 }
 
 /** @param {Report} report */
@@ -190,9 +185,9 @@ function showStrips(report) {
       const strip = new TableMap(canvas, report, table, read);
       function read() {
         const row = strip.map.marked ?? 0;
-        const figures = measures.map((measure) => `${measure.name.toLowerCase()} ${formatNumber(strip.view.value(measure, row))}`);
+        const figures = measures.map((measure) => `${measure.name.toLowerCase()} ${measure.format(strip.view.value(measure, row))}`);
         says.textContent = `${rowName(report, table, row)}: ` +
-          (strip.view.touched(row) ? figures.join(", ") : untouchedWords(table));
+          (strip.view.touched(row) ? figures.join(", ") : `${untouchedWords(report, table)}. ${untouchedNote(table)}`);
       }
       const { rows, moved } = strip.view.frame;
       strip.map.mark(rows[moved.indexOf(Math.max(...moved))] ?? 0); // so that there is something to read

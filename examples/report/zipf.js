@@ -2,7 +2,7 @@
 
 import { LinkedCharts } from "./charts.js";
 import { addOne } from "./curves.js";
-import { rankCorrelation, tokenName, tokenTable, untouchedWords } from "./data.js";
+import { rankCorrelation, sinceWords, tokenName, tokenTable, untouchedWords } from "./data.js";
 import { byId } from "./dom.js";
 import { formatCount, formatNumber, formatPercent, formatPlural } from "./format.js";
 import { Scatter } from "./scatter.js";
@@ -34,29 +34,31 @@ export function showZipf(report, tokens, loss) {
     const i = placeOf.get(id);
     for (const scatter of [ranks, distances]) scatter.mark(i);
     byId("zipf-reading", HTMLElement).textContent = i === undefined
-      ? `${tokenName(report, id)}: ${untouchedWords(table)}`
+      ? `${tokenName(report, id)}: ${untouchedWords(report, table)}`
       : `${tokenName(report, id)}: ${formatPlural(lookups[i], "lookup")}, rank ${formatCount(i + 1)}; moved ${formatNumber(moved[i])}`;
   });
-  byId("zipf-says", HTMLElement).textContent = describeZipf(lookups, moved);
+  byId("zipf-says", HTMLElement).textContent = describeZipf(lookups, moved, sinceWords(report));
   const rows = report.curves?.rows;
   const charts = loss instanceof LinkedCharts ? loss : undefined;
   byId("rows-by-step", HTMLElement).hidden = !rows || !charts;
   if (rows && charts) {
-    addOne(charts, "chart-rows", "distinct rows", report.curves?.step ?? [], rows);
+    const title = `Distinct rows ${table.dense ? "looked up" : "with a gradient"}, by step`;
+    byId("rows-by-step-title", HTMLElement).textContent = byId("chart-rows", HTMLElement).dataset.title = title;
+    addOne(charts, "chart-rows", "distinct rows", report.curves?.step ?? [], rows, formatCount);
     charts.showCursor(charts.row);
   }
   return { ranks, distances };
 }
 
-/** @param {number[]} lookups in decreasing order @param {number[]} moved */
-function describeZipf(lookups, moved) {
+/** @param {number[]} lookups in decreasing order @param {number[]} moved @param {string} since */
+function describeZipf(lookups, moved, since) {
   const all = lookups.reduce((sum, count) => sum + count, 0);
   const few = Math.max(Math.round(lookups.length / 10), 1);
   const share = lookups.slice(0, few).reduce((sum, count) => sum + count, 0) / all;
   const correlation = rankCorrelation(lookups, moved);
   return (
     `A few tokens make most of a text (Zipf’s law): ${formatCount(few)} of the ${formatCount(lookups.length)} tokens ` +
-    `have ${formatPercent(share)} of all lookups. Each point is a token; point at one to find it in both charts. ` +
+    `have ${formatPercent(share)} of all lookups${since}. Each point is a token; point at one to find it in both charts. ` +
     (Number.isNaN(correlation) ? "" : `${describeCorrelation(correlation)} (rank correlation ${correlation.toFixed(2).replace("-", "−")}).`)
   );
 }

@@ -74,6 +74,8 @@ test("the pointer moves the cursors of all charts and shows their values", async
   assert.deepEqual(cursors, [step, step, step, step, step]);
   const loss = report.curves.loss[report.curves.step.indexOf(step)];
   assert.match(await textOf(tab, "#chart-loss .legend"), new RegExp(`each batch ${loss.toPrecision(3)}`));
+  const { steps, validation_loss: validation } = report.evaluations.findLast((one) => one.steps <= step);
+  assert.match(await textOf(tab, "#chart-loss .legend"), new RegExp(`validation ${validation.toPrecision(3)} at step ${steps}`));
   assert.match(await textOf(tab, "#chart-speed .legend"),
     new RegExp(report.curves.tokens_per_second[step - 1].toLocaleString("en-US")));
 });
@@ -98,7 +100,7 @@ test("a chart can be read and zoomed with the keyboard", async () => {
   await tab.focus("#chart-loss .chart-box");
   await tab.keyboard.press("End");
   await tab.keyboard.press("ArrowLeft");
-  assert.match(await textOf(tab, "#chart-says"), /^Step 599: training, smoothed 1\.\d+, validation 2\.\d+$/);
+  assert.match(await textOf(tab, "#chart-says"), /^Step 599: training, smoothed 1\.\d+, validation 2\.\d+ at step 560$/);
   await tab.keyboard.press("+");
   const [first, last] = await tab.evaluate(() => window.rowgradReport.loss.range());
   assert.ok(last - first < 350);
@@ -115,10 +117,17 @@ test("smoothing takes means, and none of them at 0", async () => {
   assert.match(await textOf(tab, "#smoothing-says"), /means over 201 steps/);
 });
 
-const broken = makeReport({ steps: 60, frames: 3, finished: false });
+const broken = makeReport({ steps: 60, frames: 3, state: "running" });
 broken.curves.loss[20] = null;
 
 testReport("a curve has gaps where a loss was not finite", broken, {}, async (other) => {
   const values = await other.evaluate(() => window.rowgradReport.loss.charts[0].series[0].values);
   assert.equal(values.filter((value) => value === null).length, 2); // that one, and step 0, which has an evaluation
+});
+
+const tied = makeReport({ steps: 60, frames: 3, table: "dense" });
+
+testReport("distinct rows by step are those that were looked up where gradients are dense", tied, {}, async (other) => {
+  assert.equal(await textOf(other, "#rows-by-step h3"), "Distinct rows looked up, by step");
+  assert.match(await textOf(other, "#chart-rows .legend"), new RegExp(`distinct rows ${tied.curves.rows.at(-1)}$`));
 });

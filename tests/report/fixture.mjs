@@ -36,11 +36,18 @@ function tokenize(size, random) {
 }
 
 /** Trains nothing, but looks rows up as training does, and moves them. */
-function makeTables({ ids, rows, steps, frames, random, decay, context, positions }) {
+function makeTables({ ids, rows, steps, frames, random, table, context, positions }) {
   const known = new Map();
   const frameList = [];
   const touchedRows = [];
   const idle = new Map();
+  const addStretch = (id, row, length) => {
+    if (length === 0) return;
+    const sums = idle.get(id) ?? { momentum: 0, decay: 0 };
+    sums.momentum += 0.004 * row.moved;
+    sums.decay += 0.0001 * length;
+    idle.set(id, sums);
+  };
   for (let step = 1; step <= steps; ++step) {
     const touched = new Set();
     for (let window = 0; window < 8; ++window) {
@@ -55,21 +62,15 @@ function makeTables({ ids, rows, steps, frames, random, decay, context, position
     for (const id of touched) {
       const row = known.get(id);
       const gradient = (0.3 + random()) / (1 + Math.sqrt(row.lookups) / 10);
+      if (row.steps > 0) addStretch(id, row, step - row.last - 1);
       ++row.steps;
       row.last = step;
       row.squares += gradient ** 2;
       row.moved = Math.sqrt(row.moved ** 2 + (0.05 * gradient) ** 2 + 0.004 * row.moved * gradient);
     }
     touchedRows.push(touched.size);
+    if (step === steps) for (const [id, row] of known) addStretch(id, row, step - row.last);
     if (step % Math.ceil(steps / frames) !== 0 && step !== steps) continue;
-    const before = frameList.at(-1)?.step ?? 0;
-    for (const [id, row] of known) {
-      if (row.last > before) continue;
-      const sums = idle.get(id) ?? { momentum: 0, decay: 0 };
-      sums.momentum += 0.002 * row.moved;
-      sums.decay += decay ? 0.001 : 0;
-      idle.set(id, sums);
-    }
     const list = [...known];
     frameList.push({
       step,
@@ -88,8 +89,15 @@ function makeTables({ ids, rows, steps, frames, random, decay, context, position
       momentum: [...idle.values()].map((sums) => rounded(sums.momentum)),
       decay: [...idle.values()].map((sums) => rounded(sums.decay)),
     },
-    ...(decay && { decayed: 0.942 }),
+    ...(table === "decayed" && { decayed: 0.942 }),
+    ...(table === "coupled" && { coupled_decay: true }),
+    ...(table === "dense" && { dense: true }),
   };
+  if (table === "dense") token.idle = { rows: [], momentum: [], decay: [] };
+  if (table === "coupled") {
+    token.idle.momentum = token.idle.momentum.map((momentum, i) => rounded(momentum + token.idle.decay[i]));
+    token.idle.decay.fill(0);
+  }
   return { tables: [token, ...windowTables(positions, context, frameList.map(({ step }) => step))], touchedRows };
 }
 
@@ -138,7 +146,7 @@ function makeText(ids, vocabulary, random) {
     const all = counts.reduce((sum, [, count]) => sum + count, 0);
     const own = counts.find(([id]) => id === ids[i])?.[1] ?? 0;
     const share = (0.8 * own) / (all || 1) + 0.2 / vocabulary.length;
-    text.loss.push(rounded(-Math.log(share) * (0.8 + 0.4 * random())));
+    text.loss.push(i === training ? null : rounded(-Math.log(share) * (0.8 + 0.4 * random())));
     const best = [...new Set([...counts.map(([id]) => id), ...frequent])].slice(0, 5);
     text.expected.push(best);
     text.probability.push(
@@ -210,18 +218,18 @@ function makeTape(layers, vocabulary) {
 }
 
 /**
- * @param {{vocabulary?: number, steps?: number, frames?: number, finished?: boolean,
- *          positions?: "learned" | "t5" | "shaw"}} options
+ * @param {{vocabulary?: number, steps?: number, frames?: number, state?: "running" | "stopped" | "finished",
+ *          positions?: "learned" | "t5" | "shaw", table?: "decayed" | "coupled" | "dense"}} options
  */
 export function makeReport({
-  vocabulary: size = 0, steps = 600, frames = 15, finished = true, positions = "learned",
+  vocabulary: size = 0, steps = 600, frames = 15, state = "finished", positions = "learned", table = "decayed",
 } = {}) {
   const random = randomNumbers(123);
   const { vocabulary, ids } = tokenize(size, random);
   const context = 64;
   const text = makeText(ids, vocabulary, random);
   const { tables, touchedRows } = makeTables({
-    ids: ids.slice(0, text.training), rows: vocabulary.length, steps, frames, random, decay: true, context, positions,
+    ids: ids.slice(0, text.training), rows: vocabulary.length, steps, frames, random, table, context, positions,
   });
   const uniform = Math.log(vocabulary.length);
   const trend = (step) => 1.6 + (uniform - 1.6) * Math.exp((-5 * step) / steps);
@@ -236,7 +244,8 @@ export function makeReport({
       command: `build/examples/train_gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
       started: "2026-01-31T12:34:56Z",
       seconds: 61.4,
-      finished,
+      state,
+      first_step: 0,
       machine: "OpenBLAS kernel Haswell, 2 threads (openmp)",
       text: { source: "The Slow Clock", bytes: 17896 },
       tokenizer: { name: size ? "gpt2" : "bpe", size: vocabulary.length },
@@ -270,10 +279,8 @@ export function makeReport({
     })),
     tables,
   };
-  if (!finished) {
-    report.evaluations.at(-1).validation_loss = null;
-    return report;
-  }
+  if (state === "running") return report;
+  report.evaluations.at(-1).training_loss = null;
   return {
     ...report,
     text,
@@ -284,10 +291,22 @@ export function makeReport({
   };
 }
 
+/** The report of a program that went on from a checkpoint after some steps. */
+export function makeResumedReport(firstStep, options) {
+  const report = makeReport(options);
+  report.run.first_step = firstStep;
+  const steps = [report.curves.step, report.norms.step];
+  for (const { frames } of report.tables) steps.push(...frames.map(({ last }) => last));
+  for (const list of steps) list.forEach((step, i) => (list[i] = step + firstStep));
+  for (const one of [...report.evaluations, ...report.samples]) one.steps += firstStep;
+  for (const { frames } of report.tables) for (const frame of frames) frame.step += firstStep;
+  return report;
+}
+
 /** What a program writes that takes a few steps, mostly one, to look at the rows: nothing is evaluated. */
 export function makeShortReport({ steps = 1 } = {}) {
   const report = makeReport({ steps, frames: 1 });
-  for (const part of ["evaluations", "baselines", "samples", "attention"]) delete report[part];
+  for (const part of ["evaluations", "samples"]) delete report[part];
   report.run.program = "inspect_rows";
   report.run.command = `inspect_rows --steps ${steps}`;
   report.curves.tokens_per_second[0] = null; // nothing comes before the first step to measure it from

@@ -19,13 +19,16 @@ test("the page opens with answers to the four questions", async () => {
   assert.match(await answer("untouched"), new RegExp(`${table.rows - frame.rows.length} of ${table.rows}`));
   const most = frame.moved.indexOf(Math.max(...frame.moved));
   const moved = await answer("moved");
-  assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} is ${frame.moved[most]} from where it began`), moved);
-  assert.match(await answer("worst"), /Rare tokens .* never seen in training costs .* in a row cost .* each: “.+”\./);
+  assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} is ${frame.moved[most].toPrecision(3)} from where it was at first`), moved);
+  assert.match(await answer("worst"), /Rare tokens .* never seen in training costs .* in a row of the validation text cost .* each: .+/);
 });
 
 test("an answer's link shows what it speaks of", async () => {
   await tab.click('#answers [data-key="untouched"] a');
   assert.equal(await tab.$eval("#rows-filter", (select) => select.value), "untouched");
+  await tab.focus('#answers [data-key="untouched"] a');
+  await tab.keyboard.press("Enter");
+  assert.equal(await tab.evaluate(() => document.activeElement.id), "rows");
   await tab.click('#answers [data-key="worst"] a');
   const place = await tab.evaluate(() => window.rowgradReport.glance.find(({ key }) => key === "worst").place);
   assert.ok(place >= report.text.training);
@@ -67,7 +70,7 @@ test("shading by rarity marks what training never saw", async () => {
 
 test("the groups of the loss table add up to the text", async () => {
   const counts = await tab.$$eval("#loss-groups tbody tr", (lines) => lines.map((line) => Number(line.children[1].textContent.replace(",", ""))));
-  assert.equal(counts.reduce((a, b) => a + b), report.text.ids.length - 1);
+  assert.equal(counts.reduce((a, b) => a + b), report.text.ids.length - 2);
 });
 
 test("the pointer finds the same token in both Zipf charts", async () => {
@@ -92,6 +95,18 @@ test("a token's neighbours are those of the data, and can be found by name", asy
   assert.equal(await tab.evaluate(() => window.rowgradReport.embeddings.projection.marked), 20);
 });
 
+test("labels of points hide no points and no other labels", async () => {
+  const [labels, clashes] = await tab.evaluate(() => {
+    const { projection } = window.rowgradReport.embeddings;
+    const points = projection.drawn.map((i) => projection.pixel(i));
+    return [projection.labels.length, projection.labels.filter(([left, right, middle], i) =>
+      points.some(([x, y]) => x > left + 4 && x < right - 2 && Math.abs(y - middle) < 6) ||
+      projection.labels.some(([from, to, line], k) => k !== i && Math.abs(line - middle) < 12 && from < right && to > left))];
+  });
+  assert.ok(labels > 10, `${labels} labels`);
+  assert.deepEqual(clashes, []);
+});
+
 test("likeness of positions is blue, unlikeness orange", async () => {
   const size = (await tab.$eval("#similarity", (canvas) => canvas.width)) / 64;
   const at = (row, column) => pixelOf(tab, "#similarity", (column + 0.5) * size, (row + 0.5) * size);
@@ -111,7 +126,7 @@ test("a head is chosen with the keyboard, and its weights are drawn and named", 
   await tab.focus("#head-map");
   await tab.keyboard.press("End");
   const row = report.attention.weights[0][1].at(-1);
-  assert.match(await textOf(tab, "#head-reading"), new RegExp(`most at ‘${name(report.attention.tokens[row.indexOf(Math.max(...row))])}’`));
+  assert.match(await textOf(tab, "#head-reading"), new RegExp(`most at ${name(report.attention.tokens[row.indexOf(Math.max(...row))])} `));
   const size = (await tab.$eval("#head-map", (canvas) => canvas.width)) / row.length;
   const colour = async (query, key) => (await pixelOf(tab, "#head-map", (key + 0.5) * size, (query + 0.5) * size)).slice(0, 3).join();
   assert.equal(await colour(0, 5), "255,255,255", "what comes later has no weight");
@@ -140,11 +155,12 @@ test("all samples are there, by step", async () => {
 });
 
 const short = makeShortReport();
-const unfinished = makeReport({ finished: false });
+const unfinished = makeReport({ state: "running" });
 
 testReport("a run of one step tells what its curves would show, and shows all else", makeShortReport(), {}, async (one) => {
   assert.equal(await one.$eval("#loss .of-curves", (part) => part.hidden), true);
-  assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0]} Learning rate 2e−6 ` +
+  assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0].toPrecision(3)} Loss if all tokens were equally likely ${short.baselines.uniform} ` +
+    `Loss if each were as likely as it is frequent ${short.baselines.unigram} Learning rate 2e−6 ` +
     `Gradient norm ${short.norms.norm[0].toPrecision(3)} Distinct rows with a gradient ${short.curves.rows[0]}`);
   assert.match(await textOf(one, '#answers [data-key="learning"]'), /Too early to say One step, with a loss of/);
   assert.match(await textOf(one, '#answers [data-key="moved"]'), /a gradient in 1 step \(like all others\)/);
@@ -153,11 +169,11 @@ testReport("a run of one step tells what its curves would show, and shows all el
   assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
   assert.equal(await one.$eval("#rows-by-step", (part) => part.hidden), true);
   const shown = await one.$$eval("#contents a", (links) => links.map((link) => link.hash));
-  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#text", "#embeddings", "#tape"]);
+  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#text", "#embeddings", "#attention", "#tape"]);
 });
 
-testReport("a run of a few steps has curves, but no lines of models that know nothing", makeShortReport({ steps: 5 }), {}, async (few) => {
-  assert.equal(await few.$eval("#baselines-say", (words) => words.hidden), true);
+testReport("a run of a few steps has curves, and lines of models that know nothing", makeShortReport({ steps: 5 }), {}, async (few) => {
+  assert.equal(await few.$eval("#baselines-say", (words) => words.hidden), false);
   assert.equal(await few.evaluate(() => window.rowgradReport.loss.charts.length), 5);
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
 });
@@ -173,14 +189,62 @@ testReport("a run none of whose numbers is finite is shown all the same", diverg
 });
 
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
-  assert.match(await textOf(going, "#state"), /still going on/);
+  assert.match(await textOf(going, "#state"), /still going on .* after step 600\. Reload/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
   assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#samples"]);
   const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));
   assert.deepEqual(visible, ["#glance", ...shown]);
 });
 
-const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, finished: false });
+const stopped = makeReport({ steps: 60, frames: 3, state: "stopped" });
+stopped.run.options["--steps"] = 200;
+const { text: { ids } } = stopped;
+stopped.run.seconds = 119.6;
+stopped.text.loss[1] = 10;
+stopped.text.probability[1].fill(0);
+stopped.text.left_out = { training: 13725, validation: 0 };
+const interrupted = { ...stopped, text: undefined };
+
+testReport("a run that was stopped says after which step, and what part of the text is here", stopped, {}, async (other) => {
+  assert.equal(await textOf(other, "#state"), "Stopped after step 60 of 200.");
+  const count = (number) => number.toLocaleString("en-US");
+  const part = `the first ${count(stopped.text.training)} of ${count(stopped.text.training + 13725)} tokens to train on`;
+  assert.ok((await textOf(other, "#text-says")).startsWith(
+    `Of the text, ${part} and all ${count(ids.length - stopped.text.training)} tokens for validation, as the model reads them where it was stopped`));
+  assert.match(await textOf(other, '#answers [data-key="worst"]'), new RegExp(` on ${part}\\.`));
+  await other.focus("#passage");
+  await other.keyboard.press("End");
+  const first = stopped.text.training;
+  await other.evaluate((place) => window.rowgradReport.text.choose(place), first);
+  assert.match(await textOf(other, "#text-reading"), /Loss none: nothing comes before it/);
+});
+
+testReport("figures are rounded to what they say", stopped, {}, async (other) => {
+  assert.match(await textOf(other, "#subtitle"), /it took 2 min 0 s$/);
+  await other.evaluate(() => window.rowgradReport.text.choose(1));
+  const reading = await textOf(other, "#text-reading");
+  assert.match(reading, /Loss 10\.0 nats/);
+  assert.match(reading, /(.* < 0\.1 %){5}$/);
+});
+
+testReport("a run that was interrupted says what is missing", interrupted, {}, async (other) => {
+  assert.equal(await textOf(other, "#state"),
+    "Stopped after step 60 of 200. The text and the embeddings are missing, as it was interrupted.");
+});
+
+const alike = makeReport({ steps: 60, frames: 3 });
+for (const one of alike.tables[0].frames) {
+  one.moved = one.rows.map((_, i) => (i === 0 ? 1 : 0.5));
+  one.norm = one.rows.map((_, i) => (i === 0 ? 1 : 1 / (1 + (i % 4)))); // and so a quarter moved less far for it
+  one.lookups = one.rows.map((_, i) => 1 + (i % 10));
+  one.steps = one.rows.map((_, i) => 1 + (i % 10));
+}
+
+testReport("a row that moved most gets a reason only if a figure is high", alike, {}, async (other) => {
+  assert.match(await textOf(other, '#answers [data-key="moved"]'), /No single figure explains it: it is in the highest tenth by none\./);
+});
+
+const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, state: "running" });
 const empty = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], moved: [] };
 const little = {
   format, run, vocabulary,

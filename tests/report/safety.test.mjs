@@ -127,11 +127,14 @@ testReport("it prints in the colours of paper", small, { scheme: "dark" }, async
     const data = document.querySelector("#map").getContext("2d").getImageData(0, 0, 40, 40).data;
     return [getComputedStyle(document.body).backgroundColor, [...data].some((part) => part > 230)];
   });
+  const closed = () => tab.$$eval("#run details:not([open])", (all) => all.length);
+  assert.equal(await closed(), 0, "nobody can open the options on paper");
   assert.deepEqual(paper, ["rgb(251, 250, 247)", true]);
   const tooWide = await tab.$$eval("canvas, .chart-box", (all) =>
     all.filter((one) => one.getBoundingClientRect().width > 672).map((one) => one.id || one.className));
   assert.deepEqual(tooWide, [], "A4 has 718 pixels between its margins");
   await tab.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.equal(await closed(), 2);
   assert.equal(await tab.evaluate(() => getComputedStyle(document.body).backgroundColor), dark);
   const pdf = await tab.pdf({ format: "A4" });
   assert.ok(pdf.length > 50000);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { pixelOf, placeOn, shareReport, slide, testReport, textOf } from "./browser.mjs";
-import { makeReport } from "./fixture.mjs";
+import { makeReport, makeResumedReport } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
@@ -62,7 +62,7 @@ test("the pointer names a row's token and figures", async () => {
   assert.match(reading, new RegExp(`row ${row} of token.weight`));
   assert.match(reading, new RegExp(`Lookups ${frame.lookups[100].toLocaleString("en-US")} Steps ${frame.steps[100]} `));
   await tab.mouse.move(...(await placeOn(tab, "#map", ...(await cellMiddle(untouched[3])))));
-  assert.match(await textOf(tab, "#map-reading"), /never had a gradient.*Weight decay has left 94\.2 % of it/);
+  assert.match(await textOf(tab, "#map-reading"), /never had a gradient\. Weight decay has shrunk rows without one to 94\.2 %/);
 });
 
 test("arrow keys go over the map", async () => {
@@ -87,8 +87,8 @@ test("the slider shows earlier frames, and the choice another figure", async () 
 });
 
 for (const [positions, names, text] of [
-  ["t5", ["t5_table"], "distance 59 to 66: never had a gradient"],
-  ["shaw", ["shaw_keys", "shaw_values"], "distance −10: never had a gradient"],
+  ["t5", ["t5_table"], "distance 59 to 66: never had a gradient."],
+  ["shaw", ["shaw_keys", "shaw_values"], "distance −10: never had a gradient."],
 ])
   testReport(`the distances of ${positions} are named in strips and table`, makeReport({ steps: 60, frames: 3, positions }), {}, async (other) => {
     const titles = await other.$$eval("#strips h3", (all) => all.map((one) => one.textContent));
@@ -103,13 +103,13 @@ for (const [positions, names, text] of [
     assert.deepEqual(found, [positions === "t5" ? "distance 113 and more" : "distance 16 and more"]);
     assert.equal(await other.$eval("#similarity-part", (part) => part.hidden), true);
     await slide(other, "#frame", 0);
-    assert.match(await textOf(other, "#strips .reading"), /never had a gradient$/);
+    assert.match(await textOf(other, "#strips .reading"), /never had a gradient\.$/);
   });
 
 test("positions have a strip with the same figures", async () => {
   await tab.focus("#strips canvas");
   await tab.keyboard.press("End");
-  assert.equal(await textOf(tab, "#strips .reading"), "position 63: never had a gradient");
+  assert.equal(await textOf(tab, "#strips .reading"), "position 63: never had a gradient.");
   await tab.keyboard.press("Home");
   assert.match(await textOf(tab, "#strips .reading"), /^position 0: moved .*, lookups 4,800, steps 600,/);
 });
@@ -136,7 +136,12 @@ test("filters find the rows that they name", async () => {
   assert.match(await textOf(tab, "#rows-body tbody tr"), /94\.2 % left$/);
   assert.deepEqual(await filtered("touched"), sorted(frame.rows));
   assert.ok(table.idle.rows.length > 0);
+  assert.deepEqual(await filtered("idle"), sorted([...table.idle.rows, ...untouched]));
   assert.deepEqual(await filtered("momentum"), sorted(table.idle.rows));
+  const first = await tab.$$eval("#rows-body tbody tr:first-child td", (cells) => cells.map((cell) => cell.textContent));
+  const place = table.idle.rows.indexOf(Number(first[0]));
+  const shown = first.slice(-2).map((text) => Number(text.replace("−", "-")));
+  assert.deepEqual(shown, [table.idle.momentum[place], table.idle.decay[place]]);
   assert.deepEqual(await filtered("decay"), sorted([...table.idle.rows, ...untouched]));
   await filtered("all");
 });
@@ -166,11 +171,55 @@ test("the table has pages, and its tokens are shown in the other parts", async (
   assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
 });
 
-const tied = makeReport({ steps: 60, frames: 3, finished: false });
-tied.tables[0].dense = true;
+const tied = makeReport({ steps: 60, frames: 3, state: "running", table: "dense" });
+const [{ frames: [, , tiedFrame] }] = tied.tables;
+const neverLookedUp = tied.vocabulary.map((_, id) => id).filter((id) => !tiedFrame.rows.includes(id));
 
 testReport("a table that also has dense gradients says what can be told apart", tied, {}, async (other) => {
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never stood in a batch/);
   assert.match(await textOf(other, "#map-legend"), /never looked up/);
-  assert.equal(await other.evaluate(() => window.rowgradReport.rows.filterBy("momentum") ?? window.rowgradReport.rows.list.found.length), 0);
+  await other.select("#rows-table", "1");
+  await other.click('#answers [data-key="untouched"] a');
+  const names = await other.$$eval("#rows-filter option", (options) => options.map((option) => option.textContent));
+  assert.deepEqual(names, ["all rows", "rows that were looked up", "rows never looked up"]);
+  assert.deepEqual(await other.evaluate(() => window.rowgradReport.rows.list.found), neverLookedUp);
+  assert.match(await textOf(other, "#rows-says"), /All rows have dense gradients.* followed from its first lookup/);
+  assert.match(await textOf(other, "#rows-body tbody tr"), /not followed – – not followed –$/);
+  assert.equal(await other.$('[data-key="momentum"]'), null);
+});
+
+const coupled = makeReport({ steps: 60, frames: 3, table: "coupled" });
+
+testReport("where decay is a part of the gradient, no row is said to have stayed", coupled, {}, async (other) => {
+  const words = /a part of the gradient here: it moves rows without one of their own too, by an amount that is not followed/;
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), words);
+  assert.match(await textOf(other, "#map-says"), words);
+  assert.match(await textOf(other, "#rows-says"), words);
+  await other.click('#answers [data-key="untouched"] a');
+  assert.match(await textOf(other, "#rows-body tbody tr"), /not followed – – – – not followed$/);
+  await other.click("#rows-body tbody button");
+  assert.match(await textOf(other, "#map-reading"), words);
+  await other.select("#rows-filter", "idle");
+  const [one] = coupled.tables;
+  const count = one.rows - one.frames.at(-1).rows.length + one.idle.rows.length;
+  assert.match(await textOf(other, "#rows-count"), new RegExp(`^${count} of`));
+  assert.equal(await textOf(other, '[data-key="momentum"]'), "By momentum and decay");
+});
+
+testReport("a run that was resumed says from when it is counted", makeResumedReport(95, { steps: 60, frames: 3 }), {}, async (other) => {
+  assert.equal(await textOf(other, "#state"),
+    "The run was resumed after 95 steps: lookups, gradients and movement are counted from there.");
+  assert.match(await textOf(other, "#run-facts"), /Steps 155, the first 95 before this report/);
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /^Which tokens never got a gradient since step 95\?.*No batch had them since step 95\./);
+  assert.match(await textOf(other, '#answers [data-key="moved"]'), /from where it was at first since step 95/);
+  assert.match(await textOf(other, "#map-says"), /have had a gradient since step 95;/);
+  assert.match(await textOf(other, "#map-legend"), /never had a gradient since step 95/);
+  await other.click('#shading input[value="rarity"] + span');
+  const said = await other.evaluate(() => {
+    for (const text of document.querySelectorAll("#passage, #samples, tbody, .token")) text.remove();
+    return document.body.innerText;
+  });
+  const claims = said.match(/[^.?;\n]*\bnever\b[^.?;\n]*/g);
+  assert.ok(claims.length > 3);
+  assert.deepEqual(claims.filter((words) => !/since step 95|never clipped/.test(words)), []);
 });
