@@ -1,0 +1,89 @@
+// What it takes to exchange gradients between ranks, to be started by mpirun:
+//   mpirun -n 2 build/tests/bench/bench_ranks
+// Latency of a small message, speed of dense gradients, and rows of tables of more and more rows.
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <vector>
+
+#include <rowgrad/core/parallel/gradient_exchange.hpp>
+#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kWidth = 64;
+constexpr std::size_t kLookups = 4096;  // of a rank in a step, as in 64 windows of 64 tokens
+
+struct Cost {
+  double seconds;      // median, on this rank
+  std::uint64_t sent;  // bytes
+};
+
+Cost measure(Ranks& ranks, const std::function<void()>& step) {
+  std::vector<double> times;
+  std::uint64_t sent = 0;
+  for (int i = 0; i < 60; ++i) {
+    ranks.any(false);  // all begin together
+    const std::uint64_t before = ranks.bytes_sent();
+    const auto begin = std::chrono::steady_clock::now();
+    step();
+    times.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    sent = ranks.bytes_sent() - before;
+  }
+  std::nth_element(times.begin() + 10, times.begin() + 35, times.end());  // without the first ones
+  return {times[35], sent};
+}
+
+void print(const Ranks& ranks, const char* what, std::size_t size, const Cost& cost,
+           std::string_view way = "") {
+  if (ranks.rank() > 0) return;
+  std::cout << std::left << std::setw(26) << what << std::right << std::setw(10) << size
+            << std::setw(12) << std::fixed << std::setprecision(1) << 1e6 * cost.seconds << " µs"
+            << std::setw(12) << cost.sent << " B sent  " << way << '\n';
+}
+
+// The rows that a rank looks up: a few often, most rarely, as words are.
+std::vector<std::int32_t> rows_of(std::size_t table, std::size_t rank) {
+  Random random(rank + 1);
+  std::vector<std::int32_t> rows;
+  for (std::size_t i = 0; i < kLookups; ++i) {
+    const double u = random.uniform_double();
+    rows.push_back(static_cast<std::int32_t>(u * u * u * static_cast<double>(table)));
+  }
+  std::ranges::sort(rows);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+void run() {
+  const auto ranks = mpi_ranks();
+  print(*ranks, "one byte to all", 1, measure(*ranks, [&] { ranks->any(false); }));
+  for (const std::size_t count :
+       {std::size_t{1} << 10, std::size_t{1} << 16, std::size_t{1} << 20, std::size_t{1} << 24}) {
+    GradientExchange exchange(*ranks, ranks->size(), {{count}});
+    const Tensor numbers = full({count}, 1);
+    std::vector<Gradients> partial;
+    const Cost copying = measure(*ranks, [&] { partial = {{Gradient(numbers)}}; });
+    Cost cost = measure(*ranks, [&] { exchange.sum({{Gradient(numbers)}}); });
+    cost.seconds -= copying.seconds;
+    print(*ranks, "dense numbers", count, cost);
+  }
+  for (std::size_t table = 1000; table <= 4'096'000; table *= 4) {
+    GradientExchange exchange(*ranks, ranks->size(), {{table, kWidth}});
+    const std::vector<std::int32_t> rows = rows_of(table, ranks->rank());
+    const Gradient gradient(RowGradient({table, kWidth}, rows, full({rows.size(), kWidth}, 1)));
+    const Cost cost = measure(*ranks, [&] { exchange.sum({{gradient}}); });
+    print(*ranks, "rows of a table of", table, cost, exchange.ways()[0]);
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main() { rowgrad::run(); }

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""How the time of a training step grows or shrinks with the number of ranks: a model on paper.
+
+    scaling.py [--latency S] [--bandwidth BYTES_A_SECOND] [--weak]
+
+A step takes the time to compute the gradients of a rank's share of the batch, the time to exchange
+them as core/parallel does (counts to all; dense numbers to owners and back; rows gathered or by
+owners, whichever is less), and the optimizer's step, which every rank makes for all parameters and all rows that any rank touched.
+Messages of a rank go out one after another. Latency and bandwidth are those of bench_ranks on the
+machine at hand, or of a network; the times of computing were measured with one process
+(bench_workloads). With --weak, each rank has a whole batch, as when more ranks read more text.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+
+@dataclass
+class Workload:
+    name: str
+    compute: float  # seconds for the gradients of a batch, all threads of a machine
+    update: float  # seconds for the optimizer's step
+    tokens: int  # of a batch
+    dense: int  # numbers with dense gradients
+    parameters: int  # tensors
+    table: int  # rows
+    width: int  # 0 if the table is tied, and so counted as dense
+
+
+# Times of steps: tests/bench/README.md, W3, W4 and W1b. Of these, updates take what it takes to read
+# and write 28 bytes a number at 20 GB/s, or 20 % where rows are updated.
+WORKLOADS = [
+    Workload("toy GPT (W3)", 18.7e-3, 1.1e-3, 768, 803_712, 35, 65, 0),
+    Workload("GPT-2 124M, tied (W4)", 1.56, 0.17, 512, 124_000_000, 148, 50_257, 0),
+    Workload("embedding of 50,257 rows x 64 (W1b)", 2.5e-3, 0.6e-3, 16_384, 33_000, 4, 50_257, 64),
+    Workload("embedding of 100 M rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 100_000_000, 64),
+]
+
+
+def distinct(tokens, table):
+    """Expected distinct rows among so many draws, the k-th row as likely as 1 / (k + 2.7) (Zipf)."""
+    # Rows are taken in groups of growing size, within which the likelihood is that of the middle.
+    groups = []
+    first = 0.0
+    while first < table:
+        size = max(1.0, min(first / 20, table - first))
+        groups.append((size, 1 / (first + size / 2 + 2.7)))
+        first += size
+    total = sum(size * weight for size, weight in groups)
+    return sum(size * (1 - (1 - weight / total) ** tokens) for size, weight in groups)
+
+
+def exchange(work, ranks, tokens, latency, bandwidth):
+    """Seconds, and bytes sent by a rank."""
+    if ranks == 1:
+        return 0.0, 0.0
+    others = ranks - 1
+    messages = 2 * others  # counts, and losses
+    sent = others * 8 * (work.parameters + 1)
+    if work.dense:
+        # A message for each piece of a parameter that an owner has.
+        messages += 2 * (others + work.parameters)
+        sent += 2 * others / ranks * work.dense * 4
+    if work.width:
+        row = 4 + 4 * work.width
+        mine = distinct(tokens, work.table)
+        union = distinct(tokens * ranks, work.table)
+        gathered = others * mine
+        owners = others / ranks * (mine + union)
+        messages += 2 * others if gathered <= owners else 6 * others
+        sent += row * min(gathered, owners)
+    return messages * latency + sent / bandwidth, sent
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--latency", type=float, default=2e-6, help="seconds a message")
+    options.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of a rank")
+    options.add_argument("--weak", action="store_true", help="each rank has a whole batch")
+    options = options.parse_args()
+    print(f"{options.latency * 1e6:.1f} µs a message, {options.bandwidth / 1e9:.2f} GB/s; "
+          f"{'a batch for each rank' if options.weak else 'one batch for all'}")
+    for work in WORKLOADS:
+        print(f"\n{work.name}\n{'ranks':>6} {'step':>11} {'exchange':>11} {'sent':>10} {'tokens/s':>11} {'efficiency':>11}")
+        base = best = None
+        for ranks in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]:
+            share = work.tokens if options.weak else work.tokens / ranks
+            seconds, sent = exchange(work, ranks, share, options.latency, options.bandwidth)
+            rows = distinct(share * ranks, work.table) / distinct(work.tokens, work.table)
+            update = work.update * (rows if work.width else 1)
+            step = work.compute * share / work.tokens + update + seconds
+            rate = share * ranks / step
+            base = base or rate
+            if best is None or rate > best[1]:
+                best = (ranks, rate)
+            print(f"{ranks:>6} {step * 1e3:>8.2f} ms {seconds * 1e3:>8.2f} ms {sent / 1e6:>7.2f} MB "
+                  f"{rate:>11.3g} {100 * rate / base / ranks:>9.0f} %")
+        print(f"fastest with {best[0]} ranks: {best[1] / base:.1f} times one")
+
+
+if __name__ == "__main__":
+    main()
