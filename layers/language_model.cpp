@@ -54,18 +54,25 @@ Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
                                const EvaluateOptions& options) {
   const EvaluationMode mode(model);
-  double loss = 0;
+  OneRank alone;
+  Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone;
+  std::vector<double> losses;  // of each batch, 0 for those of other ranks
   std::size_t tokens = 0;
-  std::size_t batches = 0;
   for (const Batch& batch : loader) {
-    Tape tape(Tape::inference);
-    const Variable sum =
-        model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum});
-    loss += sum.item();
+    losses.push_back(0);
+    if (losses.size() % ranks.size() == ranks.rank()) {
+      Tape tape(Tape::inference);
+      losses.back() =
+          model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum}).item();
+    }
     tokens += batch.targets.size();
     if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (++batches == options.batches) break;
+    if (losses.size() == options.batches) break;
   }
+  const std::vector<double> all = ranks.gather(std::span<const double>(losses));
+  double loss = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    loss += all[(i + 1) % ranks.size() * losses.size() + i];
   return loss / static_cast<double>(tokens);
 }
 

@@ -11,6 +11,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/parallel/ranks.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 
@@ -50,6 +51,9 @@ struct EvaluateOptions {
   std::size_t batches = 0;
   /// Called after each batch; if it returns false, there is no result.
   std::function<bool()> after_batch = {};
+  /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
+  /// result is the same.
+  Ranks* ranks = nullptr;
 };
 
 /// The mean cross-entropy, in nats per token, over an epoch of the loader, in evaluation mode.

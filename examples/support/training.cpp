@@ -125,6 +125,7 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
                    std::string text_hash, const Ids& training, const Ids& validation, Ranks* ranks)
     : options_(options),
+      ranks_(ranks),
       text_hash_(std::move(text_hash)),
       tokenizer_(std::move(tokenizer)),
       random_(options.seed),
@@ -206,8 +207,9 @@ std::optional<Evaluation> Training::evaluate_if_due(const std::function<bool()>&
       known)
     return std::nullopt;
   const Random before = random_;
-  const auto result = evaluated(training_sample_, validation_sample_,
-                                {.batches = options_.evaluate_batches, .after_batch = goes_on});
+  const auto result =
+      evaluated(training_sample_, validation_sample_,
+                {.batches = options_.evaluate_batches, .after_batch = goes_on, .ranks = ranks_});
   if (result) {
     evaluations_.push_back(*result);
   } else {
@@ -219,7 +221,7 @@ std::optional<Evaluation> Training::evaluate_if_due(const std::function<bool()>&
 std::optional<Evaluation> Training::evaluate_all(const std::function<bool()>& goes_on) {
   DataLoader whole(training_.windows(),
                    {.batch = options_.batch, .drop_last = options_.one_generator});
-  return evaluated(whole, validation_, {.after_batch = goes_on});
+  return evaluated(whole, validation_, {.after_batch = goes_on, .ranks = ranks_});
 }
 
 std::optional<double> Training::validation_loss() {

@@ -73,6 +73,8 @@ class Training {
 
   /// The losses of the whole text. They draw no random numbers of the run.
   std::optional<Evaluation> evaluate_all(const std::function<bool()>& goes_on = {});
+
+  /// The loss of the validation text, which this process computes alone.
   std::optional<double> validation_loss();
 
   const TrainOptions& options() const { return options_; }
@@ -108,6 +110,7 @@ class Training {
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
+  Ranks* ranks_;
   std::string text_hash_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Random random_;  // for the weights, then for dropout

@@ -247,8 +247,8 @@ bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
     parts_.validation->rewind();  // each evaluation takes the same windows in the same order
-    record.validation_loss =
-        evaluate(parts_.model, *parts_.validation, {.after_batch = keep_evaluating});
+    record.validation_loss = evaluate(parts_.model, *parts_.validation,
+                                      {.after_batch = keep_evaluating, .ranks = parts_.ranks});
     if (!record.validation_loss) return false;
   }
   compare_ranks();
