@@ -14,11 +14,13 @@
 
 namespace rowgrad {
 
+inline constexpr std::size_t kMostText = 20'000;  // tokens of text_json
+
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens. The text is cut into pieces as long as the model's context, of which `training` tokens
 /// come first.
 nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> ids,
-                         std::size_t training, std::size_t most = 20'000);
+                         std::size_t training, std::size_t most = kMostText);
 
 /// Cosines between all rows of a table.
 nlohmann::json positions_json(const Parameter& table);

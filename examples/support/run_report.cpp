@@ -173,7 +173,7 @@ json RunReport::so_far() {
   std::stable_sort(report["evaluations"].begin(), report["evaluations"].end(),
                    [](const json& a, const json& b) { return a["steps"] < b["steps"]; });
   const std::size_t size = training_.tokenizer().size();
-  const Ids* validation = training_.validation_ids();
+  const TokenSource* validation = training_.validation_ids();
   report["baselines"] = {
       {"uniform", rounded(std::log(static_cast<double>(size)))},
       {"unigram", rounded(unigram_loss(
@@ -191,10 +191,15 @@ json RunReport::at_end(const Ids& prompt) {
   json report = so_far();
   report["run"]["finished"] = training_.finished();
   LanguageModel& model = training_.model();
-  const Ids& training = training_.training_ids();
-  std::vector<std::int32_t> ids(training.begin(), training.end());
-  if (const Ids* validation = training_.validation_ids())
-    ids.insert(ids.end(), validation->begin(), validation->end());
+  const TokenSource& training = training_.training_ids();
+  std::vector<std::int32_t> ids;
+  const auto append = [&ids](const TokenSource& source) {
+    const std::size_t before = ids.size();
+    ids.resize(before + std::min<std::uint64_t>(source.size(), kMostText - before));
+    source.read(0, std::span(ids).subspan(before));
+  };
+  append(training);
+  if (const TokenSource* validation = training_.validation_ids()) append(*validation);
   report["text"] = text_json(model, ids, training.size());
   for (const RowHistory& table : tables_) {
     if (table.kind() == "token" && table.most_frequent(1).size() == 1)
