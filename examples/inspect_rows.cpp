@@ -208,10 +208,11 @@ void run(const CLI::App& app, const ProgramOptions& options) {
   const auto model = make_model(options, tokenizer->size());
   SGD sgd(model->parameters(), {.learning_rate = options.learning_rate});
 
-  nlohmann::json about = about_run(app, text, options.tokenizer, tokenizer->size());
+  nlohmann::json about =
+      about_run(app, text.source, text.contents.size(), options.tokenizer, tokenizer->size());
   about["tokens"] = {{"training", ids.size()}, {"validation", 0}};
   RunReport watched(*model, *tokenizer, options.context, 0, options.steps, about);
-  watched.set_text(ids.storage(), {});
+  watched.set_text(ids, nullptr);
   std::vector<Tensor> starts;
   for (const RowHistory& table : watched.tables()) starts.push_back(table.table().value());
   const std::size_t steps_a_frame = std::max<std::size_t>(1, options.steps / 20);

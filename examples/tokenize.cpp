@@ -1,18 +1,21 @@
-// Converts text on standard input to token ids, and back.
+// Converts text on standard input to token ids, and back, and files of any size to files of ids.
 
 #include <charconv>
+#include <chrono>
 #include <iostream>
 #include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/data/encode_files.hpp>
 #include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
@@ -27,6 +30,10 @@ struct ProgramOptions {
   bool decode = false;
   bool jsonl = false;
   bool special = false;
+  std::string output;
+  std::vector<std::string> files;
+  bool separate = false;
+  std::size_t threads = 0;
 };
 
 std::unique_ptr<Tokenizer> chosen_tokenizer(const ProgramOptions& options) {
@@ -42,6 +49,35 @@ EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {
   for (const std::int32_t id : tokenizer.vocabulary().special_ids())
     options.allowed_special.push_back(tokenizer.token(id));
   return options;
+}
+
+void run_files(const Tokenizer& tokenizer, const ProgramOptions& options) {
+  const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
+  std::uint64_t bytes = 0;
+  for (const auto& file : files) bytes += InputFile(file).size_bytes();
+  Progress progress;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  EncodeFilesOptions encode{
+      .allowed_special = encode_options(tokenizer, options.special).allowed_special,
+      .separator = options.separate ? std::string(kEndOfText) : "",
+      .threads = options.threads};
+  TokenFileWriter writer(options.output, tokenizer.vocabulary(), encode_files_job(files, encode));
+  const std::uint64_t found = writer.position();
+  if (found > 0) std::cout << "Going on at byte " << found << " of " << bytes << std::endl;
+  const auto speed = [&](std::uint64_t done) {
+    return readable_count(static_cast<double>(done - found) / seconds()) + " bytes/s";
+  };
+  encode.after_block = [&](std::uint64_t done) {
+    progress.show(concat(done * 100 / bytes, " % of ", bytes, " bytes, ", speed(done)));
+  };
+  encode_files(tokenizer, files, writer, encode);
+  writer.finish();
+  progress.clear();
+  std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
+            << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes) << '\n';
 }
 
 void print_ids(const Ids& ids) {
@@ -95,9 +131,12 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
 }
 
 void run(const ProgramOptions& options) {
-  check_outputs({options.save}, {options.corpus, options.load});
+  std::vector<std::string> read = options.files;
+  read.insert(read.end(), {options.corpus, options.load});
+  check_outputs({options.save, options.output}, read);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
+  if (!options.output.empty()) return run_files(*tokenizer, options);
   if (options.jsonl) return run_lines(*tokenizer, options);
   const std::string input((std::istreambuf_iterator<char>(std::cin)), {});
   if (options.decode) {
@@ -108,7 +147,9 @@ void run(const ProgramOptions& options) {
 }
 
 int run_with(int argc, char** argv) {
-  CLI::App app("Turns the text on standard input into token ids, or with --decode ids into text.");
+  CLI::App app(
+      "Turns the text on standard input into token ids, or with --decode ids into text; with "
+      "--output, text files of any size into a file of ids.");
   app.option_defaults()->always_capture_default();
   ProgramOptions options;
   app.add_option("--tokenizer", options.tokenizer,
@@ -129,6 +170,20 @@ int run_with(int argc, char** argv) {
                "line by line: a JSON string in, ids out; the other way with --decode");
   app.add_flag("--special", options.special,
                "special tokens in the text, as <|endoftext|>, count as such");
+  app.add_option("FILE", options.files, "text files for --output, one after another")
+      ->check(CLI::ExistingFile);
+  auto* output =
+      app.add_option("--output", options.output,
+                     "file of ids to write, for --corpus of the training programs; if this was "
+                     "interrupted, the same command goes on")
+          ->check(file_name())
+          ->needs("FILE")
+          ->excludes("--decode", "--jsonl");
+  app.get_option("FILE")->needs(output);
+  app.add_flag("--separate", options.separate, "<|endoftext|> between the files")->needs(output);
+  app.add_option("--threads", options.threads, "for --output; 0 for as many as there are cores")
+      ->check(whole_number(0, 1024))
+      ->needs(output);
   CLI11_PARSE(app, argc, argv);
   check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe");

@@ -74,4 +74,8 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   caches_->give_back(std::move(cache));
 }
 
+bool BytePairTokenizer::can_cut(std::string_view text, std::size_t place) const {
+  return gpt2_can_cut(text, place);
+}
+
 }  // namespace rowgrad

@@ -58,4 +58,9 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
   }
 }
 
+bool CharacterTokenizer::can_cut(std::string_view text, std::size_t place) const {
+  const bool continues_character = (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80;
+  return !continues_character;
+}
+
 }  // namespace rowgrad

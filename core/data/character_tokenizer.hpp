@@ -28,6 +28,7 @@ class CharacterTokenizer final : public Tokenizer {
   // Throws for invalid UTF-8, and for a character without an id if there is no unknown token.
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
+  bool can_cut(std::string_view text, std::size_t place) const override;
 
   std::array<std::int32_t, 128> ascii_ids_;  // −1 for characters without an id
 };

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -7,15 +6,6 @@
 
 namespace rowgrad {
 namespace {
-
-// The finaliser of SplitMix64 (Steele, Lea & Flood 2014): each bit of the input changes about half
-// of the bits of the output.
-std::uint64_t scramble(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-  x = (x ^ x >> 27) * 0x94D049BB133111EB;
-  return x ^ x >> 31;
-}
 
 Batch make_batch(std::size_t rows, std::size_t context) {
   const Shape shape = {rows, context};
@@ -34,10 +24,27 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
   size_ = full + (rest > 0);
   check_argument(size_ > 0, "DataLoader: ", windows_.size(), " windows do not fill one batch of ",
                  options.batch, ", and drop_last leaves a shorter one out");
-  order_.resize(windows_.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  full_ = make_batch(full > 0 ? options.batch : 0, windows_.context());
-  short_ = make_batch(rest, windows_.context());
+  check_argument(options.shard.index < options.shard.count, "DataLoader: shard ",
+                 options.shard.index, " is none of the ", options.shard.count, " shards");
+  const auto own_batch = [&](std::size_t rows) {
+    return make_batch(
+        shard_begin(rows, options_.shard.index + 1) - shard_begin(rows, options_.shard.index),
+        windows_.context());
+  };
+  full_ = own_batch(full > 0 ? options.batch : 0);
+  short_ = own_batch(rest);
+  window_.resize(windows_.context() + 1);
+}
+
+// rows · index / count, without overflow.
+std::size_t DataLoader::shard_begin(std::size_t rows, std::size_t index) const {
+  const std::size_t count = options_.shard.count;
+  return rows / count * index + rows % count * index / count;
+}
+
+std::size_t DataLoader::window_at(std::size_t place) const {
+  if (permutation_) return (*permutation_)(place);
+  return order_.empty() ? place : static_cast<std::size_t>(order_[place]);
 }
 
 Checkpoint DataLoader::state_dict() const {
@@ -63,6 +70,7 @@ void DataLoader::rewind() {
 }
 
 void DataLoader::start_epoch() {
+  windows_.text().check_unchanged();
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
   std::uint64_t seed = scramble(scramble(options_.seed) + start.epoch);
@@ -75,8 +83,11 @@ void DataLoader::start_epoch() {
     }
   }
   if (options_.generator != nullptr) seed = order_seed_;
-  if (options_.shuffle)
+  if (options_.shuffle && windows_.size() <= options_.largest_permutation) {
     order_ = Random(seed).permutation(static_cast<std::int64_t>(windows_.size()));
+  } else if (options_.shuffle) {
+    permutation_.emplace(windows_.size(), seed);
+  }
   position_ = start;
   loaded_ = false;
 }
@@ -85,11 +96,12 @@ const Batch& DataLoader::next_batch() {
   const std::size_t first = position_.batch * options_.batch;
   const std::size_t rows = std::min(options_.batch, windows_.size() - first);
   Batch& batch = rows == options_.batch ? full_ : short_;
+  const std::size_t begin = shard_begin(rows, options_.shard.index);
   const std::size_t context = windows_.context();
-  for (std::size_t row = 0; row < rows; ++row) {
-    const auto window = static_cast<std::size_t>(order_[first + row]);
-    std::ranges::copy(windows_.inputs(window), batch.inputs.data() + row * context);
-    std::ranges::copy(windows_.targets(window), batch.targets.data() + row * context);
+  for (std::size_t row = 0; row < batch.inputs.shape(0); ++row) {
+    windows_.read(window_at(first + begin + row), window_);
+    std::copy_n(window_.begin(), context, batch.inputs.data() + row * context);
+    std::copy_n(window_.begin() + 1, context, batch.targets.data() + row * context);
   }
   ++position_.batch;
   if (position_.batch == size_) position_ = {position_.epoch + 1, 0};

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <vector>
 
+#include <rowgrad/core/data/permutation.hpp>
 #include <rowgrad/core/data/token_windows.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
@@ -15,6 +17,12 @@ namespace rowgrad {
 struct Batch {
   Ids inputs;
   Ids targets;
+};
+
+/// A part of every batch: of its n rows, those from n · index / count to n · (index + 1) / count.
+struct BatchShard {
+  std::size_t index = 0;
+  std::size_t count = 1;
 };
 
 /// The defaults are those of PyTorch, except for `batch`.
@@ -32,6 +40,13 @@ struct DataLoaderOptions {
   /// each loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation, as
   /// torch.utils.data.DataLoader does.
   Random* generator = nullptr;
+  /// Up to so many windows, a random order is PyTorch's permutation for the seed, a list that takes
+  /// 8 bytes a window. That of more windows is computed window by window (permutation.hpp).
+  std::size_t largest_permutation = std::size_t{1} << 22;
+  /// The loader reads and returns these rows only. Order, sizes and positions are those of whole
+  /// batches, so a state fits any shard. The part may be empty if a batch has fewer rows than
+  /// there are shards.
+  BatchShard shard = {};
 };
 
 /// Iterates over windows in batches; each range-for loop is one epoch:
@@ -40,8 +55,9 @@ struct DataLoaderOptions {
 ///
 /// The loader owns the batch and overwrites it with the next one, without allocating memory. If a
 /// loop is left early, the next loop begins a new epoch; to continue the old one instead, call
-/// `loader.load_state_dict(loader.state_dict())`. Only one loop may run at a time. Copyable and
-/// movable, but not during a loop.
+/// `loader.load_state_dict(loader.state_dict())`. A loop that cannot read a window throws
+/// std::runtime_error, as it does at its beginning if a file of the text was changed after it was
+/// opened. Only one loop may run at a time. Copyable and movable, but not during a loop.
 class DataLoader {
  public:
   /// A position between two batches: `batch` batches of the epoch have been returned so far.
@@ -53,8 +69,8 @@ class DataLoader {
 
   class Iterator;
 
-  /// Throws std::invalid_argument for a batch below 1, and for fewer windows than one batch if
-  /// drop_last is set.
+  /// Throws std::invalid_argument for a batch below 1, for fewer windows than one batch if
+  /// drop_last is set, and for a shard that is none of its count.
   explicit DataLoader(TokenWindows windows, const DataLoaderOptions& options = {});
 
   /// The number of batches in an epoch, at least 1.
@@ -81,6 +97,8 @@ class DataLoader {
  private:
   void start_epoch();
   const Batch& next_batch();
+  std::size_t window_at(std::size_t place) const;
+  std::size_t shard_begin(std::size_t rows, std::size_t index) const;
 
   TokenWindows windows_;
   DataLoaderOptions options_;
@@ -88,9 +106,12 @@ class DataLoader {
   Position position_;
   std::uint64_t order_seed_ = 0;  // of the epoch that is under way
   bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
+  // The window at each place of the epoch; if both are empty, they are in the order of the text.
   std::vector<std::int64_t> order_;
+  std::optional<IndexPermutation> permutation_;
+  std::vector<std::int32_t> window_;
   Batch full_;
-  Batch short_;  // the last batch of an epoch; empty if all are full
+  Batch short_;  // the last batch of an epoch, unless all are full
 };
 
 /// A single-pass input iterator; `end()` is its sentinel.

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include <rowgrad/core/data/gpt2_split.hpp>
 #include <rowgrad/core/data/unicode.hpp>
@@ -88,6 +89,17 @@ std::size_t white_space_end(std::string_view text, std::size_t begin) {
   return end;
 }
 
+// The whole character that ends before `place`, if it is valid. As no character begins inside
+// another one, it is also one for a reader who comes from the beginning of the text.
+std::optional<CharacterClass> class_before(std::string_view text, std::size_t place) {
+  for (std::size_t bytes = 1; bytes <= 4 && bytes <= place; ++bytes) {
+    const Utf8Character character = decode_utf8(text, place - bytes);
+    if (character.code_point != kInvalidCodePoint && character.bytes == bytes)
+      return character_class(character.code_point);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
@@ -100,6 +112,15 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
   const Character first = character_at(text, word);
   if (first.kind == CharacterClass::white_space) return white_space_end(text, begin);
   return run_end(text, word + first.bytes, first.kind);
+}
+
+bool gpt2_can_cut(std::string_view text, std::size_t place) {
+  const Utf8Character next = decode_utf8(text, place);
+  const std::optional<CharacterClass> before = class_before(text, place);
+  if (next.code_point == kInvalidCodePoint || !before) return false;
+  const CharacterClass after = character_class(next.code_point);
+  if (*before == after || *before == CharacterClass::white_space) return false;
+  return !(text[place - 1] == '\'' && after == CharacterClass::letter);
 }
 
 }  // namespace rowgrad

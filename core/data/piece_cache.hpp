@@ -58,7 +58,7 @@ class PieceKey {
 };
 
 /// The ids of recent pieces. Words repeat, so nearly all pieces of a text are found here. The size
-/// is fixed (1 MiB): two pieces share a place, and a third one evicts the older.
+/// is fixed (4 MiB): two pieces share a place, and a third one evicts the older.
 class PieceCache {
  public:
   static constexpr std::size_t kMostIds = 7;
@@ -90,7 +90,7 @@ class PieceCache {
   }
 
  private:
-  static constexpr std::size_t kPlaces = std::size_t{1} << 13;
+  static constexpr std::size_t kPlaces = std::size_t{1} << 15;
 
   struct alignas(64) Entry {
     PieceKey key;  // of length 0 if the entry is empty

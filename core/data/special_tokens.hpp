@@ -30,6 +30,10 @@ class SpecialTokenSearch {
   /// The first special token that starts at `begin` or later.
   std::optional<Found> next(std::size_t begin) const;
 
+  /// Whether a special token starts before `place` and ends after it, in this text or in a longer
+  /// one that begins with it.
+  bool may_span(std::size_t place) const;
+
  private:
   using Token = std::pair<std::string_view, std::int32_t>;
 

@@ -1,45 +1,36 @@
-#include <cmath>
+#include <utility>
 
 #include <rowgrad/core/data/token_windows.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
-namespace {
 
-void check_rank(const char* caller, const Ids& ids) {
-  check_argument(ids.dimension() == 1, caller, ": ids has shape ", bracketed(ids.shape()),
-                 ", expected rank 1");
-}
-
-}  // namespace
-
-TokenWindows::TokenWindows(Ids ids, const WindowOptions& options)
-    : ids_(std::move(ids)), options_(options) {
-  check_rank("TokenWindows", ids_);
+TokenWindows::TokenWindows(TokenSource text, const WindowOptions& options)
+    : text_(std::move(text)), options_(options) {
   check_argument(options.context >= 1, "TokenWindows: context is ", options.context,
                  ", expected at least 1");
   check_argument(options.stride >= 1, "TokenWindows: stride is ", options.stride,
                  ", expected at least 1");
-  const std::size_t tokens = ids_.size();
+  const std::uint64_t tokens = text_.size();
   check_argument(tokens > options.context, "TokenWindows: the text has ", tokens,
                  " tokens, but a window of context ", options.context, " needs ", options.context,
                  " + 1, the last one as a target");
   size_ = (tokens - options.context - 1) / options.stride + 1;
 }
 
-std::span<const std::int32_t> TokenWindows::from(std::size_t i, std::size_t shift) const {
+std::uint64_t TokenWindows::begin(std::size_t i) const {
   check_argument(i < size_, "TokenWindows: window ", i, " is outside the ", size_, " windows");
-  return {ids_.data() + i * options_.stride + shift, options_.context};
+  return std::uint64_t{i} * options_.stride;
 }
 
-Split split(const Ids& ids, double validation_fraction) {
-  check_rank("split", ids);
-  check_argument(validation_fraction >= 0 && validation_fraction < 1, "split: validation_fraction ",
-                 validation_fraction, " is outside [0, 1)");
-  const auto count = static_cast<double>(ids.size());
-  const auto train = static_cast<std::size_t>(std::floor((1 - validation_fraction) * count));
-  const std::span<const std::int32_t> all = ids.storage();
-  return {to_ids(all.first(train)), to_ids(all.subspan(train))};
+void TokenWindows::read(std::size_t i, std::span<std::int32_t> ids) const {
+  check_argument(ids.size() == options_.context + 1, "TokenWindows: there is room for ", ids.size(),
+                 " ids, expected ", options_.context, " + 1");
+  text_.read(begin(i), ids);
+}
+
+std::span<const std::int32_t> TokenWindows::from(std::size_t i, std::size_t shift) const {
+  return text_.in_memory().subspan(begin(i) + shift, options_.context);
 }
 
 }  // namespace rowgrad

@@ -10,12 +10,20 @@ Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const
   SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
   std::size_t begin = 0;
   while (const auto special = search.next(begin)) {
-    append_ids(text.substr(begin, special->begin - begin), begin, ids);
+    append_ids(text.substr(begin, special->begin - begin), options.offset + begin, ids);
     ids.push_back(special->id);
     begin = special->end;
   }
-  append_ids(text.substr(begin), begin, ids);
+  append_ids(text.substr(begin), options.offset + begin, ids);
   return to_ids(ids);
+}
+
+std::size_t Tokenizer::last_cut(std::string_view text, const EncodeOptions& options) const {
+  const SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
+  std::size_t place = text.size();
+  while (place > 0 && --place > 0)
+    if (can_cut(text, place) && !search.may_span(place)) return place;
+  return 0;
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }

@@ -29,6 +29,8 @@ struct EncodeOptions {
   /// The special tokens to recognise in the text. All others are encoded as ordinary text, so that
   /// nobody ends a document by typing `<|endoftext|>` into it.
   std::vector<std::string> allowed_special = {};
+  /// Where the text starts in a longer one, in bytes; for messages only.
+  std::size_t offset = 0;
 };
 
 class Tokenizer {
@@ -38,6 +40,11 @@ class Tokenizer {
   /// The ids of a text, rank 1. Throws std::invalid_argument for an allowed special token that this
   /// tokenizer lacks, and for text that has no id.
   Ids encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  /// The last place where `text`, the beginning of a longer one, can be cut: whatever follows, the
+  /// ids of the longer text are those of text.substr(0, cut) and then those of the rest. 0 if there
+  /// is no such place, or none that can be told from the text around it.
+  std::size_t last_cut(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// The text of ids of any rank, read in row-major order. Throws std::invalid_argument for an id
   /// out of range.
@@ -69,6 +76,10 @@ class Tokenizer {
   /// the text that encode() was given; it is used in messages.
   virtual void append_ids(std::string_view text, std::size_t offset,
                           std::vector<std::int32_t>& ids) const = 0;
+
+  /// Whether `text`, the beginning of a longer one without special tokens, can be cut before the
+  /// byte at `place`, which is inside it and not its first.
+  virtual bool can_cut(std::string_view text, std::size_t place) const = 0;
 
   /// The tokens joined into a text.
   virtual std::string join(std::span<const std::int32_t> ids) const;

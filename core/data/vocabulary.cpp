@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include <rowgrad/core/data/checksum.hpp>
 #include <rowgrad/core/data/text_hash.hpp>
 #include <rowgrad/core/data/vocabulary.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -70,6 +71,13 @@ std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) con
   const auto found = std::ranges::lower_bound(special_by_token_, token, {}, text);
   const bool there = found != special_by_token_.end() && text(*found) == token;
   return there ? std::optional(*found) : std::nullopt;
+}
+
+std::uint64_t Vocabulary::hash() const {
+  Checksum sum;
+  for (const std::string& token : tokens_) sum.add(token);
+  for (const std::int32_t id : special_ids_) sum.add(static_cast<std::uint64_t>(id));
+  return sum.value();
 }
 
 // The slot of the token or, if it is not in the vocabulary, the free slot where it would go.

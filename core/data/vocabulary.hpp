@@ -32,6 +32,9 @@ class Vocabulary {
   std::optional<std::int32_t> find(std::string_view token) const;
   std::optional<std::int32_t> find_special(std::string_view token) const;
 
+  /// A checksum of all tokens, their ids and kinds, the same on every machine.
+  std::uint64_t hash() const;
+
  private:
   std::size_t slot_of(std::string_view token) const;
 

@@ -93,6 +93,12 @@ void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
   }
 }
 
+// A blank belongs to no word.
+bool WordTokenizer::can_cut(std::string_view text, std::size_t place) const {
+  const auto byte = static_cast<unsigned char>(text[place]);
+  return byte < 0x80 && is_blank(byte);
+}
+
 std::string WordTokenizer::join(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) {

@@ -38,6 +38,7 @@ class WordTokenizer final : public Tokenizer {
   // Throws for a word without an id if there is no unknown token.
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
+  bool can_cut(std::string_view text, std::size_t place) const override;
   std::string join(std::span<const std::int32_t> ids) const override;
 };
 

@@ -32,7 +32,8 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int number() const { return number_; }
-  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+  bool close() { return ::close(release()) == 0; }
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -63,6 +64,32 @@ fs::path folder_of(const fs::path& file) {
 void sync_folder(const fs::path& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.number() >= 0) ::fsync(opened.number());
+}
+
+// The file that is to be replaced, if there is one. A rename needs rights on the
+// folder only, but a write-protected file is not to be replaced.
+std::optional<struct stat> replaced_file(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail("cannot write", path);
+  return status;
+}
+
+void read_at(int descriptor, std::uint64_t offset, std::span<std::byte> bytes,
+             const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = TEMP_FAILURE_RETRY(
+        ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+    if (count < 0) fail("cannot read", path);
+    check_runtime(count > 0, "cannot read ", path.string(), ": it ends at byte ", offset);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
+std::int64_t changed_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 // A new file beside `target`, which replaces the target or is removed. It is locked as long as its
@@ -181,13 +208,8 @@ void write_file(const fs::path& path, std::string_view contents) {
 }
 
 void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
-  // A rename needs rights on the folder only, but a write-protected file is not to be replaced.
-  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
-    fail("cannot write", path);
-  if (exists && !S_ISREG(status.st_mode)) {
+  const auto replaced = replaced_file(path);
+  if (replaced && !S_ISREG(replaced->st_mode)) {
     Descriptor device(TEMP_FAILURE_RETRY(::open(path.c_str(), O_WRONLY | O_CLOEXEC)));
     if (device.number() < 0) fail("cannot write", path);
     write_all(device.number(), pieces, path);
@@ -199,7 +221,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   const fs::path folder = folder_of(target);
   Replacement replacement(target);
   replacement.write(pieces);
-  replacement.commit(exists ? std::optional<mode_t>(status.st_mode & 07777) : std::nullopt);
+  replacement.commit(replaced ? std::optional<mode_t>(replaced->st_mode & 07777) : std::nullopt);
   sync_folder(folder);  // allocates nothing: after commit() nothing may fail
 }
 
@@ -215,19 +237,73 @@ InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_f
     fail("cannot read", path_, error);
   }
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  changed_ns_ = rowgrad::changed_ns(status);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  read_at(descriptor_, offset, bytes, path_);
+}
+
+void InputFile::check_unchanged() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail("cannot read", path_);
+  check_runtime(static_cast<std::uint64_t>(status.st_size) == size_bytes_ &&
+                    rowgrad::changed_ns(status) == changed_ns_,
+                path_.string(), ": was changed after it was opened");
+}
+
+PartialFile::PartialFile(const fs::path& path) : target_(without_links(path)), path_(target_) {
+  const auto replaced = replaced_file(path);
+  if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);
+  if (replaced) permissions_ = static_cast<fs::perms>(replaced->st_mode & 07777);
+  path_ += ".partial";
+  Descriptor file(TEMP_FAILURE_RETRY(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)));
+  if (file.number() < 0) fail("cannot write", path_);
+  // On a file system without locks, no writer gets one, and all go on.
+  const bool locked = TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX | LOCK_NB)) == 0;
+  check_runtime(locked || errno != EWOULDBLOCK, path_.string(), ": another program is writing it");
+  descriptor_ = file.release();
+}
+
+PartialFile::~PartialFile() { ::close(descriptor_); }
+
+std::uint64_t PartialFile::size_bytes() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail("cannot read", path_);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void PartialFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  read_at(descriptor_, offset, bytes, path_);
+}
+
+void PartialFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = TEMP_FAILURE_RETRY(
-        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
-    if (count < 0) fail("cannot read", path_);
-    check_runtime(count > 0, "cannot read ", path_.string(), ": it ends at byte ", offset);
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+    if (count < 0) fail("cannot write", path_);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
+}
+
+void PartialFile::truncate(std::uint64_t size_bytes) {
+  if (TEMP_FAILURE_RETRY(::ftruncate(descriptor_, static_cast<off_t>(size_bytes))) != 0)
+    fail("cannot write", path_);
+}
+
+void PartialFile::sync() {
+  if (::fsync(descriptor_) != 0) fail("cannot write", path_);
+}
+
+void PartialFile::commit() {
+  if (permissions_ && ::fchmod(descriptor_, static_cast<mode_t>(*permissions_)) != 0)
+    fail("cannot write", target_);
+  sync();
+  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
+  sync_folder(folder_of(target_));
 }
 
 }  // namespace rowgrad

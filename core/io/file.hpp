@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,10 +43,48 @@ class InputFile {
   /// Fills `bytes` from `offset` on. Throws std::runtime_error if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
+  /// When the file was last changed before it was opened, in nanoseconds since 1970.
+  std::int64_t changed_ns() const { return changed_ns_; }
+
+  /// Throws std::runtime_error if the file was changed after it was opened. Another file that was
+  /// put in its place does not matter: this one is still read.
+  void check_unchanged() const;
+
  private:
   std::filesystem::path path_;
   int descriptor_;
   std::uint64_t size_bytes_ = 0;
+  std::int64_t changed_ns_ = 0;
+};
+
+/// A file that is written piece by piece as PATH.partial, beside the file PATH that it replaces
+/// when it is complete. If its writer ends before that, the next one finds what was written.
+/// Symbolic links and permissions are treated as by write_file.
+class PartialFile {
+ public:
+  /// Opens PATH.partial, or creates it. Throws std::runtime_error if another process is writing it,
+  /// and if PATH cannot be replaced: a folder, a device or a write-protected file.
+  explicit PartialFile(const std::filesystem::path& path);
+  ~PartialFile();
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  std::uint64_t size_bytes() const;
+  void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  void truncate(std::uint64_t size_bytes);
+
+  /// Returns when all that was written is on the disk.
+  void sync();
+
+  /// Puts the file in its place, on the disk. Nothing may be called after that.
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path path_;
+  std::optional<std::filesystem::perms> permissions_;  // of the file that is replaced
+  int descriptor_;
 };
 
 }  // namespace rowgrad

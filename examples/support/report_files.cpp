@@ -9,7 +9,6 @@
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
@@ -30,8 +29,8 @@ void add_report_options(CLI::App& app, ReportOptions& options) {
       ->check(file_name());
 }
 
-nlohmann::json about_run(const CLI::App& app, const DataFile& text, const std::string& tokenizer,
-                         std::size_t vocabulary) {
+nlohmann::json about_run(const CLI::App& app, const std::string& source, std::uint64_t bytes,
+                         const std::string& tokenizer, std::size_t vocabulary) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -41,7 +40,7 @@ nlohmann::json about_run(const CLI::App& app, const DataFile& text, const std::s
           {"command", command_line(app)},
           {"started", started.str()},
           {"machine", blas::describe()},
-          {"text", {{"source", text.source}, {"bytes", text.contents.size()}}},
+          {"text", {{"source", source}, {"bytes", bytes}}},
           {"tokenizer", {{"name", tokenizer}, {"size", vocabulary}}},
           {"options", option_values(app)}};
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -17,8 +18,6 @@ class App;
 
 namespace rowgrad {
 
-struct DataFile;
-
 struct ReportOptions {
   std::string page = "";
   std::string data = "";
@@ -29,9 +28,9 @@ struct ReportOptions {
 
 void add_report_options(CLI::App& app, ReportOptions& options);
 
-/// What a report says about a run before it begins.
-nlohmann::json about_run(const CLI::App& app, const DataFile& text, const std::string& tokenizer,
-                         std::size_t vocabulary);
+/// What a report says about a run on a text before it begins.
+nlohmann::json about_run(const CLI::App& app, const std::string& source, std::uint64_t bytes,
+                         const std::string& tokenizer, std::size_t vocabulary);
 
 class ReportFiles {
  public:

@@ -91,9 +91,8 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
-json text_json(LanguageModel& model, std::span<const std::int32_t> training,
-               std::span<const std::int32_t> validation, const std::function<bool()>& goes_on,
-               std::size_t most) {
+json text_json(LanguageModel& model, const TokenSource& training, const TokenSource* validation,
+               const std::function<bool()>& goes_on, std::size_t most) {
   std::vector<std::int32_t> ids;
   json losses = json::array();
   json expected = json::array();
@@ -124,8 +123,11 @@ json text_json(LanguageModel& model, std::span<const std::int32_t> training,
   };
   const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
   const std::size_t length = std::min(tokens, model.context());
-  const auto read_all = [&](std::span<const std::int32_t> text) {
-    if (text.empty()) return;
+  const auto read_all = [&](const TokenSource& source, std::uint64_t count) {
+    if (count == 0) return;
+    std::vector<std::int32_t> all(count);
+    source.read(0, all);
+    const std::span<const std::int32_t> text = all;
     ids.push_back(text[0]);  // nothing comes before it
     losses.push_back(nullptr);
     expected.push_back(json::array());
@@ -139,20 +141,19 @@ json text_json(LanguageModel& model, std::span<const std::int32_t> training,
       first += read_now;
     }
   };
-  const std::size_t of_validation = std::min(validation.size(), most / 2);
-  const std::size_t of_training = std::min(training.size(), most - of_validation);
-  read_all(training.first(of_training));
+  const std::uint64_t untrained_size = validation != nullptr ? validation->size() : 0;
+  const auto of_validation = std::min<std::uint64_t>(untrained_size, most / 2);
+  read_all(training, std::min<std::uint64_t>(training.size(), most - of_validation));
   const std::size_t trained = ids.size();
-  read_all(validation.first(of_validation));
+  if (validation != nullptr) read_all(*validation, of_validation);
   const std::size_t untrained = ids.size() - trained;
-  return {
-      {"ids", std::move(ids)},
-      {"training", trained},
-      {"loss", std::move(losses)},
-      {"expected", std::move(expected)},
-      {"probability", std::move(probabilities)},
-      {"left_out",
-       {{"training", training.size() - trained}, {"validation", validation.size() - untrained}}}};
+  return {{"ids", std::move(ids)},
+          {"training", trained},
+          {"loss", std::move(losses)},
+          {"expected", std::move(expected)},
+          {"probability", std::move(probabilities)},
+          {"left_out",
+           {{"training", training.size() - trained}, {"validation", untrained_size - untrained}}}};
 }
 
 json positions_json(const Parameter& table) {

@@ -10,18 +10,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/data/token_source.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
 
 namespace rowgrad {
 
+inline constexpr std::size_t kMostText = 20'000;  // tokens of text_json
+
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it
 /// returns false, the rest is left out.
-nlohmann::json text_json(LanguageModel& model, std::span<const std::int32_t> training,
-                         std::span<const std::int32_t> validation,
-                         const std::function<bool()>& goes_on = {}, std::size_t most = 24'000);
+nlohmann::json text_json(LanguageModel& model, const TokenSource& training,
+                         const TokenSource* validation, const std::function<bool()>& goes_on = {},
+                         std::size_t most = 24'000);
 
 /// Cosines between all rows of a table.
 nlohmann::json positions_json(const Parameter& table);

@@ -66,15 +66,13 @@ RunReport::RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size
   about_["first_step"] = first;
 }
 
-void RunReport::set_text(std::span<const std::int32_t> training,
-                         std::span<const std::int32_t> validation) {
+void RunReport::set_text(const TokenSource& training, const TokenSource* validation) {
   training_ = training;
-  validation_ = validation;
+  if (validation != nullptr) validation_ = *validation;
   const std::size_t size = tokenizer_.size();
-  baselines_ = {
-      {"uniform", rounded(std::log(static_cast<double>(size)))},
-      {"unigram", rounded(unigram_loss(to_ids(training),
-                                       to_ids(validation.empty() ? training : validation), size))}};
+  baselines_ = {{"uniform", rounded(std::log(static_cast<double>(size)))},
+                {"unigram", rounded(unigram_loss(
+                                training, validation != nullptr ? *validation : training, size))}};
 }
 
 void RunReport::on_batch(const Batch& batch) {
@@ -147,7 +145,7 @@ json RunReport::so_far() const {
 
 json RunReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) {
   json report = so_far();
-  report["text"] = text_json(model_, training_, validation_, goes_on);
+  report["text"] = text_json(model_, *training_, validation_ ? &*validation_ : nullptr, goes_on);
   for (const RowHistory& table : tables_) {
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
@@ -158,9 +156,9 @@ json RunReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) 
     report["attention"] = attention_json(
         *gpt,
         to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
-  const std::size_t length = std::min(context_, training_.size() - 1);
-  report["tape"] = tape_json(model_, to_ids(training_.first(length)),
-                             to_ids(training_.subspan(1, length)), Random(0));
+  const std::size_t length = std::min<std::uint64_t>(context_, training_->size() - 1);
+  report["tape"] = tape_json(model_, training_->part(0, length).ids(),
+                             training_->part(1, length).ids(), Random(0));
   return report;
 }
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +25,8 @@ class RunReport {
   RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
             std::size_t first, std::size_t steps, nlohmann::json about);
 
-  /// What the model is trained on, and what it is not. Both must outlive this.
-  void set_text(std::span<const std::int32_t> training, std::span<const std::int32_t> validation);
+  /// What the model is trained on, and what it is not, if there is such a text.
+  void set_text(const TokenSource& training, const TokenSource* validation);
 
   struct Step {
     std::uint64_t number = 0;  // from 1 on
@@ -70,7 +70,7 @@ class RunReport {
   std::size_t steps_;
   nlohmann::json about_;
   std::vector<RowHistory> tables_;
-  std::span<const std::int32_t> training_, validation_;
+  std::optional<TokenSource> training_, validation_;
   nlohmann::json baselines_;
   Curves curves_;
   std::size_t steps_a_point_ = 1;

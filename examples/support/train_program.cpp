@@ -9,7 +9,7 @@
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
@@ -57,9 +57,9 @@ bool runs_out(const Training& training) {
          training.tokenizer().size() < training.options().vocabulary;
 }
 
-void print_start(const Training& training, const DataFile& text) {
-  const Ids* validation = training.validation_ids();
-  std::cout << "Text       " << text.source << ", " << text.contents.size() << " bytes\n"
+void print_start(const Training& training, const Corpus& corpus) {
+  const TokenSource* validation = training.validation_ids();
+  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes\n"
             << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
             << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
             << training.training_ids().size() << " tokens to train on, "
@@ -117,11 +117,11 @@ std::string progress_line(const Training& training, double loss, std::size_t max
 }
 
 // What a report says about a run before it begins.
-nlohmann::json about(const CLI::App& app, const Training& training, const DataFile& text,
+nlohmann::json about(const CLI::App& app, const Training& training, const Corpus& corpus,
                      std::size_t ranks) {
-  nlohmann::json run =
-      about_run(app, text, training.options().tokenizer, training.tokenizer().size());
-  const Ids* validation = training.validation_ids();
+  nlohmann::json run = about_run(app, corpus.source(), corpus.bytes(), training.options().tokenizer,
+                                 training.tokenizer().size());
+  const TokenSource* validation = training.validation_ids();
   run["tokens"] = {{"training", training.training_ids().size()},
                    {"validation", validation == nullptr ? 0 : validation->size()}};
   if (ranks > 1) run["machine"] = concat(ranks, " ranks, each ", blas::describe());
@@ -233,9 +233,8 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
 Ids encode_prompt(const Training& training, const TrainProgram& options) {
   if (options.prompt.empty()) {
-    const Ids& ids = training.training_ids();
-    return to_ids(
-        std::span(ids.data(), std::min<std::size_t>({ids.size(), 16, training.options().context})));
+    const TokenSource& ids = training.training_ids();
+    return ids.part(0, std::min<std::uint64_t>({ids.size(), 16, training.options().context})).ids();
   }
   Ids ids = training.tokenizer().encode(options.prompt);
   check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
@@ -243,18 +242,21 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
 }
 
 std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
-                                const std::string& text, Ranks* ranks) {
+                                const Corpus& corpus, Ranks* ranks) {
   TrainOptions train = options.train;
   if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
+  if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
+  check_argument(!corpus.has_ids() || train.tokenizer == "gpt2", "--tokenizer ", train.tokenizer,
+                 " is made from a text, but ", corpus.source(), " has token ids");
   const Checkpoint weights =
       options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
-  auto tokenizer = make_tokenizer(train.tokenizer, text, train.vocabulary);
+  auto tokenizer = make_tokenizer(train.tokenizer, corpus.text(), train.vocabulary);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
-  auto training = std::make_unique<Training>(train, std::move(tokenizer), text, ranks);
+  auto training = std::make_unique<Training>(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) training->start_from(weights);
   return training;
 }
@@ -314,7 +316,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   OwnFile config(config_path);
   if (options.threads > 0) blas::set_threads(options.threads);
 
-  const DataFile text = find_corpus(options.corpus);
+  const Corpus corpus = Corpus::find(options.corpus);
   const auto check_options = [&](nlohmann::json chosen) {
     chosen["sample"] = options.sample;
     chosen["temperature"] = options.temperature;
@@ -323,9 +325,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   std::unique_ptr<Training> training;
   if (options.resume.empty()) {
     check_options(options.train);
-    training = start(app, options, text.contents, ranks.get());
+    training = start(app, options, corpus, ranks.get());
   } else {
-    training = Training::resume(options.resume, text.contents, ranks.get());
+    training = Training::resume(options.resume, corpus, ranks.get());
     const TrainOptions resumed = resumed_options(app, options.train, training->options());
     check_options(resumed);
     training->set_options(resumed);
@@ -341,7 +343,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   const Ids prompt = encode_prompt(*training, options);
   if (ranks != nullptr) check_ranks(*ranks, *training);
 
-  print_start(*training, text);
+  print_start(*training, corpus);
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
   const HeldInterrupts held;
@@ -351,15 +353,15 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   std::optional<TrainingReport> page;
   if (options.report.wanted())
-    page.emplace(*training, about(app, *training, text, ranks == nullptr ? 1 : ranks->size()));
+    page.emplace(*training, about(app, *training, corpus, ranks == nullptr ? 1 : ranks->size()));
   const std::size_t first = training->run.steps();
   const bool finished =
       train(*training, options, prompt, files, report_files, page ? &*page : nullptr, interrupts);
   if (!leads) return;  // the first does the rest, for which it needs no others
 
   nlohmann::json report = run_json(*training);
-  report["text"] = text.source;
-  if (const Ids* validation = training->validation_ids()) {
+  report["text"] = corpus.source();
+  if (const TokenSource* validation = training->validation_ids()) {
     const double baseline =
         unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
     report["validation_unigram_loss"] = baseline;
@@ -412,7 +414,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
 }
 
 void add_program_options(CLI::App& app, TrainProgram& options) {
-  app.add_option("--corpus", options.corpus, "text file to train on instead of The Verdict")
+  app.add_option("--corpus", options.corpus,
+                 "text file to train on instead of The Verdict, or FILE.bin with token ids")
       ->check(file_name());
   app.add_option("--prompt", options.prompt,
                  "text that samples continue; the corpus's first words if not given");

@@ -8,7 +8,6 @@
 
 #include <rowgrad/core/io/json_reader.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
@@ -21,11 +20,11 @@ namespace {
 
 constexpr const char* kFormat = "rowgrad training 7";
 
-TokenWindows windows(const Ids& ids, const TrainOptions& options, std::size_t stride) {
+TokenWindows windows(const TokenSource& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
 }
 
-DataLoader training_loader(const TrainOptions& options, const Ids& ids, Random& random) {
+DataLoader training_loader(const TrainOptions& options, const TokenSource& ids, Random& random) {
   return DataLoader(windows(ids, options, options.stride),
                     {.batch = options.batch,
                      .shuffle = options.shuffle,
@@ -34,7 +33,7 @@ DataLoader training_loader(const TrainOptions& options, const Ids& ids, Random& 
                      .generator = options.one_generator ? &random : nullptr});
 }
 
-std::optional<DataLoader> validation_loader(const TrainOptions& options, const Ids& ids,
+std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSource& ids,
                                             Random* generator) {
   if (options.validation == 0) return std::nullopt;
   check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
@@ -84,13 +83,21 @@ json to_json(const EpochRecord& record) {
           {"tokens_per_second", record.tokens_per_second}};
 }
 
-double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary) {
+double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary) {
+  const auto each_id = [](const TokenSource& source, const auto& visit) {
+    constexpr std::uint64_t kAtOnce = 1 << 16;
+    std::vector<std::int32_t> ids(std::min(source.size(), kAtOnce));
+    for (std::uint64_t begin = 0; begin < source.size(); begin += ids.size()) {
+      ids.resize(std::min(source.size() - begin, kAtOnce));
+      source.read(begin, ids);
+      for (const std::int32_t id : ids) visit(static_cast<std::size_t>(id));
+    }
+  };
   std::vector<double> counts(vocabulary, 1);
-  for (const std::int32_t id : counted) ++counts.at(static_cast<std::size_t>(id));
-  const double total = static_cast<double>(counted.size() + vocabulary);
+  each_id(counted, [&](std::size_t id) { ++counts.at(id); });
+  const auto total = static_cast<double>(counted.size() + vocabulary);
   double loss = 0;
-  for (const std::int32_t id : text)
-    loss -= std::log(counts.at(static_cast<std::size_t>(id)) / total);
+  each_id(text, [&](std::size_t id) { loss -= std::log(counts.at(id) / total); });
   return loss / static_cast<double>(text.size());
 }
 
@@ -101,39 +108,23 @@ json to_json(const Evaluation& evaluation) {
       {"validation_loss", evaluation.validation_loss ? json(*evaluation.validation_loss) : json()}};
 }
 
-std::pair<std::string, std::string> split_text(const std::string& text, double validation) {
-  const auto begins_character = [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  };
-  const auto characters = std::count_if(text.begin(), text.end(), begins_character);
-  auto left = static_cast<std::ptrdiff_t>((1 - validation) * static_cast<double>(characters));
-  auto end = text.begin();
-  while (end != text.end() && (!begins_character(*end) || left-- > 0)) ++end;
-  return {std::string(text.begin(), end), std::string(end, text.end())};
-}
-
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-                   const std::string& text, Ranks* ranks)
-    : Training(options, std::move(tokenizer), text, split_text(text, options.validation), ranks) {}
+                   const Corpus& corpus, Ranks* ranks)
+    : Training(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
+               ranks) {}
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   const std::string& text, const std::pair<std::string, std::string>& parts,
-                   Ranks* ranks)
-    : Training(options, std::move(tokenizer), sha256(text), tokenizer->encode(parts.first),
-               tokenizer->encode(parts.second), ranks) {}
-
-Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   std::string text_hash, const Ids& training, const Ids& validation, Ranks* ranks)
+                   const Corpus& corpus, const Split& parts, Ranks* ranks)
     : options_(options),
       ranks_(ranks),
-      text_hash_(std::move(text_hash)),
+      text_hash_(corpus.hash()),
       tokenizer_(std::move(tokenizer)),
       random_(options.seed),
-      training_(training_loader(options, training, random_)),
-      validation_(validation_loader(options, validation, nullptr)),
-      training_sample_(training_loader(options, training, random_)),
+      training_(training_loader(options, parts.train, random_)),
+      validation_(validation_loader(options, parts.validation, nullptr)),
+      training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(
-          validation_loader(options, validation, options.one_generator ? &random_ : nullptr)),
+          validation_loader(options, parts.validation, options.one_generator ? &random_ : nullptr)),
       model_(options.make_model(tokenizer_->size(), random_)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
@@ -257,8 +248,8 @@ void Training::save(const std::filesystem::path& path) const {
   write_safetensors(path, file);
 }
 
-std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
-                                           const std::string& text, Ranks* ranks) {
+std::unique_ptr<Training> Training::resume(const std::filesystem::path& path, const Corpus& corpus,
+                                           Ranks* ranks) {
   const Checkpoint file = read_safetensors(path);
   check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
                 ": not a checkpoint of a training run");
@@ -266,7 +257,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
   };
   try {
-    check_argument(file.text("text_sha256") == sha256(text), "the run was on another text");
+    check_argument(file.text("text_sha256") == corpus.hash(), "the run was on another text");
     check_json(file.text("options"), "its options");
     check_json(file.text("samples"), "its samples");
     const auto options = json::parse(file.text("options")).get<TrainOptions>();
@@ -277,7 +268,7 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path,
     const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
     check_argument(numbers <= most, "its options say that the model has ", numbers,
                    " numbers, but the file holds ", most, " at most");
-    auto training = std::make_unique<Training>(options, std::move(tokenizer), text, ranks);
+    auto training = std::make_unique<Training>(options, std::move(tokenizer), corpus, ranks);
     training->run.load_state_dict(file);
     training->evaluations_ = evaluations_in(file.part("evaluations"));
     training->samples_ = json::parse(file.text("samples")).get<std::vector<Sample>>();

@@ -13,6 +13,7 @@
 
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -35,24 +36,21 @@ struct Sample {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
 
-/// The text before and from int((1 − validation) · n) of its n characters on.
-std::pair<std::string, std::string> split_text(const std::string& text, double validation);
-
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
 /// the frequencies in `counted`, where each token counts once more than it occurs.
-double unigram_loss(const Ids& counted, const Ids& text, std::size_t vocabulary);
+double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary);
 
 class Training {
  public:
-  /// Starts a run on a text, with `ranks` that share the work or, if null, alone. Throws
-  /// std::invalid_argument for options that do not fit it.
-  Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-           const std::string& text, Ranks* ranks = nullptr);
+  /// Starts a run, with `ranks` that share the work or, if null, alone. Throws
+  /// std::invalid_argument for options that do not fit the corpus.
+  Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
+           Ranks* ranks = nullptr);
 
   /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
-  /// file that is not a checkpoint of a run on this text.
-  static std::unique_ptr<Training> resume(const std::filesystem::path& path,
-                                          const std::string& text, Ranks* ranks = nullptr);
+  /// file that is not a checkpoint of a run on this corpus.
+  static std::unique_ptr<Training> resume(const std::filesystem::path& path, const Corpus& corpus,
+                                          Ranks* ranks = nullptr);
 
   /// Saves everything that resume() needs. Replaces the file, as write_file does.
   void save(const std::filesystem::path& path) const;
@@ -84,9 +82,9 @@ class Training {
   const LanguageModel& model() const { return *model_; }
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
   const std::vector<Sample>& samples() const { return samples_; }
-  const Ids& training_ids() const { return training_.windows().ids(); }
-  const Ids* validation_ids() const {
-    return validation_ ? &validation_->windows().ids() : nullptr;
+  const TokenSource& training_ids() const { return training_.windows().text(); }
+  const TokenSource* validation_ids() const {
+    return validation_ ? &validation_->windows().text() : nullptr;
   }
   std::size_t batches_per_epoch() const { return training_.size(); }
   std::size_t steps_in_all() const;
@@ -101,9 +99,7 @@ class Training {
 
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           const std::string& text, const std::pair<std::string, std::string>& parts, Ranks* ranks);
-  Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           std::string text_hash, const Ids& training, const Ids& validation, Ranks* ranks);
+           const Corpus& corpus, const Split& parts, Ranks* ranks);
   std::optional<double> loss(DataLoader& loader, const EvaluateOptions& options);
   std::optional<Evaluation> evaluated(DataLoader& training, std::optional<DataLoader>& validation,
                                       const EvaluateOptions& options);

@@ -15,10 +15,7 @@ TrainingReport::TrainingReport(Training& training, json about)
     : training_(training),
       report_(training.model(), training.tokenizer(), training.options().context,
               training.run.steps(), training.steps_in_all(), std::move(about)) {
-  const Ids* validation = training.validation_ids();
-  report_.set_text(training.training_ids().storage(),
-                   validation == nullptr ? std::span<const std::int32_t>()
-                                         : std::span<const std::int32_t>(validation->storage()));
+  report_.set_text(training.training_ids(), training.validation_ids());
   training.on_batch = [this](const Batch& batch) { report_.on_batch(batch); };
   training.before_update = [this] { before_update(); };
 }

@@ -68,6 +68,8 @@ TEST(Programs, RefuseNumbersThatAreNone) {
   expect_refused("inspect_rows --seed -1", "--seed: got \"-1");
   expect_refused("inspect_rows --vocabulary 300", "--vocabulary is for --tokenizer bpe");
   expect_refused("train_verdict --epochs 010", "--epochs: got \"010\", expected a whole number");
+  expect_refused("tokenize --output a.bin", "--output requires FILE");
+  expect_refused("train_verdict --corpus none.bin", "cannot read none.bin");
   expect_refused("train_verdict --save ''",
                  "--save: got an empty text, expected the name of a file");
   expect_refused("exact_rows --rows 17", "--rows: got \"17\", expected a whole number from 18");
@@ -162,7 +164,8 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
         "tokenize --tokenizer char --corpus ck --save corpus <corpus",
-        "inspect_rows --corpus corpus --csv hard", "inspect_rows --corpus corpus --json a --csv a"})
+        "tokenize --tokenizer char --output hard corpus", "inspect_rows --corpus corpus --csv hard",
+        "inspect_rows --corpus corpus --json a --csv a"})
     expect_refused(in_folder(command), "is written here and also read");
   EXPECT_EQ(read_file(folder_ / "ck"), checkpoint);
   EXPECT_EQ(read_file(folder_ / "corpus"), repeated(kText, 40));

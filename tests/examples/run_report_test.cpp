@@ -104,7 +104,7 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
   NextTokenModel model({.vocabulary = 11, .context = 4, .width = 6}, random);
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 15; ++i) ids.push_back(i * 7 % 11);
-  const json result = text_json(model, ids, {});
+  const json result = text_json(model, to_ids(ids), nullptr);
   ASSERT_EQ(result["loss"].size(), 15U);
   EXPECT_TRUE(result["loss"][0].is_null());
   double sum = 0;
@@ -125,15 +125,16 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
                   0.005);
     }
   }
-  const std::span<const std::int32_t> all = ids;
-  const json both = text_json(model, all.first(9), all.subspan(9), {}, 10);
+  const TokenSource all = to_ids(ids);
+  const TokenSource rest = all.part(9, 6);
+  const json both = text_json(model, all.part(0, 9), &rest, {}, 10);
   EXPECT_EQ(both["loss"].size(), 10U);
   EXPECT_EQ(both["training"], 5U);
   EXPECT_EQ(both["ids"][5], ids[9]);
   EXPECT_TRUE(both["loss"][5].is_null());
   EXPECT_EQ(both["left_out"], (json{{"training", 4}, {"validation", 1}}));
   int asked = 0;
-  const json cut = text_json(model, all, {}, [&] { return asked++ < 1; });
+  const json cut = text_json(model, all, nullptr, [&] { return asked++ < 1; });
   EXPECT_LT(cut["loss"].size(), 15U);
 }
 

@@ -91,16 +91,19 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
 }
 
 TEST(DataLoader, ShufflesEveryEpochAnew) {
-  DataLoader loader(windows(50), {.batch = 8, .shuffle = true, .seed = 7});
   Numbers in_order(50);
   std::iota(in_order.begin(), in_order.end(), 0);
   std::vector<Numbers> epochs = {in_order};
-  for (int epoch = 0; epoch < 5; ++epoch) {
-    Numbers order = joined(loop(loader));
-    EXPECT_EQ(std::count(epochs.begin(), epochs.end(), order), 0);
-    epochs.push_back(order);
-    std::sort(order.begin(), order.end());
-    EXPECT_EQ(order, in_order);
+  for (const std::size_t largest : {49, 50}) {
+    DataLoader loader(windows(50),
+                      {.batch = 8, .shuffle = true, .seed = 7, .largest_permutation = largest});
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      Numbers order = joined(loop(loader));
+      EXPECT_EQ(std::count(epochs.begin(), epochs.end(), order), 0);
+      epochs.push_back(order);
+      std::sort(order.begin(), order.end());
+      EXPECT_EQ(order, in_order);
+    }
   }
 }
 
@@ -152,8 +155,9 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
 }
 
 TEST(DataLoader, GoesOnInTheMiddleOfAnEpochFromASavedState) {
-  for (const bool shuffle : {false, true}) {
-    const DataLoaderOptions options{.batch = 3, .shuffle = shuffle, .seed = 5};
+  for (const DataLoaderOptions& options :
+       {DataLoaderOptions{.batch = 3}, DataLoaderOptions{.batch = 3, .shuffle = true, .seed = 5},
+        DataLoaderOptions{.batch = 3, .shuffle = true, .seed = 5, .largest_permutation = 0}}) {
     DataLoader loader(windows(10), options);
     std::vector<Numbers> batches;
     std::vector<Checkpoint> states = {loader.state_dict()};
@@ -175,6 +179,31 @@ TEST(DataLoader, GoesOnInTheMiddleOfAnEpochFromASavedState) {
       EXPECT_EQ(rest, std::vector<Numbers>(batches.begin() + static_cast<std::ptrdiff_t>(done),
                                            batches.end()));
     }
+  }
+}
+
+TEST(DataLoader, CutsBatchesIntoShards) {
+  const DataLoaderOptions options{.batch = 5, .shuffle = true, .seed = 5};
+  const auto all = [&](BatchShard shard) {
+    DataLoaderOptions own = options;
+    own.shard = shard;
+    DataLoader loader(windows(12), own);
+    EXPECT_EQ(loader.size(), 3U);
+    return loop(loader);
+  };
+  const std::vector<Numbers> whole = all({});
+  for (std::size_t count = 1; count <= 7; ++count) {
+    std::vector<Numbers> joined_shards(whole.size());
+    for (std::size_t index = 0; index < count; ++index) {
+      const std::vector<Numbers> part = all({index, count});
+      for (std::size_t batch = 0; batch < whole.size(); ++batch) {
+        const std::size_t rows = whole[batch].size();
+        EXPECT_EQ(part[batch].size(), rows * (index + 1) / count - rows * index / count);
+        joined_shards[batch].insert(joined_shards[batch].end(), part[batch].begin(),
+                                    part[batch].end());
+      }
+    }
+    EXPECT_EQ(joined_shards, whole) << count;
   }
 }
 
@@ -239,6 +268,9 @@ TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
                 [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
             "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
             "out");
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [] { DataLoader(windows(7), {.batch = 2, .shard = {.index = 2, .count = 2}}); }),
+            "DataLoader: shard 2 is none of the 2 shards");
 }
 
 TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {

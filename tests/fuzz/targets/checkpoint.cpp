@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kText =
+const std::string kText =
     "Whether it was the clock or the wall that was slow, nobody could say: the clock said nothing.";
 
 // In memory, if there is a folder for that.

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <vector>
+
+#include <rowgrad/core/data/checksum.hpp>
+#include <rowgrad/core/data/token_file.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the files are little-endian");
+
+constexpr std::uint64_t kBlock = std::uint64_t{1} << 16;  // ids that verify() reads at a time
+
+struct LlmcKind {
+  std::uint32_t magic;
+  std::uint32_t version;
+  std::size_t bytes_per_id;
+};
+constexpr LlmcKind kLlmcKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr std::uint64_t kLlmcHeaderBytes = 256 * 4;
+
+// Reads ids as they are stored, and returns the largest.
+template <class Stored>
+std::uint64_t read_stored(const InputFile& file, std::uint64_t offset,
+                          std::span<std::int32_t> ids) {
+  std::array<Stored, 2048> stored;
+  Stored largest = 0;
+  for (std::size_t done = 0; done < ids.size();) {
+    const std::size_t count = std::min(ids.size() - done, stored.size());
+    file.read(offset + done * sizeof(Stored),
+              std::as_writable_bytes(std::span(stored).first(count)));
+    for (std::size_t i = 0; i < count; ++i) {
+      largest = std::max(largest, stored[i]);
+      ids[done + i] = static_cast<std::int32_t>(stored[i]);
+    }
+    done += count;
+  }
+  return largest;
+}
+
+}  // namespace
+
+TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& options)
+    : file_(std::make_unique<InputFile>(path)) {
+  check_argument(options.raw_bytes == 0 || options.raw_bytes == 2 || options.raw_bytes == 4,
+                 "TokenFile: raw_bytes is ", options.raw_bytes, ", expected 0, 2 or 4");
+  const std::uint64_t bytes = file_->size_bytes();
+  std::array<char, 8> magic{};
+  file_->read(0, std::as_writable_bytes(std::span(magic).first(std::min<std::size_t>(bytes, 8))));
+  check_runtime(magic != TokenFileHeader::kUnfinished, path.string(),
+                ": is not finished; the program that was writing it can go on with it");
+  if (magic == TokenFileHeader::kMagic) {
+    read_own_header(bytes, options.vocabulary);
+  } else if (!read_llmc_header(bytes)) {
+    check_runtime(options.raw_bytes != 0, path.string(),
+                  ": begins with no header of token ids, neither rowgrad's nor llm.c's");
+    bytes_per_id_ = options.raw_bytes;
+    check_runtime(bytes % bytes_per_id_ == 0, path.string(), ": has ", bytes,
+                  " bytes, which are no whole ids of ", bytes_per_id_, " bytes");
+    set_size(bytes / bytes_per_id_, bytes);
+  }
+  const std::uint64_t most = bytes_per_id_ == 2 ? std::uint64_t{1} << 16 : std::uint64_t{1} << 31;
+  vocabulary_size_ = std::min(most, options.vocabulary != nullptr ? options.vocabulary->size()
+                                    : header_                     ? header_->vocabulary_size
+                                                                  : most);
+}
+
+void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary) {
+  const std::string name = path().string();
+  check_runtime(bytes >= sizeof(TokenFileHeader), name, ": ends within its header, at byte ",
+                bytes);
+  TokenFileHeader header;
+  file_->read(0, std::as_writable_bytes(std::span(&header, 1)));
+  check_runtime(header.version == TokenFileHeader::kVersion, name, ": is of version ",
+                header.version, ", expected ", TokenFileHeader::kVersion);
+  check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": its ids have ",
+                header.bytes_per_id, " bytes, expected 2 or 4");
+  check_runtime(vocabulary == nullptr || vocabulary->hash() == header.vocabulary_hash, name,
+                ": its ids are of another vocabulary, of ", header.vocabulary_size,
+                " tokens, than the tokenizer's");
+  begin_bytes_ = sizeof header;
+  bytes_per_id_ = header.bytes_per_id;
+  set_size(header.count, bytes);
+  header_ = header;
+}
+
+bool TokenFile::read_llmc_header(std::uint64_t bytes) {
+  std::array<std::uint32_t, 3> header{};  // magic, version, number of ids
+  if (bytes < sizeof header) return false;
+  file_->read(0, std::as_writable_bytes(std::span(header)));
+  const auto* kind = std::find_if(std::begin(kLlmcKinds), std::end(kLlmcKinds),
+                                  [&](const LlmcKind& known) { return known.magic == header[0]; });
+  if (kind == std::end(kLlmcKinds)) return false;
+  check_runtime(header[1] == kind->version, path().string(), ": has llm.c's magic ", kind->magic,
+                " and version ", header[1], ", expected ", kind->version);
+  check_runtime(bytes >= kLlmcHeaderBytes, path().string(), ": ends within its header, at byte ",
+                bytes);
+  begin_bytes_ = kLlmcHeaderBytes;
+  bytes_per_id_ = kind->bytes_per_id;
+  set_size(header[2], bytes);
+  return true;
+}
+
+void TokenFile::set_size(std::uint64_t ids_in_header, std::uint64_t bytes) {
+  const std::uint64_t left = bytes - begin_bytes_;
+  check_runtime(left % bytes_per_id_ == 0 && left / bytes_per_id_ == ids_in_header, path().string(),
+                ": its header says ", ids_in_header, " ids of ", bytes_per_id_, " bytes, but ",
+                left, " bytes follow");
+  size_ = ids_in_header;
+}
+
+void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
+  check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids ", begin, " to ",
+                 begin + ids.size(), " are outside the ", size_, " of ", path().string());
+  const std::uint64_t offset = begin_bytes_ + begin * bytes_per_id_;
+  const std::uint64_t largest = bytes_per_id_ == 2
+                                    ? read_stored<std::uint16_t>(*file_, offset, ids)
+                                    : read_stored<std::uint32_t>(*file_, offset, ids);
+  if (largest < vocabulary_size_ || ids.empty()) return;
+  const auto outside = [&](std::int32_t id) {
+    return static_cast<std::uint32_t>(id) >= vocabulary_size_;
+  };
+  const auto bad = std::find_if(ids.begin(), ids.end(), outside);
+  check_runtime(false, path().string(), ": id ", static_cast<std::uint32_t>(*bad), " at place ",
+                begin + static_cast<std::uint64_t>(bad - ids.begin()),
+                " is outside the vocabulary of ", vocabulary_size_, " tokens");
+}
+
+void TokenFile::verify() const {
+  Checksum sum;
+  std::vector<std::int32_t> ids(std::min(size_, kBlock));
+  for (std::uint64_t begin = 0; begin < size_; begin += ids.size()) {
+    ids.resize(std::min(size_ - begin, kBlock));
+    read(begin, ids);
+    for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
+  }
+  check_runtime(!header_ || sum.value() == header_->checksum, path().string(),
+                ": its ids are not those that were written, by their checksum");
+}
+
+std::uint64_t TokenFile::fingerprint() const {
+  Checksum sum;
+  sum.add(size_);
+  if (header_) {
+    sum.add(header_->vocabulary_hash);
+    sum.add(header_->checksum);
+    return sum.value();
+  }
+  constexpr std::uint64_t kPlaces = 256;
+  std::vector<std::int32_t> ids(std::min<std::uint64_t>(size_, 64));
+  for (std::uint64_t place = 0; place < kPlaces; ++place) {
+    read((size_ - ids.size()) / (kPlaces - 1) * place, ids);
+    for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
+  }
+  return sum.value();
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,102 @@
+#pragma once
+
+// Files of token ids, little-endian, of three kinds:
+//
+//   rowgrad's   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes
+//   llm.c's     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
+//               version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
+//               Source: karpathy/llm.c, dev/data/data_common.py.
+//   raw         ids alone, as nanoGPT's train.bin with ids of 2 bytes.
+//               Source: karpathy/nanoGPT, data/openwebtext/prepare.py.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <rowgrad/core/data/vocabulary.hpp>
+#include <rowgrad/core/io/file.hpp>
+
+namespace rowgrad {
+
+struct TokenFileHeader {
+  static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
+  static constexpr std::array<char, 8> kUnfinished = {'r', 'g', 'p', 'a', 'r', 't', 'l', 'y'};
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::array<char, 8> magic = kMagic;
+  std::uint32_t version = kVersion;
+  std::uint32_t bytes_per_id = 0;  // 2 or 4
+  std::uint64_t count = 0;         // of ids
+  std::uint64_t vocabulary_size = 0;
+  std::uint64_t vocabulary_hash = 0;
+  std::uint64_t checksum = 0;  // of the ids (checksum.hpp)
+  // How far the text has been encoded, in a file that is not finished; otherwise 0.
+  std::uint64_t job = 0;
+  std::uint64_t position = 0;
+};
+static_assert(sizeof(TokenFileHeader) == 64);
+
+/// How a file writes the ids of a vocabulary.
+inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
+  return vocabulary_size <= 65536 ? 2 : 4;
+}
+
+struct TokenFileOptions {
+  /// The bytes of an id in a file without a header, 2 or 4; with 0, such a file is refused.
+  std::size_t raw_bytes = 0;
+  /// The vocabulary that the ids must be of. A header with another one is refused, and ids outside
+  /// it when they are read. Without it, ids may be as large as the file says.
+  const Vocabulary* vocabulary = nullptr;
+};
+
+/// A file of token ids that stays on the disk. It is read, not mapped: if another program shortens
+/// a mapped file, reading it ends the process, and all that was ever touched counts as memory of
+/// the process. Movable; may be read by several threads at once.
+class TokenFile {
+ public:
+  /// Reads the header only. Throws std::runtime_error for a file of none of the three kinds, one
+  /// that has not as many ids as its header says, and one of another vocabulary.
+  explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
+
+  const std::filesystem::path& path() const { return file_->path(); }
+
+  /// The number of ids.
+  std::uint64_t size() const { return size_; }
+
+  /// The header, of a file of rowgrad's.
+  const std::optional<TokenFileHeader>& header() const { return header_; }
+
+  /// Fills `ids` from the id at `begin` on. Throws std::invalid_argument for a range that leaves
+  /// the file, std::runtime_error for an id outside the vocabulary.
+  void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
+
+  /// Throws std::runtime_error if the file has another length or time of change than when it was
+  /// opened.
+  void check_unchanged() const { file_->check_unchanged(); }
+
+  /// Reads all of it. Throws std::runtime_error for an id outside the vocabulary and, where there
+  /// is a header of rowgrad's, for ids that are not those that were written.
+  void verify() const;
+
+  /// Tells files with other ids apart without reading all of them: the checksum of the header, or
+  /// without one that of the length and of a sample of the ids.
+  std::uint64_t fingerprint() const;
+
+ private:
+  void read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary);
+  bool read_llmc_header(std::uint64_t bytes);
+  void set_size(std::uint64_t ids_in_header, std::uint64_t bytes);
+
+  std::unique_ptr<const InputFile> file_;
+  std::optional<TokenFileHeader> header_;
+  std::uint64_t begin_bytes_ = 0;
+  std::size_t bytes_per_id_ = 0;
+  std::uint64_t size_ = 0;
+  std::uint64_t vocabulary_size_ = 0;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad {
+
+TokenSource::TokenSource(Ids ids) : ids_(std::make_shared<const Ids>(std::move(ids))) {
+  check_argument(ids_->dimension() == 1, "TokenSource: ids has shape ", bracketed(ids_->shape()),
+                 ", expected rank 1");
+  size_ = ids_->size();
+}
+
+TokenSource::TokenSource(std::vector<TokenFile> files)
+    : files_(std::make_shared<const std::vector<TokenFile>>(std::move(files))) {
+  check_argument(!files_->empty(), "TokenSource: there is no file");
+  const auto& first = files_->front();
+  for (const TokenFile& file : *files_) {
+    check_runtime(!file.header() || !first.header() ||
+                      file.header()->vocabulary_hash == first.header()->vocabulary_hash,
+                  file.path().string(), ": its ids are of another vocabulary than those of ",
+                  first.path().string());
+    ends_.push_back(size_ += file.size());
+  }
+}
+
+void TokenSource::check_range(const char* caller, std::uint64_t begin, std::uint64_t count) const {
+  check_argument(begin <= size_ && count <= size_ - begin, caller, ": ids ", begin, " to ",
+                 begin + count, " are outside the ", size_, " of the text");
+}
+
+void TokenSource::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
+  check_range("TokenSource::read", begin, ids.size());
+  begin += begin_;
+  if (ids_ != nullptr) {
+    std::copy_n(ids_->data() + begin, ids.size(), ids.begin());
+    return;
+  }
+  auto file =
+      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+  for (; !ids.empty(); ++file) {
+    const std::uint64_t left = ends_[file] - begin;
+    const auto here =
+        ids.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, ids.size())));
+    (*files_)[file].read((*files_)[file].size() - left, here);
+    begin += here.size();
+    ids = ids.subspan(here.size());
+  }
+}
+
+TokenSource TokenSource::part(std::uint64_t begin, std::uint64_t count) const {
+  check_range("TokenSource::part", begin, count);
+  TokenSource part = *this;
+  part.begin_ += begin;
+  part.size_ = count;
+  return part;
+}
+
+Ids TokenSource::ids() const {
+  Ids all(Ids::shape_type{static_cast<std::size_t>(size_)});
+  read(0, all.storage());
+  return all;
+}
+
+std::span<const std::int32_t> TokenSource::in_memory() const {
+  check_state(ids_ != nullptr, "TokenSource: the ids are in files, and have to be read");
+  return std::span(ids_->data(), ids_->size()).subspan(begin_, size_);
+}
+
+void TokenSource::check_unchanged() const {
+  if (files_ != nullptr)
+    for (const TokenFile& file : *files_) file.check_unchanged();
+}
+
+Split split(const TokenSource& source, double validation_fraction) {
+  check_argument(validation_fraction >= 0 && validation_fraction < 1, "split: validation_fraction ",
+                 validation_fraction, " is outside [0, 1)");
+  const auto count = static_cast<double>(source.size());
+  const auto train = static_cast<std::uint64_t>(std::floor((1 - validation_fraction) * count));
+  return {source.part(0, train), source.part(train, source.size() - train)};
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <rowgrad/core/data/token_file.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
+
+namespace rowgrad {
+
+/// The token ids of a text: in memory, or in files that stay on the disk. Never changes. Copies and
+/// parts are cheap, as they share the ids.
+class TokenSource {
+ public:
+  /// Ids in memory. Throws std::invalid_argument for ids that are not of rank 1.
+  TokenSource(Ids ids);
+
+  /// Files whose ids make one text, in this order. Throws std::invalid_argument for no file, and
+  /// std::runtime_error for headers with different vocabularies.
+  explicit TokenSource(std::vector<TokenFile> files);
+
+  /// The number of ids.
+  std::uint64_t size() const { return size_; }
+
+  /// Fills `ids` from the id at `begin` on. Throws std::invalid_argument for a range that leaves
+  /// the text, and as TokenFile::read does.
+  void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
+
+  /// The `count` ids from `begin` on. Throws std::invalid_argument if they leave the text.
+  TokenSource part(std::uint64_t begin, std::uint64_t count) const;
+
+  /// All ids, in an array of their own.
+  Ids ids() const;
+
+  /// The ids in memory, as long as any copy of this object exists. Throws std::logic_error for
+  /// files.
+  std::span<const std::int32_t> in_memory() const;
+
+  /// Throws std::runtime_error if a file was changed after it was opened.
+  void check_unchanged() const;
+
+ private:
+  void check_range(const char* caller, std::uint64_t begin, std::uint64_t count) const;
+
+  // Shared, because loaders of the same text, and their copies, need the ids only once.
+  std::shared_ptr<const Ids> ids_;  // or else:
+  std::shared_ptr<const std::vector<TokenFile>> files_;
+  std::vector<std::uint64_t> ends_;  // of each file, in the text
+  std::uint64_t begin_ = 0;          // of this part
+  std::uint64_t size_ = 0;
+};
+
+struct Split {
+  TokenSource train;
+  TokenSource validation;
+};
+
+/// Splits N ids: the first floor((1 − validation_fraction) · N) are for training, the rest for
+/// validation. Throws std::invalid_argument for a fraction outside [0, 1).
+Split split(const TokenSource& source, double validation_fraction);
+
+/// The same for ids in memory. (Without it, xtensor's split() would fit as well.)
+inline Split split(const Ids& ids, double validation_fraction) {
+  return split(TokenSource(ids), validation_fraction);
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,228 @@
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/data/token_file.hpp>
+#include <rowgrad/core/data/token_file_writer.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using Numbers = std::vector<std::int32_t>;
+
+Vocabulary vocabulary(std::size_t size) {
+  std::vector<std::string> tokens;
+  for (std::size_t i = 0; i < size; ++i) tokens.push_back("t" + std::to_string(i));
+  return Vocabulary(tokens);
+}
+
+template <class Number>
+std::string bytes_of(const std::vector<Number>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
+}
+
+// As llm.c writes it.
+std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
+                 const std::string& ids) {
+  std::vector<std::int32_t> header(256);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = count;
+  return bytes_of(header) + ids;
+}
+
+Numbers all(const TokenFile& file) {
+  Numbers ids(file.size());
+  file.read(0, ids);
+  return ids;
+}
+
+class TokenFiles : public ::testing::Test {
+ protected:
+  fs::path written(const std::string& contents) {
+    write_file(folder_ / "a.bin", contents);
+    return folder_ / "a.bin";
+  }
+
+  std::string own(std::size_t size, const Numbers& ids) {
+    TokenFileWriter writer(folder_ / "own.bin", vocabulary(size));
+    writer.append(ids);
+    writer.finish();
+    return read_file(folder_ / "own.bin");
+  }
+
+  std::string refusal(const std::string& contents, const TokenFileOptions& options = {}) {
+    const fs::path path = written(contents);
+    const std::string message = error_of<std::runtime_error>([&] { TokenFile(path, options); });
+    EXPECT_TRUE(message.starts_with(path.string() + ": ")) << message;
+    return message.substr(std::min(message.size(), path.string().size() + 2));
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(TokenFiles, AreReadWhateverTheirKind) {
+  const Numbers ids = {0, 65535, 7, 1, 300};
+  const std::string two = bytes_of(std::vector<std::uint16_t>(ids.begin(), ids.end()));
+  const std::string four = bytes_of(ids);
+  for (const std::string& contents :
+       {own(65536, ids), own(65537, ids), llmc(20240520, 1, 5, two), llmc(20240801, 7, 5, four)}) {
+    const TokenFile file(written(contents));
+    EXPECT_EQ(all(file), ids);
+    Numbers part(2);
+    file.read(3, part);
+    EXPECT_EQ(part, (Numbers{1, 300}));
+    EXPECT_NO_THROW(file.verify());
+  }
+  EXPECT_EQ(all(TokenFile(written(two), {.raw_bytes = 2})), ids);
+  EXPECT_EQ(all(TokenFile(written(four), {.raw_bytes = 4})), ids);
+  EXPECT_EQ(own(65536, ids).size(), 64 + 5 * 2U);
+  EXPECT_EQ(own(65537, ids).size(), 64 + 5 * 4U);
+}
+
+TEST_F(TokenFiles, AreReadInManyBlocks) {
+  Numbers ids(100'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  for (const std::size_t size : {100'000, 200'000}) {
+    const TokenFile file(written(own(size, ids)));
+    EXPECT_EQ(all(file), ids);
+    EXPECT_NO_THROW(file.verify());
+  }
+}
+
+TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
+  const std::string good = own(10, {1, 2, 3});
+  const auto with = [&](std::size_t offset, auto value) {
+    std::string changed = good;
+    std::memcpy(changed.data() + offset, &value, sizeof value);
+    return changed;
+  };
+  EXPECT_EQ(refusal(""), "begins with no header of token ids, neither rowgrad's nor llm.c's");
+  EXPECT_EQ(refusal("a text"), "begins with no header of token ids, neither rowgrad's nor llm.c's");
+  EXPECT_EQ(refusal(good.substr(0, 63)), "ends within its header, at byte 63");
+  EXPECT_EQ(refusal(good.substr(0, 68)), "its header says 3 ids of 2 bytes, but 4 bytes follow");
+  EXPECT_EQ(refusal(good + "a"), "its header says 3 ids of 2 bytes, but 7 bytes follow");
+  EXPECT_EQ(refusal(with(16, std::uint64_t{1} << 63 | 3)),
+            "its header says 9223372036854775811 ids of 2 bytes, but 6 bytes follow");
+  EXPECT_EQ(refusal(with(8, 2)), "is of version 2, expected 1");
+  EXPECT_EQ(refusal(with(12, 3)), "its ids have 3 bytes, expected 2 or 4");
+  EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");
+  EXPECT_EQ(refusal(llmc(20240520, 7, 0, "")),
+            "has llm.c's magic 20240520 and version 7, expected 1");
+  EXPECT_EQ(refusal(llmc(20240801, 7, 1, "ab")),
+            "its header says 1 ids of 4 bytes, but 2 bytes follow");
+  EXPECT_EQ(refusal(llmc(20240520, 1, 0, "").substr(0, 1023)),
+            "ends within its header, at byte 1023");
+  EXPECT_EQ(refusal(llmc(20240522, 1, 0, "")),  // llm.c's evaluation files
+            "begins with no header of token ids, neither rowgrad's nor llm.c's");
+}
+
+TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {
+  const Vocabulary ten = vocabulary(10);
+  const Vocabulary eleven = vocabulary(11);
+  EXPECT_NO_THROW(TokenFile(written(own(10, {1})), {.vocabulary = &ten}));
+  EXPECT_EQ(refusal(own(10, {1}), {.vocabulary = &eleven}),
+            "its ids are of another vocabulary, of 10 tokens, than the tokenizer's");
+  const Vocabulary special({"a", "b"}, {1});
+  EXPECT_NE(special.hash(), Vocabulary({"a", "b"}).hash());
+  EXPECT_NE(Vocabulary({"a", "bc"}).hash(), Vocabulary({"ab", "c"}).hash());
+}
+
+TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
+  const Vocabulary ten = vocabulary(10);
+  const TokenFile file(written(bytes_of(std::vector<std::uint16_t>{9, 0, 10})),
+                       {.raw_bytes = 2, .vocabulary = &ten});
+  Numbers ids(2);
+  EXPECT_NO_THROW(file.read(0, ids));
+  const std::string message = file.path().string() +
+                              ": id 10 at place 2 is outside the vocabulary "
+                              "of 10 tokens";
+  EXPECT_EQ(error_of<std::runtime_error>([&] { file.read(1, ids); }), message);
+  EXPECT_EQ(error_of<std::runtime_error>([&] { file.verify(); }), message);
+  const TokenFile large(written(bytes_of(std::vector<std::uint32_t>{0x80000000})),
+                        {.raw_bytes = 4});
+  EXPECT_THROW(large.verify(), std::runtime_error);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { file.read(2, ids); }),
+            "TokenFile: ids 2 to 4 are outside the 3 of " + file.path().string());
+}
+
+TEST_F(TokenFiles, NoticeADamagedIdAndAChangedFile) {
+  std::string damaged = own(10, {1, 2, 3});
+  const TokenFile good(written(damaged));
+  damaged[64] = 4;
+  const TokenFile bad(folder_ / "a.bin");
+  EXPECT_EQ(good.fingerprint(), bad.fingerprint());
+  EXPECT_NO_THROW(good.check_unchanged());
+  const TokenFile file(written(damaged));
+  EXPECT_EQ(error_of<std::runtime_error>([&] { file.verify(); }),
+            file.path().string() + ": its ids are not those that were written, by their checksum");
+  EXPECT_NO_THROW(good.verify());  // it still reads the file that was replaced
+  fs::resize_file(folder_ / "a.bin", 68);
+  EXPECT_EQ(error_of<std::runtime_error>([&] { file.check_unchanged(); }),
+            file.path().string() + ": was changed after it was opened");
+  Numbers ids(3);
+  EXPECT_EQ(error_of<std::runtime_error>([&] { file.read(0, ids); }),
+            "cannot read " + file.path().string() + ": it ends at byte 68");
+}
+
+TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
+  const auto raw = [&](std::vector<std::uint16_t> ids) {
+    return TokenFile(written(bytes_of(ids)), {.raw_bytes = 2}).fingerprint();
+  };
+  EXPECT_EQ(raw({1, 2, 3}), raw({1, 2, 3}));
+  EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 4}));
+  EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 3, 3}));
+  EXPECT_NO_THROW(raw({}));
+  const auto hash = [&](const Numbers& ids) {
+    return TokenFile(written(own(10, ids))).fingerprint();
+  };
+  EXPECT_NE(hash({1, 2, 3}), hash({1, 3, 2}));
+}
+
+TEST_F(TokenFiles, AreWrittenBesideAndContinuedForTheSameJob) {
+  const Vocabulary ten = vocabulary(10);
+  const fs::path path = folder_ / "new.bin";
+  const fs::path partial = folder_ / "new.bin.partial";
+  {
+    TokenFileWriter writer(path, ten, 5);
+    writer.append(Numbers{1, 2});
+    writer.save(17);
+    writer.append(Numbers{3});
+    EXPECT_EQ(error_of<std::runtime_error>([&] { TokenFileWriter(path, ten, 5); }),
+              partial.string() + ": another program is writing it");
+    EXPECT_EQ(error_of<std::invalid_argument>([&] {
+                writer.append(Numbers{4, 10});
+              }),
+              "TokenFileWriter: id 10 is outside the vocabulary of 10 tokens");
+    EXPECT_THROW(writer.append(Numbers{-1}), std::invalid_argument);
+  }
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_NE(error_of<std::runtime_error>([&] { TokenFile{partial}; }).find("is not finished"),
+            std::string::npos);
+  {
+    TokenFileWriter writer(path, ten, 5);
+    EXPECT_EQ(writer.position(), 17U);
+    writer.append(Numbers{4});
+    writer.finish();
+  }
+  EXPECT_FALSE(fs::exists(partial));
+  const TokenFile file(path, {.vocabulary = &ten});
+  EXPECT_EQ(all(file), (Numbers{1, 2, 4}));
+  EXPECT_NO_THROW(file.verify());
+  for (const std::uint64_t job : {6, 0}) {
+    { TokenFileWriter(path, ten, 6 - job).save(17); }
+    EXPECT_EQ(TokenFileWriter(path, ten, job).position(), 0U);
+  }
+  EXPECT_EQ(all(TokenFile(path)), (Numbers{1, 2, 4}))
+      << "the old file stays until the new one is whole";
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,139 @@
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/data/token_file_writer.hpp>
+#include <rowgrad/core/data/token_source.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+using Numbers = std::vector<std::int32_t>;
+
+Numbers counting(std::size_t count, std::int32_t first = 0) {
+  Numbers ids(count);
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+class TokenSources : public ::testing::Test {
+ protected:
+  // The ids 0 … 29 in files of these sizes.
+  TokenSource shards(const std::vector<std::size_t>& sizes) {
+    std::vector<std::string> tokens;
+    for (int i = 0; i < 30; ++i) tokens.push_back(std::to_string(i));
+    std::vector<TokenFile> files;
+    std::size_t first = 0;
+    for (const std::size_t size : sizes) {
+      const auto path = folder_ / (std::to_string(files.size()) + ".bin");
+      TokenFileWriter writer(path, Vocabulary(tokens));
+      writer.append(counting(size, static_cast<std::int32_t>(first)));
+      writer.finish();
+      files.emplace_back(path);
+      first += size;
+    }
+    return TokenSource(std::move(files));
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(TokenSources, ReadAcrossFiles) {
+  for (const TokenSource& source : {TokenSource(to_ids(counting(30))), shards({30}),
+                                    shards({10, 1, 0, 0, 4, 15}), shards({0, 29, 1, 0})}) {
+    ASSERT_EQ(source.size(), 30U);
+    EXPECT_EQ(values(source.ids()), counting(30));
+    for (std::size_t begin = 0; begin <= 30; ++begin)
+      for (std::size_t end = begin; end <= 30; ++end) {
+        const TokenSource part = source.part(begin, end - begin);
+        const Numbers expected = counting(end - begin, static_cast<std::int32_t>(begin));
+        ASSERT_EQ(values(part.ids()), expected);
+        Numbers ids(end - begin);
+        source.read(begin, ids);
+        ASSERT_EQ(ids, expected);
+      }
+  }
+}
+
+TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
+  const auto batches = [](const TokenSource& source, std::size_t largest) {
+    DataLoader loader(TokenWindows(source, {.context = 4, .stride = 3}),
+                      {.batch = 3, .shuffle = true, .seed = 5, .largest_permutation = largest});
+    std::vector<Numbers> all;
+    for (const Batch& batch : loader) {
+      all.push_back(values(batch.inputs));
+      all.push_back(values(batch.targets));
+    }
+    return all;
+  };
+  for (const std::size_t largest : {0, 100})
+    EXPECT_EQ(batches(shards({7, 2, 21}), largest), batches(to_ids(counting(30)), largest));
+}
+
+TEST_F(TokenSources, RefuseWhatIsOutside) {
+  const TokenSource source = shards({10, 20});
+  Numbers ids(5);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.read(26, ids); }),
+            "TokenSource::read: ids 26 to 31 are outside the 30 of the text");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.part(5, 10).read(6, ids); }),
+            "TokenSource::read: ids 6 to 11 are outside the 10 of the text");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.part(31, 0); }),
+            "TokenSource::part: ids 31 to 31 are outside the 30 of the text");
+  EXPECT_THROW(source.part(1, ~std::uint64_t{0}), std::invalid_argument);
+  EXPECT_THROW(TokenSource(std::vector<TokenFile>{}), std::invalid_argument);
+  const TokenWindows windows(source, {.context = 4, .stride = 4});
+  EXPECT_THROW(windows.inputs(0), std::logic_error);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.read(0, std::span(ids).first(4)); }),
+            "TokenWindows: there is room for 4 ids, expected 4 + 1");
+}
+
+TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
+  const auto write = [&](const char* name, const char* token) {
+    TokenFileWriter writer(folder_ / name, Vocabulary({token}));
+    writer.append(Numbers{0});
+    writer.finish();
+    return TokenFile(folder_ / name);
+  };
+  std::vector<TokenFile> files;
+  files.push_back(write("a.bin", "a"));
+  files.push_back(write("b.bin", "b"));
+  const std::string message = error_of<std::runtime_error>([&] { TokenSource{std::move(files)}; });
+  EXPECT_NE(message.find("b.bin: its ids are of another vocabulary than those of "),
+            std::string::npos);
+}
+
+TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
+  std::string ids(60, '\0');
+  ids[2 * 25] = 9;  // an id outside the vocabulary
+  write_file(folder_ / "raw.bin", ids);
+  const Vocabulary vocabulary({"a", "b"});
+  const auto loop = [&](std::size_t index) {
+    std::vector<TokenFile> files;
+    files.emplace_back(folder_ / "raw.bin",
+                       TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
+    DataLoader loader(TokenWindows(TokenSource(std::move(files)), {.context = 4, .stride = 5}),
+                      {.batch = 6, .shard = {.index = index, .count = 2}});
+    for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(0), 3U);
+  };
+  EXPECT_NO_THROW(loop(0));
+  EXPECT_THROW(loop(1), std::runtime_error);
+}
+
+TEST_F(TokenSources, AreReadOnlyAsLongAsTheyAreUnchanged) {
+  DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
+  for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(1), 4U);
+  std::filesystem::resize_file(folder_ / "0.bin", 70);
+  EXPECT_EQ(error_of<std::runtime_error>([&] { loader.begin(); }),
+            (folder_ / "0.bin").string() + ": was changed after it was opened");
+}
+
+}  // namespace
+}  // namespace rowgrad
