@@ -10,6 +10,7 @@
 #include <rowgrad/core/io/safetensors.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
@@ -19,7 +20,7 @@
 #include <rowgrad/examples/support/ranks.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/train_output.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/examples/support/training_report.hpp>
@@ -27,94 +28,6 @@
 
 namespace rowgrad {
 namespace {
-
-constexpr std::size_t kMostInTable = 24;  // tensors of a model
-
-std::string bits(double nats) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
-       << nats / std::log(2.0) << " bits)";
-  return text.str();
-}
-
-std::string describe_updates(const TrainOptions& options) {
-  std::ostringstream text;
-  text << options.optimizer << ", learning rate " << options.learning_rate;
-  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
-  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
-  if (options.accumulate > 1) text << ", " << options.accumulate << " batches a step";
-  if (options.momentum != 0) text << ", momentum " << options.momentum;
-  if (options.weight_decay != 0)
-    text << ", weight decay " << options.weight_decay
-         << (options.decay == "matrices" ? " of matrices" : "");
-  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
-  if (options.tie) text << "; the head is tied to the token table";
-  return text.str();
-}
-
-bool runs_out(const Training& training) {
-  return training.options().tokenizer == "bpe" &&
-         training.tokenizer().size() < training.options().vocabulary;
-}
-
-void print_start(const Training& training, const Corpus& corpus) {
-  const TokenSource* validation = training.validation_ids();
-  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes\n"
-            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
-            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
-            << training.training_ids().size() << " tokens to train on, "
-            << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
-            << "Batches    " << training.batches_per_epoch() << " an epoch, each of "
-            << training.options().batch << " windows of " << training.options().context
-            << " tokens, stride " << training.options().stride << '\n'
-            << "Computing  " << blas::describe() << '\n';
-  std::cout << "Training   " << describe_updates(training.options()) << '\n';
-  const std::size_t tensors = training.model().parameters().size();
-  if (tensors <= kMostInTable) {
-    std::cout << '\n' << training.model().summary();
-  } else {
-    std::cout << "Model      " << training.model().parameter_count() << " parameters in " << tensors
-              << " tensors\n";
-  }
-  std::cout << '\n';
-}
-
-void print_epoch(const Training& training, std::size_t width) {
-  const EpochRecord& record = training.run.history().back();
-  std::cout << "epoch " << std::setw(static_cast<int>(width)) << record.epoch << '/'
-            << training.options().epochs << std::fixed << std::setprecision(4) << "  training loss "
-            << record.training_loss;
-  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
-  std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
-}
-
-// Where a run is. Steps are numbered from 0: this is the last one.
-std::string place(const Training& training) {
-  const std::size_t step = std::max<std::size_t>(training.run.steps(), 1) - 1;
-  std::ostringstream text;
-  const TrainOptions& options = training.options();
-  if (options.steps == 0)
-    text << "epoch " << step / training.run.steps_per_epoch() + 1 << '/' << options.epochs << "  ";
-  text << "step " << std::setw(4) << step;
-  if (options.steps > 0) text << '/' << options.steps;
-  return text.str();
-}
-
-void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits) {
-  std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
-            << evaluation.training_loss;
-  if (evaluation.validation_loss) std::cout << "  validation loss " << *evaluation.validation_loss;
-  std::cout << std::endl;
-}
-
-std::string progress_line(const Training& training, double loss, std::size_t max_steps) {
-  std::ostringstream line;
-  const double rate = training.run.tokens_per_second();
-  line << place(training) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
-       << readable_count(rate) << " tokens/s  "
-       << readable_seconds(static_cast<double>(training.tokens_left(max_steps)) / rate) << " left";
-  return line.str();
-}
 
 // What a report says about a run before it begins.
 nlohmann::json about(const CLI::App& app, const Training& training, const Corpus& corpus,
@@ -246,11 +159,9 @@ std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options
   TrainOptions train = options.train;
   if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
   if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
-  check_argument(!corpus.has_ids() || train.tokenizer == "gpt2", "--tokenizer ", train.tokenizer,
-                 " is made from a text, but ", corpus.source(), " has token ids");
   const Checkpoint weights =
       options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
-  auto tokenizer = make_tokenizer(train.tokenizer, corpus.text(), train.vocabulary);
+  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
@@ -278,20 +189,6 @@ void check_ranks(Ranks& ranks, const Training& training) {
   facts["version of rowgrad"] = ROWGRAD_VERSION;
   facts["bytes of a number"] = sizeof(real);
   check_same_on_all(ranks, facts);
-}
-
-void print_exchange(const Training& training, const Ranks& ranks, std::size_t steps) {
-  std::cout << "Exchanged  "
-            << readable_count(static_cast<double>(ranks.bytes_sent()) /
-                              static_cast<double>(std::max<std::size_t>(steps, 1)))
-            << "B a step sent by each of " << ranks.size() << " ranks";
-  const std::vector<Parameter*> parameters = training.model().parameters();
-  const auto& ways = training.run.exchange().ways();
-  for (std::size_t i = 0; i < ways.size(); ++i)
-    if (ways[i] == "gathered" || ways[i] == "owners")
-      std::cout << "; rows of " << parameters[i]->name()
-                << (ways[i] == "owners" ? " by owners" : " gathered");
-  std::cout << '\n';
 }
 
 }  // namespace
