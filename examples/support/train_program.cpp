@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
