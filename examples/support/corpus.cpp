@@ -3,6 +3,7 @@
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
 
@@ -29,6 +30,13 @@ Corpus Corpus::find(const std::filesystem::path& chosen) {
   corpus.bytes_ = InputFile(chosen).size_bytes();
   corpus.ids_ = chosen;
   return corpus;
+}
+
+std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
+                                                  std::size_t vocabulary) const {
+  check_argument(!has_ids() || name == "gpt2", "--tokenizer ", name, " is made from a text, but ",
+                 source_, " has token ids");
+  return rowgrad::make_tokenizer(name, text_, vocabulary);
 }
 
 std::string Corpus::hash() const {

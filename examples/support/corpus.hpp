@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -28,9 +29,11 @@ class Corpus {
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// The text; empty for ids.
-  const std::string& text() const { return text_; }
   bool has_ids() const { return !ids_.empty(); }
+
+  /// As rowgrad::make_tokenizer, from the text. Throws std::invalid_argument for ids, which have
+  /// none, if a text is needed.
+  std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary) const;
 
   /// The same for the same text or ids. Ids are not all read for this: see TokenFile::fingerprint.
   std::string hash() const;

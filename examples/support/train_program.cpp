@@ -21,7 +21,6 @@
 #include <rowgrad/examples/support/report.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_report.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
@@ -238,11 +237,9 @@ std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options
                                 const Corpus& corpus) {
   TrainOptions train = options.train;
   if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
-  check_argument(!corpus.has_ids() || train.tokenizer == "gpt2", "--tokenizer ", train.tokenizer,
-                 " is made from a text, but ", corpus.source(), " has token ids");
   const Checkpoint weights =
       options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
-  auto tokenizer = make_tokenizer(train.tokenizer, corpus.text(), train.vocabulary);
+  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",

@@ -84,21 +84,26 @@ json to_json(const EpochRecord& record) {
 }
 
 double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary) {
-  const auto each_id = [](const TokenSource& source, const auto& visit) {
-    constexpr std::uint64_t kAtOnce = 1 << 16;
-    std::vector<std::int32_t> ids(std::min(source.size(), kAtOnce));
-    for (std::uint64_t begin = 0; begin < source.size(); begin += ids.size()) {
-      ids.resize(std::min(source.size() - begin, kAtOnce));
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
+  // Visits the first kMost ids and returns how many there are.
+  const auto each_id = [&](const TokenSource& source, const auto& visit) {
+    const std::uint64_t end = std::min(source.size(), kMost);
+    std::vector<std::int32_t> ids;
+    for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
+      ids.resize(std::min(end - begin, kAtOnce));
       source.read(begin, ids);
       for (const std::int32_t id : ids) visit(static_cast<std::size_t>(id));
     }
+    return end;
   };
   std::vector<double> counts(vocabulary, 1);
-  each_id(counted, [&](std::size_t id) { ++counts.at(id); });
-  const auto total = static_cast<double>(counted.size() + vocabulary);
+  const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts.at(id); });
+  const auto total = static_cast<double>(tokens + vocabulary);
   double loss = 0;
-  each_id(text, [&](std::size_t id) { loss -= std::log(counts.at(id) / total); });
-  return loss / static_cast<double>(text.size());
+  const std::uint64_t predicted =
+      each_id(text, [&](std::size_t id) { loss -= std::log(counts.at(id) / total); });
+  return loss / static_cast<double>(predicted);
 }
 
 json to_json(const Evaluation& evaluation) {

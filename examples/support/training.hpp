@@ -37,7 +37,8 @@ struct Sample {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
 
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
-/// the frequencies in `counted`, where each token counts once more than it occurs.
+/// the frequencies in `counted`, where each token counts once more than it occurs. Of a very
+/// long text, the first 2^24 tokens stand for all.
 double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary);
 
 class Training {

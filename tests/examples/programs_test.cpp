@@ -164,8 +164,8 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
         "tokenize --tokenizer char --corpus ck --save corpus <corpus",
-        "tokenize --tokenizer char --output hard corpus",
-        "inspect_rows --corpus corpus --csv hard", "inspect_rows --corpus corpus --json a --csv a"})
+        "tokenize --tokenizer char --output hard corpus", "inspect_rows --corpus corpus --csv hard",
+        "inspect_rows --corpus corpus --json a --csv a"})
     expect_refused(in_folder(command), "is written here and also read");
   EXPECT_EQ(read_file(folder_ / "ck"), checkpoint);
   EXPECT_EQ(read_file(folder_ / "corpus"), repeated(kText, 40));
