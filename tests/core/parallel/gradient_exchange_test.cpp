@@ -84,7 +84,7 @@ TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
     run_ranks(4, [&](Ranks& ranks) {
       GradientExchange exchange(ranks, 4, kShapes);
       for (const char* way : {"gathered", crowded ? "owners" : "gathered"}) {
-        exchange.sum({gradients_of(ranks.rank(), crowded ? 1400 : 700, crowded)});
+        exchange.sum({gradients_of(ranks.rank(), crowded ? 1400 : 300, crowded)});
         EXPECT_EQ(exchange.ways()[0], way);
         EXPECT_EQ(exchange.ways()[1], "dense");
         EXPECT_EQ(exchange.ways()[5], "gathered");
