@@ -319,7 +319,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--shards", options.shards,
                  "parts of a batch, each with a gradient and random numbers of its own: as many as "
                  "there are ranks of mpirun, or more, which then do not change the result")
-      ->check(whole_number(1));
+      ->check(whole_number(1, 65536));
   add_optimizer_options(app, options);
   app.add_option("--decay", options.decay, "the parameters that weight decay is for")
       ->check(CLI::IsMember(kDecays));
