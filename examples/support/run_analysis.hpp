@@ -16,8 +16,6 @@
 
 namespace rowgrad {
 
-inline constexpr std::size_t kMostText = 20'000;  // tokens of text_json
-
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it

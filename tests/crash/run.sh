@@ -9,6 +9,7 @@
 # out, and it says so. ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$root/tests/support/checkpoints.sh"
 kills=${1-30}
 [[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/crash/run.sh [KILLS]" >&2 && exit 2; }
 
@@ -49,22 +50,6 @@ fail() {
   printf 'crash: %s\n' "$1" >&2
   cat log >&2
   exit 1
-}
-
-# numbers FILE: all of a checkpoint but the times in its history, which no two runs share.
-numbers() {
-  local length header begin end
-  length=$(od -A n -t u8 -N 8 "$1")
-  header=$(tail -c +9 "$1" | head -c "$length")
-  read -r begin end < <(sed -nE 's/.*"history.tokens_per_second":\{[^}]*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/p' \
-    <<<"$header")
-  echo "$header"
-  tail -c +"$((9 + length))" "$1" | head -c "$begin"
-  tail -c +"$((9 + length + end))" "$1"
-}
-
-expect_same_numbers() {
-  cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
 }
 
 # expect_whole_page FILE: it ends, and so do the data in it.

@@ -5,6 +5,7 @@
 # ROWGRAD_BUILD names another build folder. Where MPI is missing, it says so and does nothing.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$root/tests/support/checkpoints.sh"
 
 if ! command -v mpirun >/dev/null; then
   echo "The tests of ranks are skipped: mpirun is not here (libopenmpi-dev, openmpi-bin)"
@@ -33,22 +34,6 @@ fail() {
   printf 'ranks: %s\n' "$1" >&2
   cat log >&2
   exit 1
-}
-
-# numbers FILE: all of a checkpoint but the times in its history, which no two runs share.
-numbers() {
-  local length header begin end
-  length=$(od -A n -t u8 -N 8 "$1")
-  header=$(tail -c +9 "$1" | head -c "$length")
-  read -r begin end < <(sed -nE 's/.*"history.tokens_per_second":\{[^}]*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/p' \
-    <<<"$header")
-  echo "$header"
-  tail -c +"$((9 + length))" "$1" | head -c "$begin"
-  tail -c +"$((9 + length + end))" "$1"
-}
-
-expect_same_numbers() {
-  cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
 }
 
 text=(--corpus "$root/examples/data/the-slow-clock.txt" --sample 0)
@@ -129,3 +114,10 @@ kill -9 "$second" 2>/dev/null || true
 expect_error "has not answered for 3 seconds"
 "${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
 echo "a rank that hangs: the end of all, named, and a whole checkpoint"
+
+endless
+pkill -INT -f "^mpirun .*--epochs 1000000"
+wait "$job" || true
+expect_error "Stopped by"
+"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+echo "Ctrl-C: all stop and save"

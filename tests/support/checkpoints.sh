@@ -1,0 +1,18 @@
+# shellcheck shell=bash
+# Compares checkpoints of the training programs; to be sourced by scripts that have a function fail.
+
+# numbers FILE: all of a checkpoint but the times in its history, which no two runs share.
+numbers() {
+  local length header begin end
+  length=$(od -A n -t u8 -N 8 "$1")
+  header=$(tail -c +9 "$1" | head -c "$length")
+  read -r begin end < <(sed -nE 's/.*"history.tokens_per_second":\{[^}]*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/p' \
+    <<<"$header")
+  echo "$header"
+  tail -c +"$((9 + length))" "$1" | head -c "$begin"
+  tail -c +"$((9 + length + end))" "$1"
+}
+
+expect_same_numbers() {
+  cmp <(numbers "$1") <(numbers "$2") || fail "$1 and $2 differ"
+}
