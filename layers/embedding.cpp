@@ -27,9 +27,20 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
   check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,
                  "Embedding: the table has shape ", bracketed(shape),
                  ", expected [rows, width], both above 0");
-  padding_row("Embedding", options.padding_idx, shape[0]);
-  check_max_norm("Embedding", options.max_norm, options.norm_type);
-  weight.set_trainable(!options.frozen);
+  check_options();
+}
+
+Embedding::Embedding(TableFile& table, const EmbeddingOptions& options)
+    : weight(*this, "weight", table), options_(options) {
+  check_argument(!options.dense_gradient, "Embedding: the gradient of a table in a file cannot be ",
+                 "dense: ", table.path().string());
+  check_options();
+}
+
+void Embedding::check_options() {
+  padding_row("Embedding", options_.padding_idx, weight.shape()[0]);
+  check_max_norm("Embedding", options_.max_norm, options_.norm_type);
+  weight.set_trainable(!options_.frozen);
 }
 
 Variable Embedding::begin_lookup(Tape& tape, const Ids& ids) {

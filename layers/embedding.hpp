@@ -41,6 +41,10 @@ class Embedding : public Layer {
   /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
 
+  /// Uses a table in a file, which must outlive the layer: for tables larger than memory. Throws
+  /// std::invalid_argument if the gradient is to be dense.
+  explicit Embedding(TableFile& table, const EmbeddingOptions& options = {});
+
   /// Throws std::invalid_argument for an id outside the table. With max_norm, it changes rows of
   /// the table (also in evaluation mode and if frozen), and throws std::logic_error if it would
   /// have to do so after the table was read as a whole on this tape, for example by a tied head.
@@ -55,6 +59,7 @@ class Embedding : public Layer {
   Parameter weight;
 
  private:
+  void check_options();
   // Scales rows down to max_norm before a lookup; returns the table.
   Variable begin_lookup(Tape& tape, const Ids& ids);
   EmbeddingLookup lookup() const;

@@ -129,7 +129,9 @@ Checkpoint Layer::state_dict() const {
   Checkpoint state;
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      state.put(layer.path_ + name, parameter->copy());
+      state.put(layer.path_ + name, parameter->file() != nullptr
+                                        ? Checkpoint::Value(parameter->file()->mark())
+                                        : parameter->copy());
     for (const auto& [name, buffer] : layer.buffers_)
       state.put(layer.path_ + name, buffer->value());
   });
@@ -139,17 +141,16 @@ Checkpoint Layer::state_dict() const {
 LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& options) {
   LoadReport report;
   std::set<std::string> own;
-  Named<Parameter> parameters;
+  Named<Parameter> parameters, tables;  // in memory, in files
   Named<Buffer> buffers;
   const auto choose = [&](auto& chosen, const std::string& name, auto* part) {
     own.insert(name);
     if (!state.contains(name)) return report.missing.push_back(name);
-    state.check_shape(name, part->shape());
     chosen.emplace_back(name, part);
   };
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      choose(parameters, layer.path_ + name, parameter);
+      choose(parameter->file() != nullptr ? tables : parameters, layer.path_ + name, parameter);
     for (const auto& [name, buffer] : layer.buffers_) choose(buffers, layer.path_ + name, buffer);
   });
   for (const std::string& name : state.names())
@@ -161,6 +162,13 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   check_argument(!options.strict || (report.missing.empty() && report.unexpected.empty()),
                  "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
+  for (const auto& [name, parameter] : parameters) state.check_shape(name, parameter->shape());
+  for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
+  for (const auto& [name, table] : tables) table->file()->check_mark(state.text(name));
+  for (const auto& [name, table] : tables) {
+    table->reclaim();
+    table->file()->restore(state.text(name));
+  }
   // The values are overwritten in place: from here on nothing can fail.
   for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->mutable_values());
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());

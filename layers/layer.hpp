@@ -72,7 +72,9 @@ class Layer : public ParameterOwner {
   void settle() const;
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
-  /// saved and loaded with the layer that owns it, under its name there.
+  /// saved and loaded with the layer that owns it, under its name there. Of a table in a file it is
+  /// the mark of its checkpoint, which loading takes it back to (TableFile::mark and restore say
+  /// what they throw).
   Checkpoint state_dict() const;
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.

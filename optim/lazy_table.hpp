@@ -29,6 +29,10 @@ namespace rowgrad {
 ///
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
 /// are settled: their postponed updates are applied, and the parameter gets the table back.
+///
+/// A table in a file keeps its rows, their states and at_ there. Nothing passes over all of its
+/// rows: what would have to is refused, and its history is not shortened (some 80 bytes for each
+/// step whose rule differs from the one before).
 template <class Rule>
 class LazyTable final : public LazyRows {
  public:
@@ -45,10 +49,14 @@ class LazyTable final : public LazyRows {
 
   /// Does the parts of a step that may fail, without changing any value that can be read. Returns
   /// the `copy` to pass to step().
-  std::optional<Tensor> prepare_step() {
-    if (lent_ && history_is_long()) parameter_->reclaim();
+  std::optional<Tensor> prepare_step(const Rule& rule) {
+    if (file() != nullptr) {
+      prepare_file(rule, parameter_->gradient().rows().indices());
+    } else if (lent_ && history_is_long()) {
+      parameter_->reclaim();
+    }
     if (!lent_) {
-      at_.assign(parameter_->shape()[0], 0);
+      if (file() == nullptr) at_.assign(parameter_->shape()[0], 0);
       history_.clear();
     }
     history_.reserve_step();
@@ -64,7 +72,8 @@ class LazyTable final : public LazyRows {
 
   /// While lent: the stored rows, "values" [rows, width]; the step at_ of each, "at" [rows]; and
   /// the history: "rules" [runs, members], each with its number of "steps" [runs].
-  static constexpr std::array kParts{"values", "at", "steps", "rules"};
+  /// A table in a file has the first two there, and saves the mark of its checkpoint: "file".
+  static constexpr std::array kParts{"values", "at", "steps", "rules", "file"};
   Checkpoint state_dict() const;
 
   /// Loads such a state into a new object, for a parameter that has made `most_steps` steps. If a
@@ -88,10 +97,13 @@ class LazyTable final : public LazyRows {
   static constexpr std::size_t kNumbersPerRun = 128;
 
   std::size_t width() const { return parameter_->shape()[1]; }
+  TableFile* file() const { return parameter_->file(); }
 
   typename Arrays::Pointers row_at(std::size_t row) {
-    return arrays_.at(table_.data(), row * width());
+    return file() != nullptr ? arrays_.beside(file()->row(row), width())
+                             : arrays_.at(table_.data(), row * width());
   }
+  std::uint64_t& at(std::size_t row) { return file() != nullptr ? file()->step(row) : at_[row]; }
 
   std::size_t half_history() const {  // a power of two
     return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
@@ -112,6 +124,11 @@ class LazyTable final : public LazyRows {
     rows_visited_ += count + replayed;
   }
 
+  bool breaks_history(const Rule& rule) const {
+    return !history_.runs().empty() && !rule.continues(history_.runs().back().rule);
+  }
+  void prepare_file(const Rule& rule, std::span<const std::int32_t> ids);
+  void check_steps(std::span<const std::int32_t> ids);
   std::uint64_t catch_up(std::size_t row);
   void settle(std::size_t row, Owed& owed);
   void settle_all();
@@ -146,13 +163,14 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   }
   parameter_->note_change(*this);
   const auto& runs = history_.runs();
-  if (owes && !runs.empty() && !rule.continues(runs.back().rule)) settle_all();
+  if (owes && file() != nullptr) file()->set_owed();
+  if (owes && breaks_history(rule)) settle_all();
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
     const auto row = static_cast<std::size_t>(gradient.indices()[i]);
     const std::uint64_t replayed = catch_up(row);
     const real* values = gradient.row(i).data();
-    const bool late = owed.visit(at_[row], [&](const auto& part, auto last) {
+    const bool late = owed.visit(at(row), [&](const auto& part, auto last) {
       Arrays::change_span(width(), row_at(row), values,
                           [rule, part, last](Vectors& x, const Simd& g) {
                             x = part(x);
@@ -162,13 +180,35 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
     if (!late)
       Arrays::change_span(width(), row_at(row), values,
                           [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
-    at_[row] = after;
+    at(row) = after;
     return replayed;
   });
   if (!owes) return;
   const std::size_t count = runs.size();
   history_.append(rule);
-  if (runs.size() > count) shorten_history();
+  if (runs.size() > count && file() == nullptr) shorten_history();
+}
+
+template <class Rule>
+void LazyTable<Rule>::prepare_file(const Rule& rule, std::span<const std::int32_t> ids) {
+  const auto& name = parameter_->name();
+  check_state(lent_ || !file()->owed(), Rule::kName, ": rows of ", name, " in ",
+              file()->path().string(), " are owed steps; load the optimizer's state first");
+  check_argument(
+      !breaks_history(rule), Rule::kName, ": these options do not continue those before, ",
+      "which takes a pass over all rows, but those of ", name, " are in ", file()->path().string());
+  file()->make_ready(ids);
+  file()->begin_change(ids);
+  check_steps(ids);
+}
+
+// Whether the rows of a file, which are ready, are of the steps in the history.
+template <class Rule>
+void LazyTable<Rule>::check_steps(std::span<const std::int32_t> ids) {
+  for (const std::int32_t id : ids)
+    check_runtime(at(static_cast<std::size_t>(id)) <= history_.steps(), file()->path().string(),
+                  ": row ", id, " is of step ", at(static_cast<std::size_t>(id)),
+                  ", expected at most ", history_.steps(), "; the file is damaged");
 }
 
 // Once the history is half full, every further run settles its share of the rows that are owed
@@ -200,7 +240,7 @@ void LazyTable<Rule>::shorten_history() {
 // in one place but not in another, and the bits would depend on the caller.
 template <class Rule>
 [[gnu::noinline]] std::uint64_t LazyTable<Rule>::catch_up(std::size_t row) {
-  std::uint64_t& at = at_[row];
+  std::uint64_t& at = this->at(row);
   std::uint64_t replayed = 0;
   while (history_.has_replay(at)) {
     Owed owed(history_, history_.closed_until(at));
@@ -224,11 +264,11 @@ template <class Rule>
 // Applies the steps up to owed.to(), which must all have a closed form, to the stored row.
 template <class Rule>
 void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
-  owed.visit(at_[row], [&](const auto& part, auto) {
+  owed.visit(at(row), [&](const auto& part, auto) {
     Arrays::change_span(width(), row_at(row), nullptr,
                         [part](Vectors& x, const Simd&) { x = part(x); });
   });
-  at_[row] = owed.to();
+  at(row) = owed.to();
 }
 
 template <class Rule>
@@ -246,7 +286,7 @@ void LazyTable<Rule>::settle_all() {
 template <class Rule>
 void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
   auto pointers = row_at(row);
-  const bool late = owed.visit(at_[row], [&](const auto& part, auto) {
+  const bool late = owed.visit(at(row), [&](const auto& part, auto) {
     Arrays::read_span(width(), pointers,
                       [part, out](const Vectors& x, const auto& put) { put(part(x)[0], out); });
     pointers[0] = out;  // where the next part goes on
@@ -259,15 +299,20 @@ template <class Rule>
 void LazyTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> due;
   for (const std::int32_t id : ids)
-    if (history_.has_replay(at_[static_cast<std::size_t>(id)])) due.push_back(id);
+    if (history_.has_replay(at(static_cast<std::size_t>(id)))) due.push_back(id);
   std::sort(due.begin(), due.end());
   due.erase(std::unique(due.begin(), due.end()), due.end());
+  if (file() != nullptr) file()->begin_change(due);
   visit_rows(due.size(),
              [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(due[i])); });
 }
 
 template <class Rule>
 void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
+  if (file() != nullptr) {
+    file()->make_ready(ids);
+    check_steps(ids);
+  }
   if (history_.has_replay(0)) catch_up_with(ids);
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     if (i + kernels::kRowsAhead < ids.size())
@@ -289,6 +334,10 @@ void LazyTable<Rule>::read(real* out) {
 
 template <class Rule>
 void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
+  if (file() != nullptr) {
+    file()->begin_change(ids);
+    check_steps(ids);
+  }
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     const auto row = static_cast<std::size_t>(ids[i]);
     const std::uint64_t replayed = catch_up(row);
@@ -300,7 +349,7 @@ void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* 
 
 template <class Rule>
 Tensor LazyTable<Rule>::release() {
-  settle_all();
+  if (file() == nullptr) settle_all();
   lent_ = false;
   history_.clear();
   return std::move(table_);
@@ -319,8 +368,12 @@ Checkpoint LazyTable<Rule>::state_dict() const {
     std::ranges::copy(members, rules.data() + run * kMembers);
   }
   Checkpoint state;
-  state.put("values", table_);
-  state.put("at", std::vector<std::int64_t>(at_.begin(), at_.end()));
+  if (file() != nullptr) {
+    state.put("file", file()->mark());
+  } else {
+    state.put("values", table_);
+    state.put("at", std::vector<std::int64_t>(at_.begin(), at_.end()));
+  }
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
   return state;
@@ -337,7 +390,7 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
   };
   check_argument(parameter_->shape().size() == 2, Rule::kName, "::load_state_dict: '",
                  parameter_->name(), "' is no table, but its state has lazy rows");
-  table_ = state.tensor("values", parameter_->shape());
+  if (file() == nullptr) table_ = state.tensor("values", parameter_->shape());
   const auto steps = state.integers("steps");
   const Tensor rules = state.tensor("rules", {steps.size(), kMembers});
   for (std::size_t run = 0; run < steps.size(); ++run) {
@@ -348,6 +401,14 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
                      ".lazy.rules' has ", member);
     history_.append(std::bit_cast<Rule>(members),
                     check_count("steps", steps[run], 1, most_steps - history_.steps()));
+  }
+  loaded_ = true;
+  if (file() != nullptr) {
+    check_argument(state.text("file") == file()->mark(), Rule::kName,
+                   "::load_state_dict: the state ", "is of '", state.text("file"), "', but ",
+                   file()->path().string(), " is at '", file()->mark(),
+                   "'; load the state of the model first");
+    return;
   }
   const auto at = state.integers("at");
   check_argument(at.size() == parameter_->shape()[0], Rule::kName, "::load_state_dict: '",
@@ -366,7 +427,6 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
     }
     return 0;
   });
-  loaded_ = true;
 }
 
 template <class Rule>

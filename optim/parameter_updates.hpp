@@ -33,8 +33,9 @@ class ParameterUpdates {
   /// nothing visible, the second cannot fail.
   struct Step {
     Rule rule;
-    bool owes;  // whether rows without gradient are owed this step
-    typename RuleArrays<Rule>::States beginning;
+    bool owes;                                 // whether rows without gradient are owed this step
+    typename RuleArrays<Rule>::States states;  // those that begin
+    typename RuleArrays<Rule>::Places places;
     std::optional<Tensor> copy = std::nullopt;  // of the table, for lazy_
   };
   Step prepare_step(const Options& options);
@@ -66,6 +67,7 @@ class ParameterUpdates {
   static constexpr const char* kSteps = "step";
   static constexpr const char* kLazy = "lazy";
 
+  bool is_lazy(bool owes) const { return owes || lazy_.lent() || parameter_->file() != nullptr; }
   void step_dense(const Rule& rule, const Tensor& gradient);
   void step_rows(const Rule& rule, const RowGradient& gradient);
 
@@ -78,23 +80,34 @@ class ParameterUpdates {
 
 template <class Rule>
 auto ParameterUpdates<Rule>::prepare_step(const Options& options) -> Step {
-  auto beginning = arrays_.missing(options, parameter_->shape(), parameter_->gradient().is_rows());
-  const bool first = std::any_of(beginning.begin(), beginning.end(),
-                                 [](const auto& state) { return state.has_value(); });
+  const bool rows = parameter_->gradient().is_rows();
+  TableFile* file = parameter_->file();
+  check_argument(file == nullptr || rows, Rule::kName, ": the gradient of ", parameter_->name(),
+                 " is dense, but the table is in a file; expected a row gradient");
+  typename Arrays::States states;
+  typename Arrays::Places places;
+  if (file != nullptr) {
+    places = arrays_.missing_in(*file, options);
+  } else {
+    states = arrays_.missing(options, parameter_->shape(), rows);
+  }
+  const auto has_value = [](const auto& state) { return state.has_value(); };
+  const bool first =
+      std::ranges::any_of(states, has_value) || std::ranges::any_of(places, has_value);
   const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});
   const bool owes = options.rows == RowUpdates::kExact && rule.idle() != Idle::kNothing;
-  Step step{rule, owes, std::move(beginning)};
-  if (parameter_->gradient().is_rows() && (owes || lazy_.lent())) step.copy = lazy_.prepare_step();
+  Step step{rule, owes, std::move(states), places};
+  if (rows && is_lazy(owes)) step.copy = lazy_.prepare_step(rule);
   return step;
 }
 
 template <class Rule>
 void ParameterUpdates<Rule>::step(Step step) {
-  arrays_.begin(std::move(step.beginning));
+  arrays_.begin(std::move(step.states), step.places);
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
     step_dense(step.rule, gradient.dense());
-  } else if (step.owes || lazy_.lent()) {
+  } else if (is_lazy(step.owes)) {
     lazy_.step(step.rule, gradient.rows(), step.owes, std::move(step.copy));
   } else {
     step_rows(step.rule, gradient.rows());
@@ -139,7 +152,11 @@ Checkpoint ParameterUpdates<Rule>::state_dict() const {
   Checkpoint state;
   state.put(kSteps, steps_);
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (arrays_.states[i]) state.put(std::string(Rule::kStates[i]), *arrays_.states[i]);
+    if (const std::string name(Rule::kStates[i]); arrays_.places[i]) {
+      state.put(name, "in the table's file");
+    } else if (arrays_.states[i]) {
+      state.put(name, *arrays_.states[i]);
+    }
   if (lazy_.lent()) state.put(kLazy, lazy_.state_dict());
   return state;
 }
@@ -162,8 +179,14 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
   if (loaded->steps_ == 0) return loaded;
   const auto always = Rule::uses(Options());
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (const std::string name(Rule::kStates[i]); always[i] || has(name))
-      loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
+    if (const std::string name(Rule::kStates[i]); always[i] || has(name)) {
+      if (TableFile* file = parameter_->file()) {
+        state.text(name);
+        loaded->arrays_.places[i] = file->state_place(name);
+      } else {
+        loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
+      }
+    }
   const Checkpoint lazy = state.part(kLazy);
   if (std::ranges::any_of(LazyTable<Rule>::kParts,
                           [&](const char* part) { return lazy.contains(part); }))

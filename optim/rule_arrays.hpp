@@ -6,13 +6,14 @@
 #include <array>
 #include <optional>
 
+#include <rowgrad/core/io/table_file.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
 
-/// The states that a rule keeps for a parameter: tensors of its shape, or nothing for states that
-/// no options have needed so far.
+/// The states that a rule keeps for a parameter: tensors of its shape, or places in its table file,
+/// or nothing for states that no options have needed so far.
 template <class Rule>
 class RuleArrays {
  public:
@@ -24,8 +25,24 @@ class RuleArrays {
   using Vectors = std::array<Simd, kArrays>;    // their entries at one position
 
   using States = std::array<std::optional<Tensor>, kStates>;
+  using Places = std::array<std::optional<std::size_t>, kStates>;
 
   States states = {};
+  Places places = {};  // of the states that are beside the values in a table file instead
+
+  /// The places in a file of the states that the options need and that have none yet. Throws
+  /// std::invalid_argument if the file has no room, and for states that do not start as zeros.
+  Places missing_in(TableFile& file, const typename Rule::Options& options) const {
+    const auto used = Rule::uses(options);
+    Places result;
+    for (std::size_t i = 0; i < kStates; ++i) {
+      if (!used[i] || places[i]) continue;
+      check_argument(Rule::start(options, i) == 0, Rule::kName, ": ", Rule::kStates[i],
+                     " starts as ", Rule::start(options, i), ", expected 0 for a table in a file");
+      result[i] = file.state_place(Rule::kStates[i]);
+    }
+    return result;
+  }
 
   /// The states that the options need and that do not exist yet, with their initial values.
   /// `rows`: whether few rows of them are expected to change.
@@ -40,9 +57,11 @@ class RuleArrays {
     return result;
   }
 
-  void begin(States missing) {
-    for (std::size_t i = 0; i < kStates; ++i)
+  void begin(States missing, const Places& missing_places) {
+    for (std::size_t i = 0; i < kStates; ++i) {
       if (missing[i]) states[i] = std::move(missing[i]);
+      if (missing_places[i]) places[i] = missing_places[i];
+    }
   }
 
   /// Pointers to entry `offset` of the parameter's values and of each state.
@@ -50,6 +69,14 @@ class RuleArrays {
     Pointers pointers{numbers + offset};
     for (std::size_t i = 0; i < kStates; ++i)
       if (states[i]) pointers[i + 1] = states[i]->data() + offset;
+    return pointers;
+  }
+
+  /// Pointers to a row of a table file, which is followed by its states.
+  Pointers beside(real* row, std::size_t width) const {
+    Pointers pointers{row};
+    for (std::size_t i = 0; i < kStates; ++i)
+      if (places[i]) pointers[i + 1] = row + (1 + *places[i]) * width;
     return pointers;
   }
 

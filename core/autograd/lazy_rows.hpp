@@ -30,7 +30,8 @@ class LazyRows {
   /// Replaces rows with `values` [ids, width] and drops their pending updates. Ids are distinct.
   virtual void write_rows(std::span<const std::int32_t> ids, const real* values) = 0;
 
-  /// Brings all rows up to date and returns the table.
+  /// Brings all rows up to date and returns the table, or an empty tensor for one in a file, whose
+  /// rows stay as they are.
   virtual Tensor release() = 0;
 
   /// Forgets the parameter, which is being destroyed, and its table.

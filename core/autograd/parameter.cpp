@@ -16,12 +16,36 @@ Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
   owner.adopt(name, *this);
 }
 
+Parameter::Parameter(std::string name, TableFile& file)
+    : name_(std::move(name)),
+      value_(empty({0})),
+      shape_(file.shape()),
+      file_(&file),
+      whole_(false) {}
+
+Parameter::Parameter(ParameterOwner& owner, std::string_view name, TableFile& file)
+    : Parameter(std::string(name), file) {
+  owner.adopt(name, *this);
+}
+
 Parameter::~Parameter() {
   if (keeper_ != nullptr) keeper_->abandon();
   for (ParameterUser* user : users_) user->forget(*this);
 }
 
+void Parameter::check_in_memory(const char* function) const {
+  check_state(file_ == nullptr, name_, ": ", function,
+              "() needs all values in memory, but those of ", "this table are in ",
+              file_ == nullptr ? "" : file_->path().string());
+}
+
+void Parameter::check_not_owed() const {
+  check_state(!file_->owed(), name_, ": rows in ", file_->path().string(),
+              " are owed steps of an optimizer; load its state before they are used");
+}
+
 void Parameter::read_whole() const {
+  check_in_memory("value");
   if (value_.shape() != shape_) value_ = empty(shape_);
   keeper_->read(value_.data());
   whole_ = true;
@@ -29,6 +53,7 @@ void Parameter::read_whole() const {
 
 Tensor Parameter::copy() const {
   if (whole_) return value_;
+  check_in_memory("copy");
   Tensor result = empty(shape_);
   keeper_->read(result.data());
   return result;
@@ -52,13 +77,25 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) c
   if (whole_) {
     kernels::gather_rows(value_.data(), width, ids, result.data(), added);
   } else {
-    keeper_->read_rows(ids, result.data());
+    if (keeper_ != nullptr) {
+      keeper_->read_rows(ids, result.data());
+    } else {
+      read_file(ids, result.data());
+    }
     if (added != nullptr) kernels::add_rows(result.data(), width, ids.size(), *added);
   }
   return result;
 }
 
+void Parameter::read_file(std::span<const std::int32_t> ids, real* out) const {
+  check_not_owed();
+  file_->make_ready(ids);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    std::copy_n(file_->row(static_cast<std::size_t>(ids[i])), shape_[1], out + i * shape_[1]);
+}
+
 std::span<real> Parameter::mutable_values() {
+  check_in_memory("mutable_values");
   reclaim();
   ++version_;
   return {value_.data(), value_.size()};
@@ -67,6 +104,7 @@ std::span<real> Parameter::mutable_values() {
 void Parameter::assign(Tensor value) {
   check_argument(value.shape() == shape_, name_, ": the new value has shape ",
                  bracketed(value.shape()), ", expected ", bracketed(shape_));
+  check_in_memory("assign");
   reclaim();
   value_ = std::move(value);
   ++version_;
@@ -86,9 +124,15 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
     note_change(*keeper_);
     return;
   }
-  for (std::size_t i = 0; i < ids.size(); ++i)
+  if (file_ != nullptr) {
+    check_not_owed();
+    file_->begin_change(ids);
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto row = static_cast<std::size_t>(ids[i]);
     std::copy_n(values.data() + i * width, width,
-                value_.data() + static_cast<std::size_t>(ids[i]) * width);
+                file_ != nullptr ? file_->row(row) : value_.data() + row * width);
+  }
   ++version_;
 }
 
@@ -104,7 +148,7 @@ Tensor Parameter::lend(LazyRows& keeper, std::optional<Tensor> copy) {
 void Parameter::reclaim() {
   if (keeper_ == nullptr) return;
   value_ = std::exchange(keeper_, nullptr)->release();
-  whole_ = true;
+  whole_ = file_ == nullptr;
 }
 
 void Parameter::note_change(const LazyRows& keeper) {

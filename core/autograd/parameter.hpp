@@ -13,6 +13,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/lazy_rows.hpp>
+#include <rowgrad/core/io/table_file.hpp>
 
 namespace rowgrad {
 
@@ -43,8 +44,13 @@ class ParameterOwner : public ParameterUser {
 /// (see lend), and every function here that reads them returns them up to date. Only a tensor that
 /// value() returned earlier may have older values.
 ///
+/// The values of a large table may be in a file, which must outlive the parameter. Then all
+/// functions for rows work, and those that need all values at once (value, copy, mutable_values,
+/// assign) throw std::logic_error: nothing passes over such a table as a whole.
+///
 /// Threads: several may read at the same time, unless the parameter is lent and value() has not
-/// been called since its last change. While one thread changes it, no other may use it.
+/// been called since its last change. While one thread changes it, no other may use it. A table in
+/// a file is used by one thread at a time.
 class Parameter {
  public:
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
@@ -52,6 +58,10 @@ class Parameter {
 
   /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
+
+  /// A table whose rows are in a file.
+  Parameter(std::string name, TableFile& file);
+  Parameter(ParameterOwner& owner, std::string_view name, TableFile& file);
   ~Parameter();
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
@@ -63,11 +73,14 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return element_count(shape_); }
 
+  /// The file that has the values, or null if they are in memory.
+  TableFile* file() const { return file_; }
+
   /// All values, up to date until the next change. The tensor lives as long as the parameter. While
   /// an optimizer postpones updates, it is a copy of the table that the optimizer's next steps do
   /// not change: call value() again after a step.
   const Tensor& value() const {
-    if (keeper_ != nullptr && !whole_) read_whole();
+    if (!whole_) read_whole();
     if (!given_out_.load(std::memory_order_relaxed))
       given_out_.store(true, std::memory_order_relaxed);
     return value_;
@@ -124,7 +137,9 @@ class Parameter {
   /// read. They are returned, up to date, by reclaim(), before all values change, and before
   /// another keeper takes over. If references from value() may still be in use, the values also
   /// stay here and the keeper gets the copy that copy_to_lend() made; lend() itself cannot fail. A
-  /// keeper that already has the values may always pass them as `copy`.
+  /// keeper that already has the values may always pass them as `copy`. Values in a file stay
+  /// there, and reclaim() brings no rows up to date: they are read again when a keeper has loaded
+  /// the state of this one.
   std::optional<Tensor> copy_to_lend() const {
     return given_out_ ? std::optional(value()) : std::nullopt;
   }
@@ -140,6 +155,9 @@ class Parameter {
 
  private:
   void read_whole() const;
+  void check_in_memory(const char* function) const;
+  void check_not_owed() const;
+  void read_file(std::span<const std::int32_t> ids, real* out) const;
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
@@ -147,8 +165,9 @@ class Parameter {
   Shape shape_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
+  TableFile* file_ = nullptr;
   LazyRows* keeper_ = nullptr;
-  mutable bool whole_ = true;  // whether value_ is up to date
+  mutable bool whole_ = true;  // whether value_ is up to date; never for a file
   // Whether value() was called, so that references to value_ may still be in use.
   mutable std::atomic<bool> given_out_ = false;
   bool trainable_ = true;

@@ -3,6 +3,7 @@
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/random.hpp>
+#include <rowgrad/core/tensor/scramble.hpp>
 
 namespace rowgrad {
 namespace {

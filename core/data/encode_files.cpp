@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include <rowgrad/core/data/checksum.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
+#include <rowgrad/core/io/checksum.hpp>
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 

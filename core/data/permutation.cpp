@@ -3,6 +3,7 @@
 
 #include <rowgrad/core/data/permutation.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/scramble.hpp>
 
 namespace rowgrad {
 

@@ -5,15 +5,6 @@
 
 namespace rowgrad {
 
-/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014): each bit of the input changes about half
-/// of the bits of the output.
-constexpr std::uint64_t scramble(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-  x = (x ^ x >> 27) * 0x94D049BB133111EB;
-  return x ^ x >> 31;
-}
-
 /// A pseudo-random order of 0 … size − 1 that takes no memory: each place is computed when it is
 /// asked for, in some 0.1 µs. It depends on the size and the seed alone. Good enough to shuffle a
 /// text; no secret is safe with it.

@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include <rowgrad/core/data/checksum.hpp>
 #include <rowgrad/core/data/token_file.hpp>
+#include <rowgrad/core/io/checksum.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {

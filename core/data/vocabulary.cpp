@@ -4,9 +4,9 @@
 #include <numeric>
 #include <utility>
 
-#include <rowgrad/core/data/checksum.hpp>
 #include <rowgrad/core/data/text_hash.hpp>
 #include <rowgrad/core/data/vocabulary.hpp>
+#include <rowgrad/core/io/checksum.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -57,13 +58,6 @@ void write_all(int descriptor, std::span<const std::string_view> pieces, const f
 
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
-}
-
-// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
-// new file is in place by then, so that is not a failure.
-void sync_folder(const fs::path& folder) {
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.number() >= 0) ::fsync(opened.number());
 }
 
 // The file that is to be replaced, if there is one. A rename needs rights on the
@@ -172,6 +166,14 @@ class Replacement {
 
 }  // namespace
 
+// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
+// new file is in place by then, so that is not a failure.
+void sync_folder(const fs::path& folder) {
+  const char* name = folder.empty() ? "." : folder.c_str();
+  const Descriptor opened(::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() >= 0) ::fsync(opened.number());
+}
+
 std::string read_file(const fs::path& path) {
   const Descriptor file(open_for_reading(path));
   struct stat status {};
@@ -218,7 +220,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   }
 
   const fs::path target = without_links(path);
-  const fs::path folder = folder_of(target);
+  const fs::path folder = target.parent_path();
   Replacement replacement(target);
   replacement.write(pieces);
   replacement.commit(replaced ? std::optional<mode_t>(replaced->st_mode & 07777) : std::nullopt);
@@ -254,12 +256,9 @@ void InputFile::check_unchanged() const {
                 path_.string(), ": was changed after it was opened");
 }
 
-PartialFile::PartialFile(const fs::path& path) : target_(without_links(path)), path_(target_) {
-  const auto replaced = replaced_file(path);
-  if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);
-  if (replaced) permissions_ = static_cast<fs::perms>(replaced->st_mode & 07777);
-  path_ += ".partial";
-  Descriptor file(TEMP_FAILURE_RETRY(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)));
+LockedFile::LockedFile(fs::path path, Open how) : path_(std::move(path)) {
+  const int flags = how == Open::kNew ? O_CREAT | O_EXCL : how == Open::kEither ? O_CREAT : 0;
+  Descriptor file(TEMP_FAILURE_RETRY(::open(path_.c_str(), O_RDWR | O_CLOEXEC | flags, 0666)));
   if (file.number() < 0) fail("cannot write", path_);
   // On a file system without locks, no writer gets one, and all go on.
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX | LOCK_NB)) == 0;
@@ -267,19 +266,22 @@ PartialFile::PartialFile(const fs::path& path) : target_(without_links(path)), p
   descriptor_ = file.release();
 }
 
-PartialFile::~PartialFile() { ::close(descriptor_); }
+LockedFile::~LockedFile() {
+  if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+  ::close(descriptor_);
+}
 
-std::uint64_t PartialFile::size_bytes() const {
+std::uint64_t LockedFile::size_bytes() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail("cannot read", path_);
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-void PartialFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+void LockedFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   read_at(descriptor_, offset, bytes, path_);
 }
 
-void PartialFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+void LockedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = TEMP_FAILURE_RETRY(
         ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
@@ -289,21 +291,47 @@ void PartialFile::write(std::uint64_t offset, std::span<const std::byte> bytes) 
   }
 }
 
-void PartialFile::truncate(std::uint64_t size_bytes) {
+void LockedFile::truncate(std::uint64_t size_bytes) {
   if (TEMP_FAILURE_RETRY(::ftruncate(descriptor_, static_cast<off_t>(size_bytes))) != 0)
     fail("cannot write", path_);
 }
 
-void PartialFile::sync() {
+void LockedFile::sync() {
   if (::fsync(descriptor_) != 0) fail("cannot write", path_);
 }
 
+std::span<std::byte> LockedFile::map() {
+  const std::size_t size = size_bytes();
+  void* start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (start == MAP_FAILED) fail("cannot map", path_);
+  mapped_ = {static_cast<std::byte*>(start), size};
+  ::madvise(start, size, MADV_RANDOM);  // otherwise, each page brings its neighbours along
+  return mapped_;
+}
+
+namespace {
+
+// The file to write for one that is to be replaced, if it can be.
+fs::path partial_path(const fs::path& path) {
+  const auto replaced = replaced_file(path);
+  if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);
+  return without_links(path) += ".partial";
+}
+
+}  // namespace
+
+PartialFile::PartialFile(const fs::path& path)
+    : LockedFile(partial_path(path), Open::kEither), target_(without_links(path)) {
+  if (const auto replaced = replaced_file(path))
+    permissions_ = static_cast<fs::perms>(replaced->st_mode & 07777);
+}
+
 void PartialFile::commit() {
-  if (permissions_ && ::fchmod(descriptor_, static_cast<mode_t>(*permissions_)) != 0)
+  if (permissions_ && ::fchmod(descriptor(), static_cast<mode_t>(*permissions_)) != 0)
     fail("cannot write", target_);
   sync();
-  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
-  sync_folder(folder_of(target_));
+  if (::rename(path().c_str(), target_.c_str()) != 0) fail("cannot write", target_);
+  sync_folder(target_.parent_path());
 }
 
 }  // namespace rowgrad

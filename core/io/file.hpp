@@ -57,18 +57,19 @@ class InputFile {
   std::int64_t changed_ns_ = 0;
 };
 
-/// A file that is written piece by piece as PATH.partial, beside the file PATH that it replaces
-/// when it is complete. If its writer ends before that, the next one finds what was written.
-/// Symbolic links and permissions are treated as by write_file.
-class PartialFile {
+/// A file that is changed in place. It is locked: only one program at a time has it open.
+class LockedFile {
  public:
-  /// Opens PATH.partial, or creates it. Throws std::runtime_error if another process is writing it,
-  /// and if PATH cannot be replaced: a folder, a device or a write-protected file.
-  explicit PartialFile(const std::filesystem::path& path);
-  ~PartialFile();
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
+  enum class Open { kNew, kExisting, kEither };
 
+  /// Throws std::runtime_error if another program has the file open, and std::system_error if
+  /// there is no file (kExisting) or one already (kNew).
+  LockedFile(std::filesystem::path path, Open how);
+  ~LockedFile();
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const;
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -77,14 +78,39 @@ class PartialFile {
   /// Returns when all that was written is on the disk.
   void sync();
 
+  /// The whole file as memory, for as long as this object exists: pages are read where they are
+  /// touched, alone, and written by the system when it likes to, by sync() at the latest. The file
+  /// must keep its size. To be called once.
+  std::span<std::byte> map();
+
+ protected:
+  int descriptor() const { return descriptor_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  std::span<std::byte> mapped_;
+};
+
+/// A file that is written piece by piece as PATH.partial, beside the file PATH that it replaces
+/// when it is complete. If its writer ends before that, the next one finds what was written.
+/// Symbolic links and permissions are treated as by write_file.
+class PartialFile : public LockedFile {
+ public:
+  /// Opens PATH.partial, or creates it. Throws std::runtime_error if another process is writing it,
+  /// and if PATH cannot be replaced: a folder, a device or a write-protected file.
+  explicit PartialFile(const std::filesystem::path& path);
+
   /// Puts the file in its place, on the disk. Nothing may be called after that.
   void commit();
 
  private:
   std::filesystem::path target_;
-  std::filesystem::path path_;
   std::optional<std::filesystem::perms> permissions_;  // of the file that is replaced
-  int descriptor_;
 };
+
+/// Returns when what was created, renamed or removed in a folder is so on the disk, if the file
+/// system can tell.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace rowgrad

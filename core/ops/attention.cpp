@@ -17,7 +17,7 @@ namespace {
 
 using kernels::HeadRows;
 
-constexpr char kOp[] = "causal_attention";
+constexpr char kAttention[] = "causal_attention";
 
 // One call: its sizes, and what is kept of it for backward.
 struct Call {
@@ -85,16 +85,16 @@ Call checked_call(const Variable& q, const Variable& k, const AttentionOptions& 
   const std::size_t heads = options.heads;
   const Shape& of_q = q.shape();
   const Shape& of_k = k.shape();
-  check_argument(heads > 0, kOp, ": heads is 0");
-  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, kOp, ": q has shape ",
-                 bracketed(of_q), ", expected [batch, queries, heads · width] for ", heads,
-                 " heads");
+  check_argument(heads > 0, kAttention, ": heads is 0");
+  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, kAttention,
+                 ": q has shape ", bracketed(of_q),
+                 ", expected [batch, queries, heads · width] for ", heads, " heads");
   check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= of_q[1] && of_k[2] == of_q[2],
-                 kOp, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
+                 kAttention, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
                  of_q[2], "] with no fewer keys than the ", of_q[1], " queries");
-  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kOp, ": dropout_p is ",
+  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kAttention, ": dropout_p is ",
                  options.dropout_p, ", expected 0 to 1");
-  check_distances(kOp, options, of_q[2] / heads, of_k[1]);
+  check_distances(kAttention, options, of_q[2] / heads, of_k[1]);
   return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads};
 }
 
@@ -122,7 +122,7 @@ void check_distances(const char* caller, const AttentionOptions& options, std::s
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options) {
   Call call = checked_call(q, k, options);
-  check_argument(v.shape() == k.shape(), kOp, ": v has shape ", bracketed(v.shape()),
+  check_argument(v.shape() == k.shape(), kAttention, ": v has shape ", bracketed(v.shape()),
                  ", expected that of k, ", bracketed(k.shape()));
   std::vector<Variable> inputs{q, k, v};
   if (options.distance_bias) {
@@ -135,9 +135,9 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   }
   call.inputs = inputs.size();
   if (const double p = options.dropout_p; p > 0) {
-    Random& random = q.tape().random(kOp);
+    Random& random = q.tape().random(kAttention);
     const Shape weights{call.batch, call.heads, call.queries, call.keys};
-    call.keep = kernels::draw_keep_mask(random, element_count(weights, kOp), p);
+    call.keep = kernels::draw_keep_mask(random, element_count(weights, kAttention), p);
     call.keep_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
   }
   bool for_backward = false;
@@ -148,7 +148,7 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   kernels::causal_attention(call.attention([&](std::size_t i) { return inputs[i].value().data(); }),
                             call.rows(value.data(), call.queries),
                             for_backward ? &call.softmax : nullptr);
-  return record(kOp, inputs, std::move(value),
+  return record(kAttention, inputs, std::move(value),
                 [call = std::move(call)](Backward& node) { call.backward(node); });
 }
 

@@ -1,0 +1,260 @@
+// Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <sys/stat.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/table_file.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using Ids32 = std::vector<std::int32_t>;
+
+class TableFiles : public ::testing::Test {
+ protected:
+  std::filesystem::path path(const char* name = "words.table") const { return folder_ / name; }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+
+  static std::vector<real> row(TableFile& table, std::int32_t id) {
+    table.make_ready(Ids32{id});
+    const real* values = table.row(static_cast<std::size_t>(id));
+    return {values, values + table.width()};
+  }
+
+  static void set_row(TableFile& table, std::int32_t id, real value) {
+    table.begin_change(Ids32{id});
+    std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
+  }
+
+  TemporaryFolder folder_;
+};
+
+constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
+
+TEST_F(TableFiles, TakeNoSpaceForRowsThatWereNeverTouched) {
+  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
+  EXPECT_EQ(std::filesystem::file_size(path()),
+            4096 + 100'000'000ULL * (16 + 3 * 64 * sizeof(real)));
+  row(table, 99'999'999);
+  row(table, 0);
+  EXPECT_EQ(table.rows_stored(), 2);
+  table.checkpoint();
+  struct stat status {};
+  ASSERT_EQ(::stat(path().c_str(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, 100'000);
+}
+
+TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
+  TableFile one(path("one"), {.rows = 3000, .width = 33, .seed = 5, .deviation = 0.5});
+  TableFile two(path("two"), {.rows = 50, .width = 33, .seed = 5, .deviation = 0.5});
+  TableFile other(path("other"), {.rows = 50, .width = 33, .seed = 6, .deviation = 0.5});
+  EXPECT_EQ(row(one, 49), row(two, 49));
+  EXPECT_EQ(row(one, 0), row(two, 0));
+  EXPECT_NE(row(other, 0), row(two, 0));
+  EXPECT_NE(row(one, 1), row(one, 0));
+  double sum = 0, squares = 0, neighbours = 0, fourth = 0;
+  std::size_t count = 0;
+  Ids32 all(3000);
+  std::iota(all.begin(), all.end(), 0);
+  one.make_ready(all);
+  for (const std::int32_t id : all) {
+    const auto values = row(one, id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sum += values[i];
+      squares += values[i] * values[i];
+      fourth += std::pow(values[i], 4);
+      if (i > 0) neighbours += values[i] * values[i - 1];
+      ++count;
+    }
+  }
+  const double n = static_cast<double>(count);
+  EXPECT_NEAR(sum / n, 0, 5 * 0.5 / std::sqrt(n));
+  EXPECT_NEAR(squares / n, 0.25, 5 * 0.25 * std::sqrt(2 / n));
+  EXPECT_NEAR(fourth / n, 3 * 0.0625, 5 * 0.0625 * std::sqrt(96 / n));
+  EXPECT_NEAR(neighbours / n, 0, 5 * 0.25 / std::sqrt(n));
+}
+
+TEST_F(TableFiles, KeepTheValuesOfPastVersions) {
+  TableFile table(path(), kSmall);
+  const std::vector<double> expected{0.25697042, -1.1013233, -1.1092897, 0.14706524, 1.5867265};
+  const auto values = row(table, 3);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6);
+}
+
+TEST_F(TableFiles, OpenAsTheyWereAtTheirLastCheckpoint) {
+  std::string mark;
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 3, 1);
+    table.checkpoint();
+    mark = table.mark();
+    set_row(table, 3, 2);
+    set_row(table, 4, 2);
+    row(table, 5);
+    EXPECT_EQ(table.rows_stored(), 3);
+  }
+  for (int again = 0; again < 2; ++again) {
+    TableFile table(path());
+    EXPECT_EQ(table.shape(), Shape({1000, 5}));
+    EXPECT_EQ(table.mark(), mark);
+    EXPECT_EQ(table.rows_stored(), 1);
+    EXPECT_EQ(row(table, 3), std::vector<real>(5, 1));
+    TableFile fresh(path(again == 0 ? "fresh" : "fresh again"), kSmall);
+    EXPECT_EQ(row(table, 4), row(fresh, 4));
+  }
+}
+
+TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
+  TableFile table(path(), kSmall);
+  std::vector<std::string> marks{table.mark()};
+  for (int step = 1; step <= 4; ++step) {
+    set_row(table, 0, static_cast<real>(step));
+    set_row(table, step, static_cast<real>(step));
+    table.step(0) = static_cast<std::uint64_t>(step);
+    table.checkpoint();
+    marks.push_back(table.mark());
+  }
+  EXPECT_EQ(files(),
+            (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
+  set_row(table, 0, 9);
+  const std::string message = error_of<std::invalid_argument>([&] { table.restore(marks[2]); });
+  EXPECT_NE(message.find("has no checkpoint '" + marks[2] + "'; the last one is '" + marks[4]),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
+
+  table.restore(marks[4]);
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 4));
+  set_row(table, 4, 8);
+  table.restore(marks[3]);
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 3));
+  EXPECT_EQ(table.step(0), 3);
+  EXPECT_EQ(row(table, 3), std::vector<real>(5, 3));
+  TableFile fresh(path("fresh"), kSmall);
+  EXPECT_EQ(row(table, 4), row(fresh, 4));
+  EXPECT_EQ(files().count("words.table.undo-4"), 0);
+}
+
+TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
+  TableFile table(path(), kSmall);
+  const std::string mark = table.mark();
+  row(table, 1);
+  const std::string message = error_of<std::logic_error>([&] { table.mark(); });
+  EXPECT_NE(message.find("has changed since its last checkpoint"), std::string::npos) << message;
+  table.checkpoint();
+  EXPECT_NE(table.mark(), mark);
+}
+
+TEST_F(TableFiles, IgnoreAGroupOfTheJournalThatWasNotFinished) {
+  const std::filesystem::path journal = path("words.table.undo-0");
+  for (const bool damage : {false, true}) {
+    std::filesystem::remove(path());
+    {
+      TableFile table(path(), kSmall);
+      set_row(table, 1, 1);
+    }
+    const auto size = std::filesystem::file_size(journal);
+    if (damage) {
+      std::fstream file(journal, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(size) - 3);
+      file.put('\x55');
+    } else {
+      std::filesystem::resize_file(journal, size - 3);
+    }
+    // As the group counts as one after which nothing changed, the row is as it was written.
+    TableFile table(path());
+    EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+  }
+}
+
+TEST_F(TableFiles, AreOpenOnceOnly) {
+  TableFile table(path(), kSmall);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile again(path());
+            }).find("another program is writing it"),
+            std::string::npos);
+}
+
+TEST_F(TableFiles, RefuseWhatIsNoTable) {
+  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
+  EXPECT_NE(refused().find("No such file"), std::string::npos);
+  { std::ofstream(path()) << "text"; }
+  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  std::filesystem::resize_file(path(), 5000);
+  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  std::filesystem::remove(path());
+  { TableFile table(path(), kSmall); }
+  const auto size = std::filesystem::file_size(path());
+  std::filesystem::resize_file(path(), size - 1);
+  EXPECT_NE(refused().find("which is not what a table [1000, 5] has"), std::string::npos);
+  std::filesystem::resize_file(path(), size);
+  {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(24);
+    file.put('\x55');
+  }
+  EXPECT_NE(refused().find("the head of the table is damaged"), std::string::npos);
+  std::filesystem::remove(path());
+  { TableFile table(path(), kSmall); }
+  std::filesystem::remove(path("words.table.undo-0"));
+  EXPECT_NE(refused().find("words.table.undo-0: No such file"), std::string::npos);
+  TableFile other(path("other"), kSmall);
+  std::filesystem::copy_file(path("other.undo-0"), path("words.table.undo-0"));
+  EXPECT_NE(refused().find("no journal of this table"), std::string::npos);
+}
+
+TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
+  const auto refused = [&](TableFileOptions options) {
+    const std::string message =
+        error_of<std::invalid_argument>([&] { TableFile table(path(), options); });
+    EXPECT_EQ(files(), std::set<std::string>());
+    return message;
+  };
+  EXPECT_EQ(refused({.rows = 0, .width = 4}),
+            "TableFile: the shape is [0, 4], expected 1 to 2147483647 rows of a width above 0");
+  EXPECT_NE(refused({.rows = 5'000'000'000, .width = 4}), "");
+  EXPECT_NE(refused({.rows = 4, .width = 0}), "");
+  EXPECT_EQ(refused({.rows = 4, .width = std::size_t{1} << 61}),
+            "TableFile: shape [4, 2305843009213693952] has more bytes than a file can have");
+  EXPECT_EQ(refused({.rows = 4, .width = 4, .states = 9}),
+            "TableFile: states is 9, expected at most 8");
+  EXPECT_EQ(refused({.rows = 4, .width = 4, .deviation = -1}),
+            "TableFile: deviation is -1, expected a finite number, not negative");
+  { std::ofstream(path()) << "mine"; }
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              TableFile table(path(), kSmall);
+            }).find("expected a new one"),
+            std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(path()), 4);
+}
+
+TEST_F(TableFiles, GivePlacesToStatesByName) {
+  TableFile table(path(), {.rows = 4, .width = 4, .states = 2});
+  EXPECT_EQ(table.state_place("mean"), 0);
+  EXPECT_EQ(table.state_place("square"), 1);
+  EXPECT_EQ(table.state_place("mean"), 0);
+  const std::string message =
+      error_of<std::invalid_argument>([&] { table.state_place("momentum"); });
+  EXPECT_NE(message.find("made for 2 states (mean, square), and there is no place for momentum"),
+            std::string::npos)
+      << message;
+}
+
+}  // namespace
+}  // namespace rowgrad

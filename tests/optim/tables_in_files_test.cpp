@@ -1,0 +1,259 @@
+// Training a table in a file against the same training of the same table in memory: equal bits.
+
+#include <functional>
+#include <memory>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/optim/adagrad.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::irregular;
+using testing::TemporaryFolder;
+using Ids32 = std::vector<std::int32_t>;
+
+constexpr std::size_t kRows = 24, kWidth = 7;
+
+struct Case {
+  const char* name;
+  std::function<std::unique_ptr<Optimizer>(Parameter&)> make;
+};
+
+void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
+
+template <class Made, class Options>
+Case optimizer(const char* name, const Options& options) {
+  return {name, [options](Parameter& parameter) {
+            return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);
+          }};
+}
+
+class TablesInFiles : public ::testing::TestWithParam<Case> {
+ protected:
+  std::filesystem::path path() const { return folder_ / "words.table"; }
+
+  // Opens the table, with a new layer and a new optimizer.
+  void open(bool make = false) {
+    in_file_optimizer_.reset();
+    in_file_.reset();
+    file_.reset();
+    file_ =
+        make ? std::make_unique<TableFile>(
+                   path(), TableFileOptions{.rows = kRows, .width = kWidth, .states = 3, .seed = 3})
+             : std::make_unique<TableFile>(path());
+    in_file_ = std::make_unique<Embedding>(*file_);
+    in_file_optimizer_ = GetParam().make(in_file_->weight);
+  }
+
+  Tensor start() const {
+    TableFile file(folder_ / "start.table",
+                   {.rows = kRows, .width = kWidth, .states = 0, .seed = 3});
+    Parameter all("all", file);
+    Ids32 ids(kRows);
+    for (std::size_t i = 0; i < kRows; ++i) ids[i] = static_cast<std::int32_t>(i);
+    return all.rows(ids);
+  }
+
+  // A step on rows that are looked up, some of them twice.
+  static void step(Embedding& table, Optimizer& optimizer, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    Ids32 ids;
+    for (std::size_t i = 0; i < 1 + seed % 5; ++i)
+      ids.push_back(static_cast<std::int32_t>(random() % (i % 2 == 0 ? 4 : kRows)));
+    optimizer.set_learning_rate(seed % 7 == 0 ? 0.02 : 0.05);
+    optimizer.zero_grad();
+    Tape tape;
+    const Variable rows = table.forward(tape, to_ids(ids));
+    tape.backward(sum(rows * tape.constant(irregular(rows.shape(), static_cast<int>(seed)))));
+    if (seed % 3 == 0) clip_grad_norm(optimizer.parameters(), 0.5);
+    optimizer.step();
+  }
+
+  void step_both(std::uint32_t seed) {
+    step(*in_file_, *in_file_optimizer_, seed);
+    step(*in_memory_, *in_memory_optimizer_, seed);
+  }
+
+  void expect_equal(const Ids32& ids) {
+    EXPECT_EQ(in_file_->weight.rows(ids), in_memory_->weight.rows(ids));
+  }
+
+  void expect_all_equal() {
+    for (std::int32_t id = 0; id < static_cast<std::int32_t>(kRows); ++id) expect_equal({id});
+  }
+
+  Checkpoint saved() {
+    file_->checkpoint();
+    Checkpoint all;
+    all.put("model", in_file_->state_dict());
+    all.put("optimizer", in_file_optimizer_->state_dict());
+    return all;
+  }
+
+  void load(const Checkpoint& all) {
+    in_file_->load_state_dict(all.part("model"));
+    in_file_optimizer_->load_state_dict(all.part("optimizer"));
+  }
+
+  void SetUp() override {
+    in_memory_ = std::make_unique<Embedding>(start());
+    in_memory_optimizer_ = GetParam().make(in_memory_->weight);
+    open(true);
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<TableFile> file_;
+  std::unique_ptr<Embedding> in_file_, in_memory_;
+  std::unique_ptr<Optimizer> in_file_optimizer_, in_memory_optimizer_;
+};
+
+TEST_P(TablesInFiles, TrainAsInMemoryBitForBit) {
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    step_both(i);
+    if (i % 10 == 0) expect_equal({static_cast<std::int32_t>(i % kRows), 1, 1, 22});
+  }
+  in_file_->weight.assign_rows(Ids32{2, 20}, full({2, kWidth}, 0.25));
+  in_memory_->weight.assign_rows(Ids32{2, 20}, full({2, kWidth}, 0.25));
+  for (std::uint32_t i = 200; i < 220; ++i) step_both(i);
+  expect_all_equal();
+}
+
+TEST_P(TablesInFiles, ContinueFromACheckpointBitForBit) {
+  for (std::uint32_t i = 0; i < 40; ++i) step_both(i);
+  const Checkpoint before = saved();
+  for (std::uint32_t i = 40; i < 50; ++i) step(*in_file_, *in_file_optimizer_, i);
+  saved();
+  for (std::uint32_t i = 50; i < 60; ++i) step(*in_file_, *in_file_optimizer_, i);
+
+  open();  // at the last checkpoint, from which it goes back to the one before
+  load(before);
+  expect_equal({0, 1, 2, 3});
+  for (std::uint32_t i = 40; i < 80; ++i) step_both(i);
+  const Checkpoint later = saved();
+  open();
+  load(later);
+  for (std::uint32_t i = 80; i < 90; ++i) step_both(i);
+  load(later);  // into parts that were in use
+  for (std::uint32_t i = 80; i < 90; ++i) step(*in_file_, *in_file_optimizer_, i);
+  expect_all_equal();
+}
+
+TEST_P(TablesInFiles, StayInTheFile) {
+  step_both(1);
+  EXPECT_NE(error_of<std::logic_error>([&] {
+              in_file_->weight.value();
+            }).find("weight: value() needs all values in memory, but those of this table are in "),
+            std::string::npos);
+  EXPECT_THROW(in_file_->weight.copy(), std::logic_error);
+  EXPECT_THROW(in_file_->weight.mutable_values(), std::logic_error);
+  EXPECT_THROW(in_file_->weight.assign(zeros({kRows, kWidth})), std::logic_error);
+  EXPECT_THROW(in_file_->state_dict(), std::logic_error);  // before a checkpoint of the table
+  in_file_optimizer_->zero_grad();
+  in_file_->weight.add_gradient(zeros({kRows, kWidth}));
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              in_file_optimizer_->step();
+            }).find("the gradient of weight is dense, but the table is in a file"),
+            std::string::npos);
+  in_file_optimizer_->zero_grad();
+  step_both(2);
+  expect_all_equal();
+}
+
+// What rows are owed is in the state of the optimizer: without it, they are no use.
+TEST_P(TablesInFiles, GiveNoRowsThatAreOwedStepsNobodyKnows) {
+  for (std::uint32_t i = 0; i < 10; ++i) step_both(i);
+  const Checkpoint all = saved();
+  open();
+  in_file_->load_state_dict(all.part("model"));
+  const bool owes = file_->owed();
+  if (owes) {
+    EXPECT_NE(error_of<std::logic_error>([&] {
+                in_file_->weight.rows(Ids32{1});
+              }).find("are owed steps of an optimizer"),
+              std::string::npos);
+    in_file_->weight.add_gradient(RowGradient({kRows, kWidth}, {0}, zeros({1, kWidth})));
+    EXPECT_THROW(in_file_optimizer_->step(), std::logic_error);
+    EXPECT_THROW(in_file_->weight.assign_rows(Ids32{1}, zeros({1, kWidth})), std::logic_error);
+  }
+  in_file_optimizer_->load_state_dict(all.part("optimizer"));
+  expect_all_equal();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, TablesInFiles,
+    ::testing::Values(optimizer<SGD>("sgd", SgdOptions{}),
+                      optimizer<SGD>("momentum", SgdOptions{.momentum = 0.9, .weight_decay = 0.01}),
+                      optimizer<SGD>("dampening", SgdOptions{.momentum = 0.9, .dampening = 0.5}),
+                      optimizer<SGD>("touched_only",
+                                     SgdOptions{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}),
+                      optimizer<Adam>("adam", AdamOptions{}),
+                      optimizer<Adam>("adam_decay", AdamOptions{.weight_decay = 0.01}),
+                      optimizer<AdamW>("adamw_amsgrad", AdamWOptions{.amsgrad = true}),
+                      optimizer<Adagrad>("adagrad", AdagradOptions{}),
+                      optimizer<RMSprop>("rmsprop",
+                                         RmsPropOptions{.momentum = 0.9, .centered = true}),
+                      optimizer<RMSprop>("rmsprop_decay", RmsPropOptions{.weight_decay = 0.01})),
+    [](const auto& each) { return std::string(each.param.name); });
+
+class TableFileOptimizers : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
+  TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});
+  Embedding table(file);
+  AdamW adamw({&table.weight});
+  table.weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
+  const std::string message = error_of<std::invalid_argument>([&] { adamw.step(); });
+  EXPECT_NE(message.find("the table was made for 1 states"), std::string::npos) << message;
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              Adagrad adagrad({&table.weight}, AdagradOptions{.initial_accumulator = 0.1});
+              adagrad.step();
+            }).find("expected 0 for a table in a file"),
+            std::string::npos);
+}
+
+TEST_F(TableFileOptimizers, LoadOnlyTheStateOfTheTablesCheckpoint) {
+  TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});
+  Embedding table(file);
+  SGD sgd({&table.weight}, {.momentum = 0.9});
+  const auto step = [&] {
+    sgd.zero_grad();
+    table.weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
+    sgd.step();
+    file.checkpoint();
+  };
+  step();
+  const Checkpoint model = table.state_dict(), before = sgd.state_dict();
+  step();
+  const Tensor rows = table.weight.rows(Ids32{0, 1});
+  file.checkpoint();
+  const std::string message = error_of<std::invalid_argument>([&] { sgd.load_state_dict(before); });
+  EXPECT_NE(message.find("load the state of the model first"), std::string::npos) << message;
+  EXPECT_EQ(table.weight.rows(Ids32{0, 1}), rows);
+  EXPECT_THROW(table.load_state_dict(model), std::invalid_argument);  // too long ago
+  EXPECT_EQ(table.weight.rows(Ids32{0, 1}), rows);
+}
+
+TEST_F(TableFileOptimizers, AreRefusedADenseGradientInALayer) {
+  TableFile file(folder_ / "words.table", {.rows = 4, .width = 2});
+  EXPECT_THROW(Embedding(file, {.dense_gradient = true}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rowgrad
