@@ -197,7 +197,6 @@ void LazyTable<Rule>::prepare_file(const Rule& rule, std::span<const std::int32_
   check_argument(
       !breaks_history(rule), Rule::kName, ": these options do not continue those before, ",
       "which takes a pass over all rows, but those of ", name, " are in ", file()->path().string());
-  file()->make_ready(ids);
   file()->begin_change(ids);
   check_steps(ids);
 }

@@ -154,8 +154,13 @@ void TableFile::checkpoint() {
   auto next = std::make_unique<UndoJournal>(journal_path(last + 1), journal_begin(last + 1));
   set_checkpoint(last + 1);
   journal_ = std::move(next);
-  std::error_code ignored;  // what cannot be removed takes space, no more
-  if (last > 0) fs::remove(journal_path(last - 1), ignored);
+  if (last > 0) remove_journal(last - 1);
+}
+
+// What cannot be removed takes space, no more.
+void TableFile::remove_journal(std::uint64_t checkpoint) const {
+  std::error_code ignored;
+  fs::remove(journal_path(checkpoint), ignored);
 }
 
 std::string TableFile::mark() const {
@@ -190,8 +195,7 @@ void TableFile::restore(std::string_view mark) {
   set_checkpoint(number);
   journal_ = std::move(before);
   roll_back();
-  std::error_code ignored;
-  fs::remove(journal_path(last), ignored);
+  remove_journal(last);
 }
 
 // Takes back all changes since the checkpoint in the head. May be interrupted and done again.
@@ -200,7 +204,9 @@ void TableFile::roll_back() {
   journal_->undo([&](std::uint64_t row, std::span<const std::byte> before) {
     check_runtime(row < rows(), path().string(), ": its journal has row ", row,
                   ", which is outside the table");
-    std::ranges::copy(before, record(row));
+    // What was not changed is not written: a row that was not stored may have no place on the disk.
+    if (std::memcmp(record(row), before.data(), before.size()) != 0)
+      std::ranges::copy(before, record(row));
   });
   head().rows_stored = journal_->begin().notes[0];
   head().owed = journal_->begin().notes[1];

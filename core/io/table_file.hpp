@@ -49,9 +49,11 @@ struct TableFileOptions {
 ///   words.checkpoint();
 ///   write_safetensors("run.safetensors", run.state_dict());
 ///
-/// Only one program can open a table, and only one thread may use it at a time, also to read. A
-/// disk that cannot be read ends the program (SIGBUS); one that is full is an exception, before
-/// anything changes. All functions throw std::system_error if the files cannot be used.
+/// Only one program can open a table, and only one thread may use it at a time, also to read. A disk
+/// that is full is an exception, before anything changes, if the file system has blocks of 4 KiB and
+/// overwrites them in place; on others (Btrfs), and if the disk cannot be read, the system ends the
+/// program (SIGBUS), and the table opens at its last checkpoint. All functions throw
+/// std::system_error if the files cannot be used.
 class TableFile {
  public:
   /// Makes a table in a new file. Throws std::invalid_argument if the path has a file, and for
@@ -131,6 +133,7 @@ class TableFile {
   static std::uint64_t checksum_of(const Head& head);
   UndoJournal::Begin journal_begin(std::uint64_t checkpoint) const;
   std::filesystem::path journal_path(std::uint64_t checkpoint) const;
+  void remove_journal(std::uint64_t checkpoint) const;
   std::uint64_t checkpoint_of(std::string_view mark) const;
   void roll_back();
   void set_checkpoint(std::uint64_t number);

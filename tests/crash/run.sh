@@ -16,7 +16,7 @@ kills=${1-30}
 # Mounts are made in a name space that ends with this script, and with them all that they hold.
 if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
   configure
-  compile train_verdict
+  compile train_verdict ngram_table
   for as_root in "" --map-root-user; do
     # shellcheck disable=SC2086
     if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
@@ -114,6 +114,45 @@ fi
 echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
 echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
+# --- A table in a file --------------------------------------------------------------------------
+# Larger than the memory that the process may have; what the last runs print depends on all bits.
+ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/examples/ngram_table"
+  --corpus "$root/examples/data/the-slow-clock.txt" --save-every 5)
+expect_same_end() {
+  cmp <(tail -n 4 "$1" | grep -v disk) <(tail -n 4 "$2" | grep -v disk) ||
+    fail "the table has other numbers"
+}
+
+started=${EPOCHREALTIME/./}
+"${ngrams[@]}" --steps 60 --table runs/reference.table >reference 2>log || fail "no table"
+micros=$((${EPOCHREALTIME/./} - started))
+killed=0 ended=0
+while ((killed < kills)); do
+  "${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log &
+  delay=$((SRANDOM % micros))
+  sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
+  kill -9 $! 2>/dev/null || true
+  status=0
+  wait $! 2>/dev/null || status=$?
+  case $status in
+    0)
+      ended=$((ended + 1))
+      expect_same_end reference out
+      (($(find runs -name 'killed.table*' | wc -l) <= 4)) || fail "journals are left: $(echo runs/*)"
+      rm runs/killed.table*
+      ;;
+    137)
+      killed=$((killed + 1))
+      # Killed before its first checkpoint, it may have no head yet.
+      [[ -e runs/killed.table.run ]] || rm -f runs/killed.table*
+      ;;
+    *) fail "status $status after kill $killed of a table" ;;
+  esac
+done
+"${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log || fail "the table cannot be used any more"
+expect_same_end reference out
+echo "a table of 27 GB in a file, $killed kills, $ended runs to their end: always the same numbers"
+
 # --- What cannot be written ---------------------------------------------------------------------
 rm -rf runs/*
 
@@ -184,3 +223,20 @@ expect_error "nothing can be written in" "${short[@]}" --save disk/ck
 expect_error "nothing can be written in" "${short[@]}" --json disk/new
 expect_old_file disk/ck
 echo "a folder that becomes or is read-only: errors, the old file intact"
+umount disk
+
+# A file system on a disk, as a table's is: in memory, even a page without rows takes space.
+truncate -s 64M image
+if ! mkfs.ext4 -q -b 4096 image 2>/dev/null || ! mount -o loop image disk 2>/dev/null; then
+  echo "a table on a full disk: left out, for there is no loop device here"
+  exit
+fi
+small=("${ngrams[@]}" --rows 20000 --steps 60)
+"${small[@]}" --table small >reference 2>log || fail "no small table"
+left=$(df --output=avail -k disk | tail -n 1)
+head -c "$((left - 6000))K" /dev/zero >disk/filler
+expect_error "cannot write .*No space left" "${small[@]}" --table disk/table
+rm disk/filler
+"${small[@]}" --table disk/table >out 2>log || fail "a table on a full disk cannot be used any more"
+expect_same_end reference out
+echo "a table on a full disk: an error, and with space again the same numbers"

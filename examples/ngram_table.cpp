@@ -1,0 +1,174 @@
+// A table larger than memory: a language model that knows each run of up to n tokens by a row of
+// its own, among 100 million. The table is in a file, of which only touched rows take space, and a
+// second start goes on where the first one ended.
+
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/core/tensor/scramble.hpp>
+#include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Options {
+  std::string table = "ngrams.table";
+  std::size_t rows = 100'000'000;
+  std::size_t width = 32;
+  std::size_t longest = 6;  // tokens that a row stands for
+  std::size_t steps = 200;
+  std::size_t save_every = 50;
+  std::string corpus;
+};
+
+constexpr std::size_t kContext = 32;
+constexpr std::size_t kBatch = 32;
+constexpr double kLearningRate = 0.1;
+
+// The last 1, 2, … tokens at each place are hashed to rows, whose sum the head reads. Two runs of
+// tokens may share a row: with 100 million rows, few do. (Weinberger et al. 2009, "Feature hashing
+// for large scale multitask learning".)
+class NgramModel : public LanguageModel {
+ public:
+  NgramModel(TableFile& file, std::size_t longest, std::size_t vocabulary, Random& random)
+      : longest_(longest),
+        vocabulary_(vocabulary),
+        ngrams(*this, "ngrams", file),
+        head(*this, "head", file.width(), vocabulary, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    const Variable rows = ngrams.forward(tape, hashed(ids));  // [..., length, longest, width]
+    return head.forward(sum(rows, {-2}));
+  }
+
+  std::size_t context() const override { return kContext; }
+  std::size_t vocabulary() const override { return vocabulary_; }
+
+ private:
+  Ids hashed(const Ids& ids) const {
+    Shape shape = ids.shape();
+    const std::size_t length = shape.back();
+    shape.push_back(longest_);
+    Ids rows = Ids::from_shape(shape);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::uint64_t hash = 0;
+      for (std::size_t n = 0; n < longest_; ++n) {
+        const bool before_begin = n > i % length;
+        hash =
+            scramble(hash + (before_begin ? 0 : static_cast<std::uint64_t>(ids.data()[i - n]) + 1));
+        rows.data()[i * longest_ + n] = static_cast<std::int32_t>(hash % ngrams.weight.shape()[0]);
+      }
+    }
+    return rows;
+  }
+
+  std::size_t longest_, vocabulary_;
+
+ public:
+  Part<Embedding> ngrams;
+  Part<Linear> head;
+};
+
+double space_taken(const std::filesystem::path& path) {
+  struct stat status {};
+  ::stat(path.c_str(), &status);
+  return 512.0 * static_cast<double>(status.st_blocks);
+}
+
+void run(const Options& options) {
+  const std::filesystem::path table = options.table, state = options.table + ".run";
+  const bool resumed = std::filesystem::exists(state);
+  // [table]
+  const auto file =
+      std::filesystem::exists(table)
+          ? std::make_unique<TableFile>(table)
+          : std::make_unique<TableFile>(table, TableFileOptions{.rows = options.rows,
+                                                                .width = options.width,
+                                                                .states = 1,
+                                                                .seed = 123,
+                                                                .deviation = 0.01});
+  // [table]
+  check_argument(resumed || file->rows_stored() == 0, table.string(), " has been trained, but ",
+                 state.string(), " is missing; remove both to start again");
+  const Corpus corpus = Corpus::find(options.corpus);
+  const auto tokenizer = corpus.make_tokenizer("char", 0);
+  const Split split = corpus.split(*tokenizer, 0.1);
+  const auto loader = [](TokenSource ids, std::size_t stride) {
+    return DataLoader(TokenWindows(std::move(ids), {.context = kContext, .stride = stride}),
+                      {.batch = kBatch, .shuffle = stride == 1, .seed = 123});
+  };
+  DataLoader training = loader(split.train, 1), validation = loader(split.validation, kContext);
+  Random random(123);
+  NgramModel model(*file, options.longest, tokenizer->size(), random);
+  Adagrad adagrad(model.parameters(), {.learning_rate = kLearningRate});
+  TrainingRun run({.model = model, .optimizer = adagrad, .loader = training, .random = random});
+  if (resumed) run.load_state_dict(read_safetensors(state));
+
+  std::cout << "Text   " << corpus.source() << '\n'
+            << "Table  " << table.string() << ", " << bracketed(file->shape()) << ", " << std::fixed
+            << std::setprecision(1) << static_cast<double>(std::filesystem::file_size(table)) / 1e9
+            << " GB if it were full"
+            << (resumed ? concat("; goes on after step ", run.steps()) : "") << "\n\n";
+  const auto save = [&] {
+    // [checkpoint]
+    file->checkpoint();
+    write_safetensors(state, run.state_dict());
+    // [checkpoint]
+  };
+  const auto after_step = [&](double loss) {
+    const bool ends = run.steps() >= options.steps || interrupted();
+    if (ends || run.steps() % options.save_every == 0) {
+      std::cout << "step " << std::setw(6) << run.steps() << "  training loss "
+                << std::setprecision(3) << loss << "  validation loss "
+                << *evaluate(model, validation) << "  " << file->rows_stored() << " rows stored"
+                << std::endl;
+      save();
+    }
+    return !ends;
+  };
+  const HeldInterrupts held;
+  while (run.steps() < options.steps && run.run_epoch(after_step)) {
+  }
+  std::cout << "\nOn the disk  " << std::setprecision(1) << space_taken(table) / 1e6
+            << " MB; more --steps go on from here\nSample       ";
+  const Ids text = generate(model, tokenizer->encode("I had always"),
+                            {.count = 200, .temperature = 0.8}, random);
+  std::cout << "I had always" << tokenizer->decode(text) << '\n';
+}
+
+int run_with(int argc, char** argv) {
+  CLI::App app("Trains a table of n-grams that is larger than memory.");
+  app.option_defaults()->always_capture_default();
+  Options options;
+  app.add_option("--table", options.table, "file of the table; what else is saved goes to FILE.run")
+      ->check(file_name());
+  app.add_option("--rows", options.rows, "of a new table")
+      ->check(whole_number(1, std::numeric_limits<std::int32_t>::max()));
+  app.add_option("--width", options.width, "numbers in a row of a new table")
+      ->check(whole_number(1, 65536));
+  app.add_option("--longest", options.longest, "tokens that a row may stand for")
+      ->check(whole_number(1, kContext));
+  app.add_option("--steps", options.steps, "to train, those of earlier starts included")
+      ->check(whole_number(1));
+  app.add_option("--save-every", options.save_every, "steps")->check(whole_number(1));
+  app.add_option("--corpus", options.corpus, "text to train on")->check(file_name());
+  CLI11_PARSE(app, argc, argv);
+  run(options);
+  return 0;
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  return rowgrad::run_program("ngram_table", [&] { return rowgrad::run_with(argc, argv); });
+}
