@@ -39,7 +39,8 @@ class LazyTable final : public LazyRows {
   using Arrays = RuleArrays<Rule>;
 
   /// Both must outlive it. The parameter may be destroyed earlier if this object is no longer used.
-  LazyTable(Parameter& parameter, Arrays& arrays) : parameter_(&parameter), arrays_(arrays) {}
+  LazyTable(Parameter& parameter, Arrays& arrays)
+      : parameter_(&parameter), file_(parameter.file_), arrays_(arrays) {}
   ~LazyTable() override {
     if (lent_) parameter_->reclaim();
   }
@@ -50,13 +51,13 @@ class LazyTable final : public LazyRows {
   /// Does the parts of a step that may fail, without changing any value that can be read. Returns
   /// the `copy` to pass to step().
   std::optional<Tensor> prepare_step(const Rule& rule) {
-    if (file() != nullptr) {
+    if (file_ != nullptr) {
       prepare_file(rule, parameter_->gradient().rows().indices());
     } else if (lent_ && history_is_long()) {
       parameter_->reclaim();
     }
     if (!lent_) {
-      if (file() == nullptr) at_.assign(parameter_->shape()[0], 0);
+      if (file_ == nullptr) at_.assign(parameter_->shape()[0], 0);
       history_.clear();
     }
     history_.reserve_step();
@@ -97,13 +98,11 @@ class LazyTable final : public LazyRows {
   static constexpr std::size_t kNumbersPerRun = 128;
 
   std::size_t width() const { return parameter_->shape()[1]; }
-  TableFile* file() const { return parameter_->file(); }
-
   typename Arrays::Pointers row_at(std::size_t row) {
-    return file() != nullptr ? arrays_.beside(file()->row(row), width())
+    return file_ != nullptr ? arrays_.beside(file_->row(row), width())
                              : arrays_.at(table_.data(), row * width());
   }
-  std::uint64_t& at(std::size_t row) { return file() != nullptr ? file()->step(row) : at_[row]; }
+  std::uint64_t& at(std::size_t row) { return file_ != nullptr ? file_->step(row) : at_[row]; }
 
   std::size_t half_history() const {  // a power of two
     return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
@@ -143,6 +142,7 @@ class LazyTable final : public LazyRows {
   void abandon() noexcept override { lent_ = false; }
 
   Parameter* parameter_;
+  TableFile* file_;  // null for a table in memory
   Arrays& arrays_;
   bool lent_ = false;
   bool loaded_ = false;  // but take_over() has not been called yet
@@ -163,7 +163,7 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   }
   parameter_->note_change(*this);
   const auto& runs = history_.runs();
-  if (owes && file() != nullptr) file()->set_owed();
+  if (owes && file_ != nullptr) file_->set_owed();
   if (owes && breaks_history(rule)) settle_all();
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
@@ -186,18 +186,18 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   if (!owes) return;
   const std::size_t count = runs.size();
   history_.append(rule);
-  if (runs.size() > count && file() == nullptr) shorten_history();
+  if (runs.size() > count && file_ == nullptr) shorten_history();
 }
 
 template <class Rule>
 void LazyTable<Rule>::prepare_file(const Rule& rule, std::span<const std::int32_t> ids) {
   const auto& name = parameter_->name();
-  check_state(lent_ || !file()->owed(), Rule::kName, ": rows of ", name, " in ",
-              file()->path().string(), " are owed steps; load the optimizer's state first");
+  check_state(lent_ || !file_->owed(), Rule::kName, ": rows of ", name, " in ",
+              file_->path().string(), " are owed steps; load the optimizer's state first");
   check_argument(
       !breaks_history(rule), Rule::kName, ": these options do not continue those before, ",
-      "which takes a pass over all rows, but those of ", name, " are in ", file()->path().string());
-  file()->begin_change(ids);
+      "which takes a pass over all rows, but those of ", name, " are in ", file_->path().string());
+  file_->begin_change(ids);
   check_steps(ids);
 }
 
@@ -205,7 +205,7 @@ void LazyTable<Rule>::prepare_file(const Rule& rule, std::span<const std::int32_
 template <class Rule>
 void LazyTable<Rule>::check_steps(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids)
-    check_runtime(at(static_cast<std::size_t>(id)) <= history_.steps(), file()->path().string(),
+    check_runtime(at(static_cast<std::size_t>(id)) <= history_.steps(), file_->path().string(),
                   ": row ", id, " is of step ", at(static_cast<std::size_t>(id)),
                   ", expected at most ", history_.steps(), "; the file is damaged");
 }
@@ -301,15 +301,15 @@ void LazyTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
     if (history_.has_replay(at(static_cast<std::size_t>(id)))) due.push_back(id);
   std::sort(due.begin(), due.end());
   due.erase(std::unique(due.begin(), due.end()), due.end());
-  if (file() != nullptr) file()->begin_change(due);
+  if (file_ != nullptr) file_->begin_change(due);
   visit_rows(due.size(),
              [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(due[i])); });
 }
 
 template <class Rule>
 void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
-  if (file() != nullptr) {
-    file()->make_ready(ids);
+  if (file_ != nullptr) {
+    file_->make_ready(ids);
     check_steps(ids);
   }
   if (history_.has_replay(0)) catch_up_with(ids);
@@ -333,8 +333,8 @@ void LazyTable<Rule>::read(real* out) {
 
 template <class Rule>
 void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
-  if (file() != nullptr) {
-    file()->begin_change(ids);
+  if (file_ != nullptr) {
+    file_->begin_change(ids);
     check_steps(ids);
   }
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
@@ -348,7 +348,7 @@ void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* 
 
 template <class Rule>
 Tensor LazyTable<Rule>::release() {
-  if (file() == nullptr) settle_all();
+  if (file_ == nullptr) settle_all();
   lent_ = false;
   history_.clear();
   return std::move(table_);
@@ -367,8 +367,8 @@ Checkpoint LazyTable<Rule>::state_dict() const {
     std::ranges::copy(members, rules.data() + run * kMembers);
   }
   Checkpoint state;
-  if (file() != nullptr) {
-    state.put("file", file()->mark());
+  if (file_ != nullptr) {
+    state.put("file", file_->mark());
   } else {
     state.put("values", table_);
     state.put("at", std::vector<std::int64_t>(at_.begin(), at_.end()));
@@ -389,7 +389,7 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
   };
   check_argument(parameter_->shape().size() == 2, Rule::kName, "::load_state_dict: '",
                  parameter_->name(), "' is no table, but its state has lazy rows");
-  if (file() == nullptr) table_ = state.tensor("values", parameter_->shape());
+  if (file_ == nullptr) table_ = state.tensor("values", parameter_->shape());
   const auto steps = state.integers("steps");
   const Tensor rules = state.tensor("rules", {steps.size(), kMembers});
   for (std::size_t run = 0; run < steps.size(); ++run) {
@@ -402,10 +402,10 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
                     check_count("steps", steps[run], 1, most_steps - history_.steps()));
   }
   loaded_ = true;
-  if (file() != nullptr) {
-    check_argument(state.text("file") == file()->mark(), Rule::kName,
+  if (file_ != nullptr) {
+    check_argument(state.text("file") == file_->mark(), Rule::kName,
                    "::load_state_dict: the state ", "is of '", state.text("file"), "', but ",
-                   file()->path().string(), " is at '", file()->mark(),
+                   file_->path().string(), " is at '", file_->mark(),
                    "'; load the state of the model first");
     return;
   }
