@@ -40,7 +40,7 @@ class LazyTable final : public LazyRows {
 
   /// Both must outlive it. The parameter may be destroyed earlier if this object is no longer used.
   LazyTable(Parameter& parameter, Arrays& arrays)
-      : parameter_(&parameter), file_(parameter.file_), arrays_(arrays) {}
+      : parameter_(&parameter), file_(parameter.file()), arrays_(arrays) {}
   ~LazyTable() override {
     if (lent_) parameter_->reclaim();
   }

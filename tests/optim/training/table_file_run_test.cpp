@@ -1,0 +1,165 @@
+// Training runs of a model whose table is in a file: resumed, and on several ranks.
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/thread_ranks.hpp"
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::run_ranks;
+using testing::TemporaryFolder;
+
+constexpr std::size_t kVocabulary = 40;
+constexpr std::size_t kContext = 6;
+
+class Bigram : public LanguageModel {
+ public:
+  template <class Table>
+  Bigram(Table&& table, Random& random)
+      : token(*this, "token", std::forward<Table>(table)),
+        head(*this, "head", 8, kVocabulary, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    return head.forward(token.forward(tape, ids));
+  }
+  std::size_t context() const override { return kContext; }
+  std::size_t vocabulary() const override { return kVocabulary; }
+
+  Part<Embedding> token;
+  Part<Linear> head;
+};
+
+Ids text() {
+  Random random(4);
+  Ids ids = Ids::from_shape({300});
+  for (std::int32_t& id : ids)
+    id = static_cast<std::int32_t>(random.bits() % (random.bits() % 4 == 0 ? kVocabulary : 9));
+  return ids;
+}
+
+Tensor all_rows(const Parameter& table) {
+  std::vector<std::int32_t> ids(kVocabulary);
+  std::iota(ids.begin(), ids.end(), 0);
+  return table.rows(ids);
+}
+
+// A run with all its parts.
+struct Training {
+  template <class Table>
+  explicit Training(Table&& table, Ranks* ranks = nullptr)
+      : model(std::forward<Table>(table), random),
+        optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
+        loader(TokenWindows(text(), {.context = kContext, .stride = 5}),
+               {.batch = 7, .shuffle = true, .seed = 3}),
+        run({.model = model,
+             .optimizer = optimizer,
+             .loader = loader,
+             .random = random,
+             .shards = 4,
+             .ranks = ranks,
+             .compare_every = 3}) {}
+
+  Random random{1};
+  Bigram model;
+  AdamW optimizer;
+  DataLoader loader;
+  TrainingRun run;
+};
+
+class RunsWithTablesInFiles : public ::testing::Test {
+ protected:
+  std::unique_ptr<TableFile> make(const std::string& name) const {
+    return std::make_unique<TableFile>(
+        folder_ / name, TableFileOptions{.rows = kVocabulary, .width = 8, .states = 2, .seed = 9});
+  }
+
+  Tensor start() const {
+    const auto file = make("start");
+    return all_rows(Parameter("start", *file));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
+  Training expected(start());
+  for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
+  const Tensor rows = all_rows(expected.model.token.weight);
+  for (std::size_t count = 1; count <= 3; ++count) {
+    std::vector<Tensor> results(count);
+    run_ranks(count, [&](Ranks& ranks) {
+      const auto file = make(concat(count, '-', ranks.rank()));
+      Training training(*file, &ranks);
+      for (int epoch = 0; epoch < 2; ++epoch) training.run.run_epoch();
+      results[ranks.rank()] = all_rows(training.model.token.weight);
+    });
+    for (const Tensor& result : results) EXPECT_EQ(result, rows) << count << " ranks";
+  }
+}
+
+TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
+  std::string message;
+  try {
+    run_ranks(2, [&](Ranks& ranks) {
+      const auto file = make(concat(ranks.rank()));
+      if (ranks.rank() == 1) {  // a row that every batch looks up
+        file->begin_change(std::vector<std::int32_t>{0});
+        file->row(0)[3] += real{1e-3};
+      }
+      Training training(*file, &ranks);
+      training.run.run_epoch();
+    });
+  } catch (const std::runtime_error& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("token.weight on rank 1 differs"), std::string::npos) << message;
+}
+
+TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
+  Training expected(start());
+  for (int epoch = 0; epoch < 3; ++epoch) expected.run.run_epoch();
+  Checkpoint saved;
+  {
+    const auto file = make("table");
+    Training training(*file);
+    training.run.run_epoch();
+    training.run.run_epoch([&](double) { return training.run.steps() % 4 != 0; });
+    file->checkpoint();
+    saved = training.run.state_dict();
+    training.run.run_epoch();
+    EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
+  }
+  TableFile file(folder_ / "table");
+  Training training(file);
+  training.run.load_state_dict(saved);
+  while (training.run.history().size() < 3) training.run.run_epoch();
+  EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
+  EXPECT_EQ(training.model.head.weight.value(), expected.model.head.weight.value());
+}
+
+TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
+  const auto file = make("table");
+  Training training(*file);
+  training.run.run_epoch();
+  file->checkpoint();
+  Checkpoint wrong = training.run.state_dict();
+  const std::string mark = file->mark();
+  wrong.erase("optimizer.head.weight.step");
+  EXPECT_THROW(training.run.load_state_dict(wrong), std::invalid_argument);
+  EXPECT_EQ(file->mark(), mark);
+  training.run.run_epoch();
+  Training expected(start());
+  for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
+  EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
+}
+
+}  // namespace
+}  // namespace rowgrad
