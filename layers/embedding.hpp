@@ -41,8 +41,9 @@ class Embedding : public Layer {
   /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
 
-  /// Uses a table in a file, which must outlive the layer: for tables larger than memory. Throws
-  /// std::invalid_argument if the gradient is to be dense.
+  /// Uses a table in a file unchanged, including the padding row: for tables larger than memory.
+  /// The file must outlive the layer. Throws std::invalid_argument if the gradient is to be dense,
+  /// and if another layer has the file.
   explicit Embedding(TableFile& table, const EmbeddingOptions& options = {});
 
   /// Throws std::invalid_argument for an id outside the table. With max_norm, it changes rows of

@@ -165,10 +165,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   for (const auto& [name, parameter] : parameters) state.check_shape(name, parameter->shape());
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
   for (const auto& [name, table] : tables) table->file()->check_mark(state.text(name));
-  for (const auto& [name, table] : tables) {
-    table->reclaim();
-    table->file()->restore(state.text(name));
-  }
+  for (const auto& [name, table] : tables) table->restore(state.text(name));
   // The values are overwritten in place: from here on nothing can fail.
   for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->mutable_values());
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());

@@ -68,7 +68,8 @@ class Layer : public ParameterOwner {
 
   /// Brings all rows of all tables up to date (see Parameter). Until the next change, several
   /// threads may then run the layer at the same time in evaluation mode, each on its own tape.
-  /// (Lookups with max_norm still change rows that are too large.)
+  /// (Lookups with max_norm still change rows that are too large.) Throws std::logic_error for
+  /// tables in files, which have no such time.
   void settle() const;
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is

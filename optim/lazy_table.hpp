@@ -48,11 +48,15 @@ class LazyTable final : public LazyRows {
   /// Whether this object holds the parameter's values.
   bool lent() const { return lent_; }
 
+  /// For a table in a file: throws std::logic_error if its rows are owed steps that are not known
+  /// here, and std::invalid_argument for a rule before which all rows would have to be settled.
+  void check_file(const Rule& rule) const;
+
   /// Does the parts of a step that may fail, without changing any value that can be read. Returns
   /// the `copy` to pass to step().
-  std::optional<Tensor> prepare_step(const Rule& rule) {
+  std::optional<Tensor> prepare_step() {
     if (file_ != nullptr) {
-      prepare_file(rule, parameter_->gradient().rows().indices());
+      prepare_file(parameter_->gradient().rows().indices());
     } else if (lent_ && history_is_long()) {
       parameter_->reclaim();
     }
@@ -98,11 +102,15 @@ class LazyTable final : public LazyRows {
   static constexpr std::size_t kNumbersPerRun = 128;
 
   std::size_t width() const { return parameter_->shape()[1]; }
-  typename Arrays::Pointers row_at(std::size_t row) {
-    return file_ != nullptr ? arrays_.beside(file_->row(row), width())
-                             : arrays_.at(table_.data(), row * width());
+  // A row to work on: its values and states, and the step that they are of.
+  struct Row {
+    typename Arrays::Pointers numbers;
+    std::uint64_t* at;
+  };
+  Row row_at(std::size_t row) {
+    return file_ != nullptr ? Row{arrays_.beside(file_->row(row), width()), &file_->step(row)}
+                            : Row{arrays_.at(table_.data(), row * width()), &at_[row]};
   }
-  std::uint64_t& at(std::size_t row) { return file_ != nullptr ? file_->step(row) : at_[row]; }
 
   std::size_t half_history() const {  // a power of two
     return std::bit_floor(std::max(kMostRuns, table_.size() / kNumbersPerRun)) / 2;
@@ -126,13 +134,14 @@ class LazyTable final : public LazyRows {
   bool breaks_history(const Rule& rule) const {
     return !history_.runs().empty() && !rule.continues(history_.runs().back().rule);
   }
-  void prepare_file(const Rule& rule, std::span<const std::int32_t> ids);
-  void check_steps(std::span<const std::int32_t> ids);
-  std::uint64_t catch_up(std::size_t row);
-  void settle(std::size_t row, Owed& owed);
+  void prepare_file(std::span<const std::int32_t> ids);
+  std::uint64_t step_of(std::size_t row) const;
+  std::uint64_t catch_up(const Row& row);
+  void settle(const Row& row, Owed& owed);
   void settle_all();
   void shorten_history();
-  void copy_row(std::size_t row, Owed& owed, real* out);
+  void copy_row(const Row& row, Owed& owed, real* out);
+  std::uint64_t copy_from_file(std::size_t row, Owed& owed, real* out);
   void catch_up_with(std::span<const std::int32_t> ids);
 
   void read_rows(std::span<const std::int32_t> ids, real* out) override;
@@ -167,20 +176,20 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
   if (owes && breaks_history(rule)) settle_all();
   const std::uint64_t after = history_.steps() + (owes ? 1 : 0);
   visit_rows(gradient.size(), [&](std::size_t i, Owed& owed) {
-    const auto row = static_cast<std::size_t>(gradient.indices()[i]);
+    const Row row = row_at(static_cast<std::size_t>(gradient.indices()[i]));
     const std::uint64_t replayed = catch_up(row);
     const real* values = gradient.row(i).data();
-    const bool late = owed.visit(at(row), [&](const auto& part, auto last) {
-      Arrays::change_span(width(), row_at(row), values,
+    const bool late = owed.visit(*row.at, [&](const auto& part, auto last) {
+      Arrays::change_span(width(), row.numbers, values,
                           [rule, part, last](Vectors& x, const Simd& g) {
                             x = part(x);
                             if (last) Arrays::update(rule, x, g);
                           });
     });
     if (!late)
-      Arrays::change_span(width(), row_at(row), values,
+      Arrays::change_span(width(), row.numbers, values,
                           [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
-    at(row) = after;
+    *row.at = after;
     return replayed;
   });
   if (!owes) return;
@@ -190,24 +199,29 @@ void LazyTable<Rule>::step(const Rule& rule, const RowGradient& gradient, bool o
 }
 
 template <class Rule>
-void LazyTable<Rule>::prepare_file(const Rule& rule, std::span<const std::int32_t> ids) {
+void LazyTable<Rule>::check_file(const Rule& rule) const {
   const auto& name = parameter_->name();
   check_state(lent_ || !file_->owed(), Rule::kName, ": rows of ", name, " in ",
               file_->path().string(), " are owed steps; load the optimizer's state first");
-  check_argument(
-      !breaks_history(rule), Rule::kName, ": these options do not continue those before, ",
-      "which takes a pass over all rows, but those of ", name, " are in ", file_->path().string());
-  file_->begin_change(ids);
-  check_steps(ids);
+  check_argument(!breaks_history(rule), Rule::kName,
+                 ": these options do not continue those before, which takes a pass over all rows, ",
+                 "but those of ", name, " are in ", file_->path().string());
 }
 
-// Whether the rows of a file, which are ready, are of the steps in the history.
 template <class Rule>
-void LazyTable<Rule>::check_steps(std::span<const std::int32_t> ids) {
-  for (const std::int32_t id : ids)
-    check_runtime(at(static_cast<std::size_t>(id)) <= history_.steps(), file_->path().string(),
-                  ": row ", id, " is of step ", at(static_cast<std::size_t>(id)),
-                  ", expected at most ", history_.steps(), "; the file is damaged");
+void LazyTable<Rule>::prepare_file(std::span<const std::int32_t> ids) {
+  for (const std::int32_t id : ids) step_of(static_cast<std::size_t>(id));
+  file_->begin_change(ids);
+}
+
+// The step that a row of a file is of.
+template <class Rule>
+std::uint64_t LazyTable<Rule>::step_of(std::size_t row) const {
+  const std::uint64_t step = file_->is_current(row) ? file_->step(row) : 0;
+  check_runtime(step <= history_.steps(), file_->path().string(), ": row ", row, " is of step ",
+                step, ", but ", Rule::kName, " has made ", history_.steps(),
+                "; this is another optimizer's table, or a damaged one");
+  return step;
 }
 
 // Once the history is half full, every further run settles its share of the rows that are owed
@@ -220,9 +234,9 @@ void LazyTable<Rule>::shorten_history() {
   Owed owed(history_, history_.steps());
   const auto settle_row = [&](std::size_t row) {
     // Catches up first: otherwise at_[row] would depend on which rows were read before.
-    rows_visited_ += catch_up(row);
+    rows_visited_ += catch_up(row_at(row));
     if (at_[row] >= since) return;
-    settle(row, owed);
+    settle(row_at(row), owed);
     ++rows_visited_;
   };
   const std::size_t share = history_.runs().size() - half;  // 1 … half
@@ -238,8 +252,8 @@ void LazyTable<Rule>::shorten_history() {
 // of steps replayed. Never inlined: otherwise the compiler might fuse multiplications and additions
 // in one place but not in another, and the bits would depend on the caller.
 template <class Rule>
-[[gnu::noinline]] std::uint64_t LazyTable<Rule>::catch_up(std::size_t row) {
-  std::uint64_t& at = this->at(row);
+[[gnu::noinline]] std::uint64_t LazyTable<Rule>::catch_up(const Row& row) {
+  std::uint64_t& at = *row.at;
   std::uint64_t replayed = 0;
   while (history_.has_replay(at)) {
     Owed owed(history_, history_.closed_until(at));
@@ -252,7 +266,7 @@ template <class Rule>
       rules[count++] = &run->rule;
       if (++at == run->end) ++run;
     } while (count < rules.size() && history_.has_replay(at) && run->idle == Idle::kReplay);
-    Arrays::change_span(width(), row_at(row), nullptr, [&](Vectors& x, const Simd& zero) {
+    Arrays::change_span(width(), row.numbers, nullptr, [&](Vectors& x, const Simd& zero) {
       for (std::size_t i = 0; i < count; ++i) Arrays::update(*rules[i], x, zero);
     });
     replayed += count;
@@ -262,17 +276,18 @@ template <class Rule>
 
 // Applies the steps up to owed.to(), which must all have a closed form, to the stored row.
 template <class Rule>
-void LazyTable<Rule>::settle(std::size_t row, Owed& owed) {
-  owed.visit(at(row), [&](const auto& part, auto) {
-    Arrays::change_span(width(), row_at(row), nullptr,
+void LazyTable<Rule>::settle(const Row& row, Owed& owed) {
+  owed.visit(*row.at, [&](const auto& part, auto) {
+    Arrays::change_span(width(), row.numbers, nullptr,
                         [part](Vectors& x, const Simd&) { x = part(x); });
   });
-  at(row) = owed.to();
+  *row.at = owed.to();
 }
 
 template <class Rule>
 void LazyTable<Rule>::settle_all() {
-  visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+  visit_rows(at_.size(), [&](std::size_t i, Owed& owed) {
+    const Row row = row_at(i);
     const std::uint64_t replayed = catch_up(row);
     settle(row, owed);
     return replayed;
@@ -283,14 +298,30 @@ void LazyTable<Rule>::settle_all() {
 
 // Copies a row, up to date, to `out`. catch_up() must have been called for it.
 template <class Rule>
-void LazyTable<Rule>::copy_row(std::size_t row, Owed& owed, real* out) {
-  auto pointers = row_at(row);
-  const bool late = owed.visit(at(row), [&](const auto& part, auto) {
-    Arrays::read_span(width(), pointers,
+void LazyTable<Rule>::copy_row(const Row& row, Owed& owed, real* out) {
+  auto numbers = row.numbers;
+  const bool late = owed.visit(*row.at, [&](const auto& part, auto) {
+    Arrays::read_span(width(), numbers,
                       [part, out](const Vectors& x, const auto& put) { put(part(x)[0], out); });
-    pointers[0] = out;  // where the next part goes on
+    numbers[0] = out;  // where the next part goes on
   });
-  if (!late) std::copy_n(pointers[0], width(), out);
+  if (!late) std::copy_n(numbers[0], width(), out);
+}
+
+// Reading a file changes nothing in it, so steps are replayed on a copy.
+template <class Rule>
+std::uint64_t LazyTable<Rule>::copy_from_file(std::size_t row, Owed& owed, real* out) {
+  std::uint64_t at = step_of(row);
+  if (file_->is_current(row) && !history_.has_replay(at)) {
+    copy_row(row_at(row), owed, out);
+    return 0;
+  }
+  std::vector<real> copy((1 + file_->states()) * width());
+  file_->read(row, copy);
+  const Row copied{arrays_.beside(copy.data(), width()), &at};
+  const std::uint64_t replayed = catch_up(copied);
+  copy_row(copied, owed, out);
+  return replayed;
 }
 
 // Catches up each row only once, however often its id occurs, because replays change the row.
@@ -298,26 +329,31 @@ template <class Rule>
 void LazyTable<Rule>::catch_up_with(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> due;
   for (const std::int32_t id : ids)
-    if (history_.has_replay(at(static_cast<std::size_t>(id)))) due.push_back(id);
+    if (history_.has_replay(at_[static_cast<std::size_t>(id)])) due.push_back(id);
   std::sort(due.begin(), due.end());
   due.erase(std::unique(due.begin(), due.end()), due.end());
-  if (file_ != nullptr) file_->begin_change(due);
-  visit_rows(due.size(),
-             [&](std::size_t i, Owed&) { return catch_up(static_cast<std::size_t>(due[i])); });
+  visit_rows(due.size(), [&](std::size_t i, Owed&) {
+    return catch_up(row_at(static_cast<std::size_t>(due[i])));
+  });
 }
 
 template <class Rule>
 void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
   if (file_ != nullptr) {
-    file_->make_ready(ids);
-    check_steps(ids);
+    file_->bring_in(ids);
+    for (const std::int32_t id : ids) step_of(static_cast<std::size_t>(id));
+    visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
+      return copy_from_file(static_cast<std::size_t>(ids[i]), owed, out + i * width());
+    });
+    return;
   }
   if (history_.has_replay(0)) catch_up_with(ids);
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     if (i + kernels::kRowsAhead < ids.size())
-      for (const real* array : row_at(static_cast<std::size_t>(ids[i + kernels::kRowsAhead])))
+      for (const real* array :
+           row_at(static_cast<std::size_t>(ids[i + kernels::kRowsAhead])).numbers)
         if (array != nullptr) kernels::prefetch_row(array, width());
-    copy_row(static_cast<std::size_t>(ids[i]), owed, out + i * width());
+    copy_row(row_at(static_cast<std::size_t>(ids[i])), owed, out + i * width());
     return 0;
   });
 }
@@ -325,8 +361,8 @@ void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
 template <class Rule>
 void LazyTable<Rule>::read(real* out) {
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
-    const std::uint64_t replayed = catch_up(row);
-    copy_row(row, owed, out + row * width());
+    const std::uint64_t replayed = catch_up(row_at(row));
+    copy_row(row_at(row), owed, out + row * width());
     return replayed;
   });
 }
@@ -334,14 +370,14 @@ void LazyTable<Rule>::read(real* out) {
 template <class Rule>
 void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
   if (file_ != nullptr) {
+    for (const std::int32_t id : ids) step_of(static_cast<std::size_t>(id));
     file_->begin_change(ids);
-    check_steps(ids);
   }
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
-    const auto row = static_cast<std::size_t>(ids[i]);
+    const Row row = row_at(static_cast<std::size_t>(ids[i]));
     const std::uint64_t replayed = catch_up(row);
     settle(row, owed);
-    std::copy_n(values + i * width(), width(), row_at(row)[0]);
+    std::copy_n(values + i * width(), width(), row.numbers[0]);
     return replayed;
   });
 }
@@ -421,8 +457,8 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
     const real* kept = present.data() + row * width();
     if (std::memcmp(numbers.data() + row * width(), kept, width() * sizeof(real)) != 0) {
-      settle(row, owed);
-      std::copy_n(kept, width(), row_at(row)[0]);
+      settle(row_at(row), owed);
+      std::copy_n(kept, width(), row_at(row).numbers[0]);
     }
     return 0;
   });

@@ -35,16 +35,16 @@ class ParameterUpdates {
     Rule rule;
     bool owes;                                 // whether rows without gradient are owed this step
     typename RuleArrays<Rule>::States states;  // those that begin
-    typename RuleArrays<Rule>::Places places;
-    std::optional<Tensor> copy = std::nullopt;  // of the table, for lazy_
+    typename RuleArrays<Rule>::Places places = {};  // and those in a table file
+    std::optional<Tensor> copy = std::nullopt;      // of the table, for lazy_
   };
   Step prepare_step(const Options& options);
   void step(Step step);
 
   std::uint64_t rows_visited() const { return rows_visited_ + lazy_.rows_visited(); }
 
-  /// All of the above. Rows are saved as they are stored, with the
-  /// steps they are owed, so that a resumed run has the same bits.
+  /// All of the above. Rows are saved as they are stored, with the steps they are owed, so that a
+  /// resumed run has the same bits.
   Checkpoint state_dict() const;
 
   /// All names that a state may contain.
@@ -85,19 +85,23 @@ auto ParameterUpdates<Rule>::prepare_step(const Options& options) -> Step {
   check_argument(file == nullptr || rows, Rule::kName, ": the gradient of ", parameter_->name(),
                  " is dense, but the table is in a file; expected a row gradient");
   typename Arrays::States states;
-  typename Arrays::Places places;
+  std::array<bool, Arrays::kStates> in_file{};
   if (file != nullptr) {
-    places = arrays_.missing_in(*file, options);
+    in_file = arrays_.missing_in(*file, options);
   } else {
     states = arrays_.missing(options, parameter_->shape(), rows);
   }
-  const auto has_value = [](const auto& state) { return state.has_value(); };
   const bool first =
-      std::ranges::any_of(states, has_value) || std::ranges::any_of(places, has_value);
+      std::ranges::any_of(states, [](const auto& state) { return state.has_value(); }) ||
+      std::ranges::any_of(in_file, std::identity());
   const Rule rule(options, {.step = steps_ + 1, .first_of_state = first});
   const bool owes = options.rows == RowUpdates::kExact && rule.idle() != Idle::kNothing;
-  Step step{rule, owes, std::move(states), places};
-  if (rows && is_lazy(owes)) step.copy = lazy_.prepare_step(rule);
+  Step step{rule, owes, std::move(states)};
+  if (file != nullptr) {
+    lazy_.check_file(rule);
+    step.places = arrays_.begin_in(*file, in_file);
+  }
+  if (rows && is_lazy(owes)) step.copy = lazy_.prepare_step();
   return step;
 }
 
@@ -183,6 +187,9 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
       if (TableFile* file = parameter_->file()) {
         state.text(name);
         loaded->arrays_.places[i] = file->state_place(name);
+        check_argument(loaded->arrays_.places[i].has_value(), Rule::kName,
+                       "::load_state_dict: ", file->path().string(), " has no ", name,
+                       " of its rows");
       } else {
         loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 
 #include <rowgrad/core/io/table_file.hpp>
@@ -30,18 +31,27 @@ class RuleArrays {
   States states = {};
   Places places = {};  // of the states that are beside the values in a table file instead
 
-  /// The places in a file of the states that the options need and that have none yet. Throws
+  /// Which states the options need beside the values in a file that have no place yet. Throws
   /// std::invalid_argument if the file has no room, and for states that do not start as zeros.
-  Places missing_in(TableFile& file, const typename Rule::Options& options) const {
-    const auto used = Rule::uses(options);
-    Places result;
+  std::array<bool, kStates> missing_in(const TableFile& file,
+                                       const typename Rule::Options& options) const {
+    std::array<bool, kStates> missing = Rule::uses(options);
+    std::size_t count = 0;
     for (std::size_t i = 0; i < kStates; ++i) {
-      if (!used[i] || places[i]) continue;
+      missing[i] = missing[i] && !places[i];
+      if (!missing[i]) continue;
+      ++count;
       check_argument(Rule::start(options, i) == 0, Rule::kName, ": ", Rule::kStates[i],
                      " starts as ", Rule::start(options, i), ", expected 0 for a table in a file");
-      result[i] = file.state_place(Rule::kStates[i]);
     }
-    return result;
+    const std::size_t begun = has_places() ? file.states_begun() : 0;
+    check_argument(begun + count <= file.states(), Rule::kName, ": needs ", begun + count,
+                   " states of each row, but ", file.path().string(), " was made for ",
+                   file.states(), " (TableFileOptions::states)");
+    return missing;
+  }
+  bool has_places() const {
+    return std::ranges::any_of(places, [](const auto& place) { return place.has_value(); });
   }
 
   /// The states that the options need and that do not exist yet, with their initial values.
@@ -53,6 +63,19 @@ class RuleArrays {
       if (!used[i] || states[i]) continue;
       const auto start = static_cast<real>(Rule::start(options, i));
       result[i] = rows && start == 0 ? sparse_zeros(shape) : full(shape, start);
+    }
+    return result;
+  }
+
+  /// Gives these states places in the file, as zeros. They count from begin() on.
+  Places begin_in(TableFile& file, const std::array<bool, kStates>& missing) const {
+    Places result;
+    if (std::ranges::none_of(missing, std::identity())) return result;
+    if (!has_places()) file.begin_states();
+    for (std::size_t i = 0; i < kStates; ++i) {
+      if (!missing[i]) continue;
+      result[i] = file.state_place(Rule::kStates[i]);
+      if (!result[i]) result[i] = file.begin_state(Rule::kStates[i]);
     }
     return result;
   }

@@ -21,6 +21,7 @@ Parameter::Parameter(std::string name, TableFile& file)
       value_(empty({0})),
       shape_(file.shape()),
       file_(&file),
+      lease_(file.lease()),
       whole_(false) {}
 
 Parameter::Parameter(ParameterOwner& owner, std::string_view name, TableFile& file)
@@ -89,9 +90,9 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) c
 
 void Parameter::read_file(std::span<const std::int32_t> ids, real* out) const {
   check_not_owed();
-  file_->make_ready(ids);
+  file_->bring_in(ids);
   for (std::size_t i = 0; i < ids.size(); ++i)
-    std::copy_n(file_->row(static_cast<std::size_t>(ids[i])), shape_[1], out + i * shape_[1]);
+    file_->read(static_cast<std::size_t>(ids[i]), {out + i * shape_[1], shape_[1]});
 }
 
 std::span<real> Parameter::mutable_values() {
@@ -155,6 +156,13 @@ void Parameter::note_change(const LazyRows& keeper) {
   check_state(keeper_ == &keeper, name_, ": it is not lent to whoever changed it");
   ++version_;
   whole_ = false;
+}
+
+void Parameter::restore(std::string_view mark) {
+  check_state(file_ != nullptr, name_, ": its values are in memory, and have no marks");
+  reclaim();
+  file_->restore(mark, lease_);
+  ++version_;
 }
 
 void Parameter::add_gradient(Gradient gradient) {

@@ -59,7 +59,7 @@ class Parameter {
   /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
 
-  /// A table whose rows are in a file.
+  /// A table whose rows are in a file. Throws std::invalid_argument if another parameter has it.
   Parameter(std::string name, TableFile& file);
   Parameter(ParameterOwner& owner, std::string_view name, TableFile& file);
   ~Parameter();
@@ -106,6 +106,10 @@ class Parameter {
   /// Replaces the rows `ids` of a table with `values` [ids, width]. Throws std::invalid_argument
   /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
+
+  /// Takes a table in a file back to a checkpoint (see TableFile::restore). Optimizers have to load
+  /// the state of that time.
+  void restore(std::string_view mark);
 
   /// How many times the value has changed.
   std::uint64_t version() const { return version_; }
@@ -166,6 +170,7 @@ class Parameter {
   Gradient gradient_;
   std::uint64_t version_ = 0;
   TableFile* file_ = nullptr;
+  TableFile::Lease lease_;
   LazyRows* keeper_ = nullptr;
   mutable bool whole_ = true;  // whether value_ is up to date; never for a file
   // Whether value() was called, so that references to value_ may still be in use.

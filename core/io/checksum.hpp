@@ -1,6 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string_view>
 
 namespace rowgrad {
@@ -20,6 +24,15 @@ class Checksum {
   void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (const char byte : text) add(std::uint64_t{static_cast<unsigned char>(byte)});
+  }
+
+  /// The bytes as numbers of eight each, the last one filled up with zeros.
+  void add_words(std::span<const std::byte> bytes) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
+      add(word);
+    }
   }
 
   std::uint64_t value() const { return value_; }

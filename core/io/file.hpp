@@ -62,7 +62,7 @@ class LockedFile {
  public:
   enum class Open { kNew, kExisting, kEither };
 
-  /// Throws std::runtime_error if another program has the file open, and std::system_error if
+  /// Throws std::runtime_error if the file is open already, and std::system_error if
   /// there is no file (kExisting) or one already (kNew).
   LockedFile(std::filesystem::path path, Open how);
   ~LockedFile();

@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iomanip>
 #include <limits>
 #include <numbers>
-#include <optional>
-#include <random>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -38,10 +36,14 @@ std::optional<std::size_t> stride_of(std::size_t rows, std::size_t width, std::s
   return stride;
 }
 
-std::string identity_text(std::uint64_t identity) {
-  std::array<char, 16> digits;
-  const auto end = std::to_chars(digits.begin(), digits.end(), identity, 16).ptr;
-  return {digits.begin(), end};
+// Where the table really is, whatever the working folder will be.
+fs::path whole_path(const fs::path& path) { return fs::absolute(without_links(path)); }
+
+std::string mark_text(std::uint64_t number, std::uint64_t mark) {
+  TextStream text;
+  text << "checkpoint " << number << " (" << std::hex << std::setw(16) << std::setfill('0') << mark
+       << ')';
+  return std::move(text).str();
 }
 
 // How often this thread had to wait for a page from the disk.
@@ -55,15 +57,11 @@ long waits() {
 
 std::uint64_t TableFile::checksum_of(const Head& head) {
   Checksum sum;
-  sum.add(std::string_view(head.magic.data(), head.magic.size()));
-  for (const std::uint64_t number :
-       {head.number_bytes, head.states, head.rows, head.width, head.seed,
-        std::bit_cast<std::uint64_t>(head.deviation), head.identity})
-    sum.add(number);
+  sum.add_words(std::as_bytes(std::span(&head, 1)).first(offsetof(Head, checksum)));
   return sum.value();
 }
 
-TableFile::TableFile(fs::path path, const TableFileOptions& options) {
+TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMostRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
                  "], expected 1 to ", kMostRows, " rows of a width above 0");
@@ -77,218 +75,337 @@ TableFile::TableFile(fs::path path, const TableFileOptions& options) {
                  "] has more bytes than a file can have");
   check_argument(!fs::exists(path), "TableFile: there is a file ", path.string(),
                  ", expected a new one; to open a table, give its path alone");
-  file_ = std::make_unique<LockedFile>(path, LockedFile::Open::kNew);
+  Head made{.magic = kTableMagic,
+            .number_bytes = sizeof(real),
+            .states = options.states,
+            .rows = options.rows,
+            .width = options.width,
+            .seed = options.seed,
+            .deviation = options.deviation,
+            .checksum = 0,
+            .now = {},
+            .journal_bytes = 0};
+  made.checksum = checksum_of(made);
+  made.now.mark = scramble(made.checksum);
+  made.now.epoch = 1;
+  stride_ = *stride;
+  file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
   try {
-    file_->truncate(kHeadBytes + options.rows * *stride);
-    mapped_ = file_->map();
-    Head made{.magic = kTableMagic,
-              .number_bytes = sizeof(real),
-              .states = options.states,
-              .rows = options.rows,
-              .width = options.width,
-              .seed = options.seed,
-              .deviation = options.deviation,
-              .identity = std::uint64_t{std::random_device()()} << 32 | std::random_device()(),
-              .checksum = 0,
-              .checkpoint = 0,
-              .rows_stored = 0,
-              .owed = 0,
-              .names = {}};
-    made.checksum = checksum_of(made);
-    stride_ = *stride;
-    head() = made;
-    journal_ = std::make_unique<UndoJournal>(journal_path(0), journal_begin(0));
+    file_->truncate(kHeadBytes + options.rows * stride_);
+    journal_ = new_journal(made.now);
+    made.journal_bytes = journal_->size_bytes();
+    file_->write(0, std::as_bytes(std::span(&made, 1)));
     file_->sync();
-    sync_folder(path.parent_path());
+    sync_folder(this->path().parent_path());
+    mapped_ = file_->map();
   } catch (...) {
     std::error_code ignored;
-    fs::remove(path, ignored);
+    fs::remove(this->path(), ignored);
+    if (journal_) remove_journal(0);
     throw;
   }
 }
 
-TableFile::TableFile(fs::path path)
-    : file_(std::make_unique<LockedFile>(std::move(path), LockedFile::Open::kExisting)) {
-  const std::string name = file_->path().string();
+TableFile::TableFile(const fs::path& path)
+    : file_(std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kExisting)) {
+  const std::string name = this->path().string();
   const std::uint64_t size = file_->size_bytes();
   check_runtime(size >= kHeadBytes, name, ": is no table, or one that was not finished");
   mapped_ = file_->map();
   check_runtime(head().magic == kTableMagic, name, ": is no table, or one that was not finished");
+  const Now now = head().now;
   check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
-                    std::ranges::all_of(head().names, [](const Name& n) { return n.back() == 0; }),
+                    std::ranges::all_of(now.names, [](const Name& n) { return n.back() == 0; }),
                 name, ": the head of the table is damaged");
   check_runtime(head().number_bytes == sizeof(real), name, ": has numbers of ", head().number_bytes,
                 " bytes, expected ", sizeof(real));
-  const auto stride = stride_of(head().rows, head().width, head().states, sizeof(RowHead));
-  check_runtime(stride && size == kHeadBytes + head().rows * *stride, name, ": has ", size,
-                " bytes, which is not what a table [", head().rows, ", ", head().width, "] has");
+  const auto stride = stride_of(rows(), width(), head().states, sizeof(RowHead));
+  check_runtime(stride && size == kHeadBytes + rows() * *stride, name, ": has ", size,
+                " bytes, which is not what a table [", rows(), ", ", width(), "] has");
   stride_ = *stride;
-  journal_ = std::make_unique<UndoJournal>(journal_path(head().checkpoint),
-                                           UndoJournal::Expected{journal_begin(head().checkpoint)});
+  journal_ = open_journal(now, head().journal_bytes);
   roll_back();
+  // What a checkpoint that was interrupted has left.
+  remove_journal(now.number + 1);
+  if (now.number >= 2) remove_journal(now.number - 2);
 }
 
 // --- Checkpoints --------------------------------------------------------------------------------
 
-fs::path TableFile::journal_path(std::uint64_t checkpoint) const {
-  return fs::path(path()) += concat(".undo-", checkpoint);
+fs::path TableFile::journal_path(std::uint64_t number) const {
+  return fs::path(path()) += concat(".undo-", number);
 }
 
-UndoJournal::Begin TableFile::journal_begin(std::uint64_t checkpoint) const {
-  return {.file = head().identity,
-          .checkpoint = checkpoint,
-          .record_bytes = stride_,
-          .notes = {head().rows_stored, head().owed}};
+std::unique_ptr<UndoJournal> TableFile::new_journal(const Now& now) const {
+  UndoJournal::Begin begin{.mark = now.mark, .record_bytes = stride_};
+  static_assert(sizeof begin.notes >= sizeof now + sizeof(std::uint64_t));
+  std::memcpy(begin.notes.data(), &now, sizeof now);
+  begin.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the one before
+  return std::make_unique<UndoJournal>(journal_path(now.number), begin);
 }
 
-void TableFile::set_checkpoint(std::uint64_t number) {
-  head().checkpoint = number;
+std::unique_ptr<UndoJournal> TableFile::open_journal(const Now& now, std::uint64_t bytes) const {
+  const fs::path path = journal_path(now.number);
+  check_runtime(fs::exists(path), path.string(), ": is missing; without this journal, which is a ",
+                "part of the table ", this->path().string(), ", that cannot be opened");
+  return std::make_unique<UndoJournal>(
+      path, UndoJournal::Expected{.mark = now.mark, .record_bytes = stride_, .bytes = bytes});
+}
+
+// What cannot be removed takes space, no more.
+void TableFile::remove_journal(std::uint64_t number) const {
+  std::error_code ignored;
+  fs::remove(journal_path(number), ignored);
+}
+
+void TableFile::check_usable() const {
+  check_state(!failed_, path().string(), ": a sync of the table has failed; open it again");
+}
+
+// After a failure, the system may have dropped what it could not write.
+void TableFile::sync() {
+  failed_ = true;
   file_->sync();
+  failed_ = false;
+}
+
+// At once, so that a kill finds all or nothing of it.
+void TableFile::write_head(const Now& now, const UndoJournal& journal) {
+  Head changed = head();
+  changed.now = now;
+  changed.journal_bytes = journal.size_bytes();
+  file_->write(0, std::as_bytes(std::span(&changed, 1)));
+}
+
+bool TableFile::has_changed() const {
+  return !journal_->empty() ||
+         std::memcmp(&head().now, journal_->begin().notes.data(), sizeof(Now)) != 0;
+}
+
+// From the mark before and the rows that changed, with what they have now.
+std::uint64_t TableFile::mark_of_contents() const {
+  Checksum sum(head().now.mark);
+  journal_->visit([&](const UndoJournal::Records& records) {
+    for (const std::uint64_t row : records.numbers) {
+      sum.add(row);
+      sum.add(row_head(row).step);
+      sum.add_words({record(row) + sizeof(RowHead), stride_ - sizeof(RowHead)});
+    }
+  });
+  sum.add_words(std::as_bytes(std::span(&head().now, 1)));
+  return scramble(sum.value());
 }
 
 // The order matters: whenever this is interrupted, the journal of the checkpoint that the head
 // names is there, and has all that was changed since.
 void TableFile::checkpoint() {
-  const std::uint64_t last = head().checkpoint;
-  file_->sync();
-  auto next = std::make_unique<UndoJournal>(journal_path(last + 1), journal_begin(last + 1));
-  set_checkpoint(last + 1);
-  journal_ = std::move(next);
-  if (last > 0) remove_journal(last - 1);
-}
-
-// What cannot be removed takes space, no more.
-void TableFile::remove_journal(std::uint64_t checkpoint) const {
-  std::error_code ignored;
-  fs::remove(journal_path(checkpoint), ignored);
+  check_usable();
+  if (!has_changed()) return;
+  Now next = head().now;
+  ++next.number;
+  next.mark_before = next.mark;
+  next.mark = mark_of_contents();
+  sync();
+  auto journal = new_journal(next);
+  failed_ = true;  // until head and journal agree
+  write_head(next, *journal);
+  journal_ = std::move(journal);
+  sync();
+  if (next.number >= 2) remove_journal(next.number - 2);
 }
 
 std::string TableFile::mark() const {
-  check_state(journal_->empty(), path().string(),
+  check_state(!has_changed(), path().string(),
               ": the table has changed since its last checkpoint; call TableFile::checkpoint() "
               "before its state is saved");
-  return concat("table ", identity_text(head().identity), ", checkpoint ", head().checkpoint);
+  return mark_text(head().now.number, head().now.mark);
 }
 
-// Its number, if the table can go back to it.
-std::uint64_t TableFile::checkpoint_of(std::string_view mark) const {
-  for (const std::uint64_t back : {0, 1}) {
-    const std::uint64_t number = head().checkpoint - back;
-    if (number <= head().checkpoint &&
-        mark == concat("table ", identity_text(head().identity), ", checkpoint ", number) &&
-        fs::exists(journal_path(number)))
-      return number;
-  }
-  check_argument(false, path().string(), ": has no checkpoint '", mark,
-                 "'; the last one is 'table ", identity_text(head().identity), ", checkpoint ",
-                 head().checkpoint, "', and the one before it can be had, too");
-  return 0;
+// Whether this is the mark of the checkpoint before the last one.
+bool TableFile::goes_back(std::string_view mark) const {
+  const Now& now = head().now;
+  if (mark == mark_text(now.number, now.mark)) return false;
+  const bool before = now.number > 0 && fs::exists(journal_path(now.number - 1)) &&
+                      mark == mark_text(now.number - 1, now.mark_before);
+  check_argument(before, path().string(), ": has no '", mark, "', only its last one, '",
+                 mark_text(now.number, now.mark), "', and the one before that");
+  return true;
 }
 
-void TableFile::restore(std::string_view mark) {
-  const std::uint64_t number = checkpoint_of(mark);
-  const std::uint64_t last = head().checkpoint;
+void TableFile::restore(std::string_view mark, const Lease& lease) {
+  check_usable();
+  check_state(lease == lease_.lock(), path().string(),
+              ": a layer uses the table; load the layer's state instead");
+  const bool back = goes_back(mark);
   roll_back();
-  if (number == last) return;
-  auto before = std::make_unique<UndoJournal>(journal_path(number),
-                                              UndoJournal::Expected{journal_begin(number)});
-  set_checkpoint(number);
-  journal_ = std::move(before);
+  if (!back) return;
+  const std::uint64_t last = head().now.number;
+  Now before = head().now;
+  before.number = last - 1;
+  before.mark = before.mark_before;
+  auto journal = open_journal(before, journal_->begin().notes.back());
+  failed_ = true;
+  std::memcpy(&before, journal->begin().notes.data(), sizeof before);
+  write_head(before, *journal);
+  journal_ = std::move(journal);
+  sync();
   roll_back();
   remove_journal(last);
 }
 
 // Takes back all changes since the checkpoint in the head. May be interrupted and done again.
 void TableFile::roll_back() {
-  if (journal_->empty()) return;
-  journal_->undo([&](std::uint64_t row, std::span<const std::byte> before) {
-    check_runtime(row < rows(), path().string(), ": its journal has row ", row,
-                  ", which is outside the table");
-    // What was not changed is not written: a row that was not stored may have no place on the disk.
-    if (std::memcmp(record(row), before.data(), before.size()) != 0)
-      std::ranges::copy(before, record(row));
+  if (!has_changed()) return;
+  failed_ = true;
+  journal_->visit([&](const UndoJournal::Records& records) {
+    for (const std::uint64_t row : records.numbers) {
+      check_runtime(row < rows(), path().string(), ": its journal has row ", row,
+                    ", which is outside the table");
+      fetch(row);
+    }
+    // What has not changed is not written: a row that is not stored may have no place on the disk.
+    for (std::size_t i = 0; i < records.numbers.size(); ++i) {
+      const std::byte* before = records.bytes.data() + i * stride_;
+      std::byte* present = record(records.numbers[i]);
+      if (std::memcmp(present, before, stride_) != 0) std::memcpy(present, before, stride_);
+    }
   });
-  head().rows_stored = journal_->begin().notes[0];
-  head().owed = journal_->begin().notes[1];
-  file_->sync();
+  std::memcpy(&head().now, journal_->begin().notes.data(), sizeof(Now));
+  head().journal_bytes = 0;  // before it is cleared, so that it is never too short
+  sync();
   journal_->clear();
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
 
-// Has the system read the rows' pages all at once rather than one after another.
-void TableFile::fetch(std::span<const std::int32_t> ids) {
-  for (const std::int32_t id : ids) {
-    const std::size_t begin = record_offset(static_cast<std::size_t>(id));
-    const std::size_t page = begin / kSystemPage * kSystemPage;
-    ::madvise(mapped_.data() + page, begin + stride_ - page, MADV_WILLNEED);
+TableFile::Lease TableFile::lease() {
+  check_argument(lease_.expired(), path().string(),
+                 ": another layer uses the table; layers can share its parameter");
+  auto lease = std::make_shared<const bool>(true);
+  lease_ = lease;
+  return lease;
+}
+
+// The system reads what it is advised to while others are asked for.
+void TableFile::fetch(std::size_t row) const {
+  const std::size_t begin = record_offset(row);
+  const std::size_t page = begin / kSystemPage * kSystemPage;
+  ::madvise(mapped_.data() + page, begin + stride_ - page, MADV_WILLNEED);
+}
+
+// To fetch a row costs more than to touch one that is in memory. So it is done as long as rows had
+// to be waited for; every 64th is not fetched, to see whether that is still so.
+void TableFile::bring_in(std::span<const std::int32_t> ids) {
+  constexpr std::size_t kTogether = 1024, kProbes = kTogether / 64;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kTogether) {
+    const auto part = ids.subspan(begin, std::min(kTogether, ids.size() - begin));
+    const std::size_t probes = std::min(kProbes, part.size());
+    if (cold_)
+      for (const std::int32_t id : part.subspan(probes)) fetch(static_cast<std::size_t>(id));
+    const long before = waits();
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (cold_ && i == probes) cold_ = waits() > before;
+      // Its end may be in the next page.
+      const std::byte* row = record(static_cast<std::size_t>(part[i]));
+      static_cast<void>(*static_cast<const volatile std::byte*>(row));
+      static_cast<void>(*static_cast<const volatile std::byte*>(row + stride_ - 1));
+    }
+    if (!cold_) cold_ = waits() - before > static_cast<long>(part.size() / 64);
   }
 }
 
-// To fetch rows costs more than to touch rows that are in memory. So it is done as long as rows had
-// to be waited for; the first of 64 is then left out, to see whether that is still so.
-void TableFile::make_ready(std::span<const std::int32_t> ids) {
-  const std::size_t probes = cold_ ? (ids.size() + 63) / 64 : ids.size();
-  if (cold_) fetch(ids.subspan(probes));
-  const long before = waits();
-  std::vector<std::int32_t> fresh;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row = static_cast<std::size_t>(ids[i]);
-    // A record may reach into the next page, which is to be there, too.
-    static_cast<void>(*static_cast<volatile std::byte*>(record(row) + stride_ - 1));
-    if (row_head(row).stored == 0) fresh.push_back(ids[i]);
-    if (i + 1 == probes) cold_ = waits() - before > static_cast<long>(probes / 64);
+void TableFile::read(std::size_t row, std::span<real> out) const {
+  const RowHead& head = row_head(row);
+  const real* stored = reinterpret_cast<const real*>(record(row) + sizeof(RowHead));
+  if (is_current(row)) {
+    std::copy_n(stored, out.size(), out.begin());
+    return;
   }
-  if (!fresh.empty()) begin_change(fresh);
+  if (head.epoch != 0) {
+    std::copy_n(stored, width(), out.begin());
+  } else {
+    draw(row, out.data());
+  }
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(width()), out.end(), real{0});
 }
 
 void TableFile::begin_change(std::span<const std::int32_t> ids) {
+  check_usable();
+  if (cold_)
+    for (const std::int32_t id : ids) fetch(static_cast<std::size_t>(id));
   for (const std::int32_t id : ids)
-    if (const auto row = static_cast<std::size_t>(id); !is_in_journal(row))
+    if (const auto row = static_cast<std::size_t>(id); row_head(row).journal != journal_number())
       journal_->add(row, {record(row), stride_});
   journal_->flush();
-  for (const std::int32_t id : ids) {
+  head().journal_bytes = journal_->size_bytes();
+  for (const std::int32_t id : ids) {  // first those that have a place: this cannot fail
     const auto row = static_cast<std::size_t>(id);
-    if (row_head(row).stored == 0) store(row);
-    row_head(row).journal = static_cast<std::uint32_t>(head().checkpoint + 1);
+    RowHead& of_row = row_head(row);
+    if (of_row.epoch == 0) continue;
+    of_row.journal = journal_number();
+    if (is_current(row)) continue;
+    std::fill_n(this->row(row) + width(), width() * head().states, real{0});
+    of_row.step = 0;
+    of_row.epoch = static_cast<std::uint32_t>(head().now.epoch);
   }
+  for (const std::int32_t id : ids)
+    if (const auto row = static_cast<std::size_t>(id); row_head(row).epoch == 0) store(row);
 }
 
 // Box & Muller 1958, from the numbers that SplitMix64 makes of the seed and the values' places.
-void TableFile::store(std::size_t row) {
-  drawn_.assign(stride_, std::byte{0});
-  const RowHead drawn{.step = 0, .journal = 0, .stored = 1};
-  std::memcpy(drawn_.data(), &drawn, sizeof drawn);
-  real* values = reinterpret_cast<real*>(drawn_.data() + sizeof drawn);
+void TableFile::draw(std::size_t row, real* values) const {
   const std::uint64_t key = scramble(head().seed) + row * ((width() + 1) / 2);
   for (std::size_t i = 0; i < width(); i += 2) {
     const std::uint64_t bits = scramble(key + i / 2);
-    const double radius = std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
+    const double radius = head().deviation *
+                          std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
     const double angle = 2 * std::numbers::pi * static_cast<double>(bits & 0xFFFFFFFF) * 0x1p-32;
     // Through float, so that both libraries start with the same numbers.
-    values[i] = static_cast<float>(radius * std::cos(angle) * head().deviation);
-    if (i + 1 < width())
-      values[i + 1] = static_cast<float>(radius * std::sin(angle) * head().deviation);
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < width()) values[i + 1] = static_cast<float>(radius * std::sin(angle));
   }
-  // Not through the mapping: if the disk is full, that would end the program.
-  file_->write(record_offset(row), drawn_);
-  ++head().rows_stored;
 }
 
-std::size_t TableFile::state_place(std::string_view name) {
-  check_argument(name.size() < sizeof(Name), "TableFile: the name of state ", name, " is too long");
-  for (std::size_t place = 0; place < head().states; ++place) {
-    Name& taken = head().names[place];
-    if (taken[0] == '\0') std::ranges::copy(name, taken.begin());
-    if (std::string_view(taken.data()) == name) return place;
-  }
-  std::string names;
-  for (std::size_t place = 0; place < head().states; ++place)
-    names += concat(place > 0 ? ", " : " (", head().names[place].data());
-  check_argument(false, path().string(), ": the table was made for ", head().states, " states",
-                 names, names.empty() ? "" : ")", ", and there is no place for ", name,
-                 " (TableFileOptions::states)");
-  return 0;
+// Not through the mapping: if the disk is full, that would end the program. The head is written
+// last, as the row is stored once it is there.
+void TableFile::store(std::size_t row) {
+  const RowHead stored{.step = 0,
+                       .journal = journal_number(),
+                       .epoch = static_cast<std::uint32_t>(head().now.epoch)};
+  new_record_.assign(stride_, std::byte{0});
+  draw(row, reinterpret_cast<real*>(new_record_.data() + sizeof stored));
+  file_->write(record_offset(row) + sizeof stored,
+               std::span<const std::byte>(new_record_).subspan(sizeof stored));
+  file_->write(record_offset(row), std::as_bytes(std::span(&stored, 1)));
+  ++head().now.rows_stored;
+}
+
+// --- States -------------------------------------------------------------------------------------
+
+std::optional<std::size_t> TableFile::state_place(std::string_view name) const {
+  for (std::size_t place = 0; place < states_begun(); ++place)
+    if (std::string_view(head().now.names[place].data()) == name) return place;
+  return std::nullopt;
+}
+
+std::size_t TableFile::states_begun() const {
+  const auto& names = head().now.names;
+  return static_cast<std::size_t>(
+      std::ranges::find_if(names, [](const Name& name) { return name[0] == 0; }) - names.begin());
+}
+
+void TableFile::begin_states() {
+  if (states_begun() == 0) return;
+  head().now.names = {};
+  ++head().now.epoch;
+}
+
+std::size_t TableFile::begin_state(std::string_view name) {
+  const std::size_t place = states_begun();
+  check_state(place < head().states && name.size() < sizeof(Name), path().string(),
+              ": there is no place for state ", name);
+  std::ranges::copy(name, head().now.names[place].begin());
+  return place;
 }
 
 }  // namespace rowgrad

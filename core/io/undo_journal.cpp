@@ -12,14 +12,10 @@ namespace {
 constexpr std::array<char, 8> kJournalMagic{'r', 'g', 'u', 'n', 'd', 'o', '0', '1'};
 constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // of memory, about
 
-std::uint64_t checksum_of(std::span<const std::byte> bytes) {
+std::uint64_t checksum_of(const UndoJournal::Records& records) {
   Checksum sum;
-  for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes.data(), sizeof word);
-    sum.add(word);
-  }
-  sum.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  for (const std::uint64_t number : records.numbers) sum.add(number);
+  sum.add_words(records.bytes);
   return sum.value();
 }
 
@@ -36,11 +32,17 @@ std::span<std::byte> writable_bytes_of(Value& value) {
 }  // namespace
 
 auto UndoJournal::head_for(const Begin& begin) -> Head {
-  return {kJournalMagic, begin, checksum_of(bytes_of(begin))};
+  Checksum sum;
+  sum.add_words(bytes_of(begin));
+  return {kJournalMagic, begin, sum.value()};
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
     : file_(path, LockedFile::Open::kEither), begin_(begin) {
+  std::array<char, 8> magic = kJournalMagic;
+  if (file_.size_bytes() >= sizeof magic) file_.read(0, writable_bytes_of(magic));
+  check_runtime(magic == kJournalMagic, path.string(),
+                ": is no journal of a table, but in the place of one; move it away");
   file_.truncate(0);
   file_.write(0, bytes_of(head_for(begin)));
   file_.sync();
@@ -51,21 +53,33 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
     : file_(path, LockedFile::Open::kExisting) {
   Head head{};
   file_.read(0, writable_bytes_of(head));
-  begin_ = expected.begin;
-  begin_.notes = head.begin.notes;
+  begin_ = head.begin;
   const Head right = head_for(begin_);
-  check_runtime(std::memcmp(&head, &right, sizeof head) == 0, path.string(),
-                ": is damaged, or no journal of this table");
-  std::vector<std::byte> entries;
-  while (const std::uint64_t bytes = read_group(end_, entries)) end_ += bytes;
+  check_runtime(std::memcmp(&head, &right, sizeof head) == 0 && begin_.mark == expected.mark &&
+                    begin_.record_bytes == expected.record_bytes,
+                path.string(), ": is damaged, or no journal of this checkpoint of this table");
+  Records records;
+  while (const std::uint64_t bytes = read_group(end_, records)) end_ += bytes;
+  written_ = end_;
+  check_runtime(end_ >= expected.bytes, path.string(), ": is damaged at byte ", end_, " of ",
+                expected.bytes);
+}
+
+void UndoJournal::forget_unfinished() noexcept {
+  group_.numbers.clear();
+  group_.bytes.clear();
   written_ = end_;
 }
 
 void UndoJournal::add(std::uint64_t record, std::span<const std::byte> before) {
-  const auto number = bytes_of(record);
-  group_.insert(group_.end(), number.begin(), number.end());
-  group_.insert(group_.end(), before.begin(), before.end());
-  if (group_.size() >= kGroupBytes) write_group();
+  try {
+    group_.numbers.push_back(record);
+    group_.bytes.insert(group_.bytes.end(), before.begin(), before.end());
+    if (group_.bytes.size() >= kGroupBytes) write_group();
+  } catch (...) {
+    forget_unfinished();
+    throw;
+  }
 }
 
 void UndoJournal::flush() {
@@ -74,54 +88,57 @@ void UndoJournal::flush() {
     if (written_ > end_) file_.sync();
     end_ = written_;
   } catch (...) {
-    group_.clear();
-    written_ = end_;
+    forget_unfinished();
     throw;
   }
 }
 
+std::uint64_t UndoJournal::bytes_of_group(std::uint64_t records) const {
+  return sizeof(Group) + records * (sizeof(std::uint64_t) + begin_.record_bytes);
+}
+
 void UndoJournal::write_group() {
-  if (group_.empty()) return;
-  const Group group{group_.size() / entry_bytes(), checksum_of(group_)};
+  if (group_.numbers.empty()) return;
+  const Group group{group_.numbers.size(), checksum_of(group_)};
+  const auto numbers = std::as_bytes(std::span(group_.numbers));
   file_.write(written_, bytes_of(group));
-  file_.write(written_ + sizeof group, group_);
-  written_ += sizeof group + group_.size();
-  group_.clear();
+  file_.write(written_ + sizeof group, numbers);
+  file_.write(written_ + sizeof group + numbers.size(), group_.bytes);
+  written_ += bytes_of_group(group.records);
+  group_.numbers.clear();
+  group_.bytes.clear();
 }
 
 // Reads the group at an offset and returns its length, or 0 if there is no whole one.
-std::uint64_t UndoJournal::read_group(std::uint64_t at, std::vector<std::byte>& entries) const {
+std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const {
   const std::uint64_t size = file_.size_bytes();
   Group group{};
   if (size < at + sizeof group) return 0;
   file_.read(at, writable_bytes_of(group));
-  const std::uint64_t left = size - at - sizeof group;
-  if (group.records == 0 || group.records > left / entry_bytes()) return 0;
-  entries.resize(group.records * entry_bytes());
-  file_.read(at + sizeof group, entries);
-  return checksum_of(entries) == group.checksum ? sizeof group + entries.size() : 0;
+  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + begin_.record_bytes);
+  if (group.records == 0 || group.records > most || size - at < bytes_of_group(group.records))
+    return 0;
+  records.numbers.resize(group.records);
+  records.bytes.resize(group.records * begin_.record_bytes);
+  const auto numbers = std::as_writable_bytes(std::span(records.numbers));
+  file_.read(at + sizeof group, numbers);
+  file_.read(at + sizeof group + numbers.size(), records.bytes);
+  return checksum_of(records) == group.checksum ? bytes_of_group(group.records) : 0;
 }
 
-void UndoJournal::undo(const PutBack& put_back) const {
-  std::vector<std::byte> entries;
-  for (std::uint64_t at = sizeof(Head); at < end_;) {
-    const std::uint64_t bytes = read_group(at, entries);
-    check_runtime(bytes > 0, file_.path().string(), ": cannot be read again at byte ", at);
-    for (std::span<const std::byte> rest = entries; !rest.empty();
-         rest = rest.subspan(entry_bytes())) {
-      std::uint64_t record;
-      std::memcpy(&record, rest.data(), sizeof record);
-      put_back(record, rest.subspan(sizeof record, begin_.record_bytes));
-    }
-    at += bytes;
+void UndoJournal::visit(const std::function<void(const Records&)>& visit) const {
+  Records records;
+  for (std::uint64_t at = sizeof(Head); at < end_; at += bytes_of_group(records.numbers.size())) {
+    check_runtime(read_group(at, records) > 0, file_.path().string(), ": is damaged at byte ", at);
+    visit(records);
   }
 }
 
 void UndoJournal::clear() {
-  group_.clear();
   file_.truncate(sizeof(Head));
   file_.sync();
-  written_ = end_ = sizeof(Head);
+  end_ = sizeof(Head);
+  forget_unfinished();
 }
 
 }  // namespace rowgrad

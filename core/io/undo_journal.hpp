@@ -18,33 +18,34 @@ namespace rowgrad {
 /// write-ahead logging of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9).
 /// Records are added before they are changed. So whatever the system has written of the changed
 /// file when a program or the machine stops, putting back what the journal has restores the
-/// checkpoint. Records come in groups with checksums; a group that was not finished is ignored, as
+/// checkpoint. Records come in groups with checksums; one that was not finished is ignored, as
 /// nothing was changed yet. All functions throw std::system_error if the file cannot be used.
 class UndoJournal {
  public:
-  /// What the journal belongs to.
+  /// What the journal goes back to.
   struct Begin {
-    std::uint64_t file = 0;        // the identity of the changed file
-    std::uint64_t checkpoint = 0;  // its number
+    std::uint64_t mark = 0;  // of the checkpoint
     std::uint64_t record_bytes = 0;
-    std::array<std::uint64_t, 2> notes = {};  // what else the checkpoint had
-
-    bool operator==(const Begin&) const = default;
+    std::array<std::uint64_t, 32> notes = {};  // what else the checkpoint had
   };
 
-  /// A new journal, on the disk when this returns; replaces a file at `path`.
+  /// A new journal, on the disk when this returns. Throws std::runtime_error if `path` has a file
+  /// that is no journal; a journal is replaced.
   UndoJournal(const std::filesystem::path& path, const Begin& begin);
 
-  /// Opens a journal. Throws std::runtime_error if it belongs to something else, whatever its
-  /// notes.
+  /// Opens a journal. Throws std::runtime_error if it is of something else, and if any of its first
+  /// `bytes` is damaged.
   struct Expected {
-    Begin begin;
+    std::uint64_t mark = 0;
+    std::uint64_t record_bytes = 0;
+    std::uint64_t bytes = 0;
   };
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
 
   const Begin& begin() const { return begin_; }
 
-  /// Whether it has no records.
+  /// The length of what is on the disk.
+  std::uint64_t size_bytes() const { return end_; }
   bool empty() const { return end_ == sizeof(Head); }
 
   /// Adds a record as it is before it is changed. It must not be changed before flush() returns.
@@ -54,10 +55,14 @@ class UndoJournal {
   /// added since the last flush() counts.
   void flush();
 
-  /// Calls put_back(record, bytes) for all records. Throws std::runtime_error if the disk cannot
-  /// read them.
-  using PutBack = std::function<void(std::uint64_t record, std::span<const std::byte> bytes)>;
-  void undo(const PutBack& put_back) const;
+  /// Some records with their numbers.
+  struct Records {
+    std::vector<std::uint64_t> numbers;
+    std::vector<std::byte> bytes;
+  };
+
+  /// Calls visit(records) until it has had all of them. A record that was added twice comes twice.
+  void visit(const std::function<void(const Records&)>& visit) const;
 
   /// Forgets all records.
   void clear();
@@ -68,21 +73,22 @@ class UndoJournal {
     Begin begin;
     std::uint64_t checksum;
   };
-  struct Group {
+  struct Group {  // before its records' numbers and their bytes
     std::uint64_t records;
     std::uint64_t checksum;
   };
 
   static Head head_for(const Begin& begin);
-  std::size_t entry_bytes() const { return sizeof(std::uint64_t) + begin_.record_bytes; }
+  std::uint64_t bytes_of_group(std::uint64_t records) const;
   void write_group();
-  std::uint64_t read_group(std::uint64_t at, std::vector<std::byte>& entries) const;
+  std::uint64_t read_group(std::uint64_t at, Records& records) const;
+  void forget_unfinished() noexcept;
 
   LockedFile file_;
   Begin begin_;
   std::uint64_t end_ = sizeof(Head);      // of the groups that are on the disk
   std::uint64_t written_ = sizeof(Head);  // of those that are written
-  std::vector<std::byte> group_;          // records that are not, each after its number
+  Records group_;                         // that are not
 };
 
 }  // namespace rowgrad

@@ -196,7 +196,7 @@ TEST_F(TokenFiles, AreWrittenBesideAndContinuedForTheSameJob) {
     writer.save(17);
     writer.append(Numbers{3});
     EXPECT_EQ(error_of<std::runtime_error>([&] { TokenFileWriter(path, ten, 5); }),
-              partial.string() + ": another program is writing it");
+              partial.string() + ": is open already, here or in another program");
     EXPECT_EQ(error_of<std::invalid_argument>([&] {
                 writer.append(Numbers{4, 10});
               }),

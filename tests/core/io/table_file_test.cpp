@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <set>
 #include <sys/stat.h>
 
@@ -32,9 +31,10 @@ class TableFiles : public ::testing::Test {
   }
 
   static std::vector<real> row(TableFile& table, std::int32_t id) {
-    table.make_ready(Ids32{id});
-    const real* values = table.row(static_cast<std::size_t>(id));
-    return {values, values + table.width()};
+    std::vector<real> values(table.width());
+    table.bring_in(Ids32{id});
+    table.read(static_cast<std::size_t>(id), values);
+    return values;
   }
 
   static void set_row(TableFile& table, std::int32_t id, real value) {
@@ -47,12 +47,17 @@ class TableFiles : public ::testing::Test {
 
 constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
 
-TEST_F(TableFiles, TakeNoSpaceForRowsThatWereNeverTouched) {
+TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
   EXPECT_EQ(std::filesystem::file_size(path()),
             4096 + 100'000'000ULL * (16 + 3 * 64 * sizeof(real)));
-  row(table, 99'999'999);
-  row(table, 0);
+  Ids32 ids(5000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 19'997);
+  table.bring_in(ids);
+  row(table, 3);
+  EXPECT_EQ(table.rows_stored(), 0);
+  set_row(table, 99'999'999, 1);
+  set_row(table, 0, 1);
   EXPECT_EQ(table.rows_stored(), 2);
   table.checkpoint();
   struct stat status {};
@@ -70,10 +75,7 @@ TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
   EXPECT_NE(row(one, 1), row(one, 0));
   double sum = 0, squares = 0, neighbours = 0, fourth = 0;
   std::size_t count = 0;
-  Ids32 all(3000);
-  std::iota(all.begin(), all.end(), 0);
-  one.make_ready(all);
-  for (const std::int32_t id : all) {
+  for (std::int32_t id = 0; id < 3000; ++id) {
     const auto values = row(one, id);
     for (std::size_t i = 0; i < values.size(); ++i) {
       sum += values[i];
@@ -106,8 +108,7 @@ TEST_F(TableFiles, OpenAsTheyWereAtTheirLastCheckpoint) {
     mark = table.mark();
     set_row(table, 3, 2);
     set_row(table, 4, 2);
-    row(table, 5);
-    EXPECT_EQ(table.rows_stored(), 3);
+    EXPECT_EQ(table.rows_stored(), 2);
   }
   for (int again = 0; again < 2; ++again) {
     TableFile table(path());
@@ -134,7 +135,7 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
   set_row(table, 0, 9);
   const std::string message = error_of<std::invalid_argument>([&] { table.restore(marks[2]); });
-  EXPECT_NE(message.find("has no checkpoint '" + marks[2] + "'; the last one is '" + marks[4]),
+  EXPECT_NE(message.find("has no '" + marks[2] + "', only its last one, '" + marks[4]),
             std::string::npos)
       << message;
   EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
@@ -155,39 +156,131 @@ TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
   TableFile table(path(), kSmall);
   const std::string mark = table.mark();
   row(table, 1);
+  table.checkpoint();  // of nothing new
+  EXPECT_EQ(table.mark(), mark);
+  set_row(table, 1, 2);
   const std::string message = error_of<std::logic_error>([&] { table.mark(); });
   EXPECT_NE(message.find("has changed since its last checkpoint"), std::string::npos) << message;
   table.checkpoint();
   EXPECT_NE(table.mark(), mark);
+  table.set_owed();
+  EXPECT_THROW(table.mark(), std::logic_error);
+  table.restore(mark);
+  EXPECT_FALSE(table.owed());
+}
+
+// So that the state of one rank fits the tables of all, and that of another past does not.
+TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
+  TableFile one(path("one"), kSmall), two(path("two"), kSmall);
+  const std::string start = one.mark();
+  EXPECT_EQ(two.mark(), start);
+  for (TableFile* table : {&one, &two}) {
+    set_row(*table, 5, 1);
+    table->checkpoint();
+  }
+  const std::string mark = one.mark();
+  EXPECT_EQ(two.mark(), mark);
+  two.restore(start);
+  set_row(two, 5, 2);
+  two.checkpoint();
+  EXPECT_NE(two.mark(), mark);
+  EXPECT_THROW(two.restore(mark), std::invalid_argument);
+  TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
+  EXPECT_NE(other.mark(), start);
 }
 
 TEST_F(TableFiles, IgnoreAGroupOfTheJournalThatWasNotFinished) {
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 1, 1);
+    set_row(table, 2, 1);
+  }
+  { std::ofstream(path("words.table.undo-0"), std::ios::app) << "the beginning of a group"; }
+  TableFile table(path());
+  EXPECT_EQ(table.rows_stored(), 0);
+  TableFile fresh(path("fresh"), kSmall);
+  EXPECT_EQ(row(table, 1), row(fresh, 1));
+  EXPECT_EQ(row(table, 2), row(fresh, 2));
+}
+
+TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
   const std::filesystem::path journal = path("words.table.undo-0");
-  for (const bool damage : {false, true}) {
-    std::filesystem::remove(path());
-    {
-      TableFile table(path(), kSmall);
-      set_row(table, 1, 1);
-    }
-    const auto size = std::filesystem::file_size(journal);
-    if (damage) {
-      std::fstream file(journal, std::ios::in | std::ios::out | std::ios::binary);
-      file.seekp(static_cast<std::streamoff>(size) - 3);
-      file.put('\x55');
-    } else {
-      std::filesystem::resize_file(journal, size - 3);
-    }
-    // As the group counts as one after which nothing changed, the row is as it was written.
-    TableFile table(path());
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 1, 1);
+    set_row(table, 2, 1);
+  }
+  const auto size = std::filesystem::file_size(journal);
+  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
+  std::filesystem::copy_file(journal, path("whole"));
+  for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
+    std::fstream file(journal, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(place));
+    file.put('\x55');
+    file.close();
+    EXPECT_NE(refused().find("words.table.undo-0: is damaged"), std::string::npos) << place;
+    std::filesystem::copy_file(path("whole"), journal,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  std::filesystem::resize_file(journal, size - 3);
+  EXPECT_NE(refused().find("is damaged at byte"), std::string::npos);
+  std::filesystem::copy_file(path("whole"), journal,
+                             std::filesystem::copy_options::overwrite_existing);
+  TableFile table(path());
+  EXPECT_EQ(table.rows_stored(), 0);
+}
+
+TEST_F(TableFiles, StayTogetherWithTheirJournals) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  std::filesystem::create_directory("elsewhere");
+  {
+    TableFile table("words.table", kSmall);
+    std::filesystem::current_path("elsewhere");
+    set_row(table, 1, 1);
+    table.checkpoint();
+  }
+  std::filesystem::current_path(before);
+  std::filesystem::create_symlink(path(), path("elsewhere/link"));
+  {
+    TableFile table(path("elsewhere/link"));
     EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
   }
+  EXPECT_EQ(files(), (std::set<std::string>{"elsewhere", "words.table", "words.table.undo-0",
+                                            "words.table.undo-1"}));
+}
+
+TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
+  { std::ofstream(path("words.table.undo-0")) << "somebody's notes"; }
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile table(path(), kSmall);
+            }).find("undo-0: is no journal of a table, but in the place of one"),
+            std::string::npos);
+  EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
+  EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), 16);
+}
+
+TEST_F(TableFiles, AreUsedByOneLayerOnly) {
+  TableFile table(path(), kSmall);
+  const std::string mark = table.mark();
+  {
+    const TableFile::Lease lease = table.lease();
+    EXPECT_NE(error_of<std::invalid_argument>([&] {
+                table.lease();
+              }).find("another layer uses the table"),
+              std::string::npos);
+    EXPECT_THROW(table.restore(mark), std::logic_error);
+    table.restore(mark, lease);
+  }
+  table.restore(mark);
+  table.lease();
 }
 
 TEST_F(TableFiles, AreOpenOnceOnly) {
   TableFile table(path(), kSmall);
   EXPECT_NE(error_of<std::runtime_error>([&] {
               TableFile again(path());
-            }).find("another program is writing it"),
+            }).find("is open already, here or in another program"),
             std::string::npos);
 }
 
@@ -213,10 +306,10 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
   std::filesystem::remove(path("words.table.undo-0"));
-  EXPECT_NE(refused().find("words.table.undo-0: No such file"), std::string::npos);
-  TableFile other(path("other"), kSmall);
+  EXPECT_NE(refused().find("words.table.undo-0: is missing"), std::string::npos);
+  { TableFile other(path("other"), {.rows = 10, .width = 5}); }
   std::filesystem::copy_file(path("other.undo-0"), path("words.table.undo-0"));
-  EXPECT_NE(refused().find("no journal of this table"), std::string::npos);
+  EXPECT_NE(refused().find("no journal of this checkpoint of this table"), std::string::npos);
 }
 
 TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
@@ -245,15 +338,23 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
 }
 
 TEST_F(TableFiles, GivePlacesToStatesByName) {
-  TableFile table(path(), {.rows = 4, .width = 4, .states = 2});
-  EXPECT_EQ(table.state_place("mean"), 0);
+  TableFile table(path(), {.rows = 4, .width = 1, .states = 2});
+  EXPECT_EQ(table.begin_state("mean"), 0);
+  EXPECT_EQ(table.begin_state("square"), 1);
   EXPECT_EQ(table.state_place("square"), 1);
-  EXPECT_EQ(table.state_place("mean"), 0);
-  const std::string message =
-      error_of<std::invalid_argument>([&] { table.state_place("momentum"); });
-  EXPECT_NE(message.find("made for 2 states (mean, square), and there is no place for momentum"),
-            std::string::npos)
-      << message;
+  EXPECT_EQ(table.state_place("momentum"), std::nullopt);
+  EXPECT_THROW(table.begin_state("momentum"), std::logic_error);
+
+  table.begin_change(Ids32{2});
+  std::fill_n(table.row(2), 3, real{7});
+  table.begin_states();  // by another optimizer
+  EXPECT_FALSE(table.is_current(2));
+  std::vector<real> values(3);
+  table.read(2, values);
+  EXPECT_EQ(values, (std::vector<real>{7, 0, 0}));
+  EXPECT_EQ(table.begin_state("momentum"), 0);
+  table.begin_change(Ids32{2});
+  EXPECT_EQ(std::vector<real>(table.row(2), table.row(2) + 3), (std::vector<real>{7, 0, 0}));
 }
 
 }  // namespace
