@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
@@ -40,6 +41,8 @@ struct TrainingParts {
   /// The processes that share the work, each with equal parts; null if this one is alone. There
   /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
   Ranks* ranks = nullptr;
+  /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
+  std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after each epoch, too.
   std::size_t compare_every = 1000;
   /// To watch the run; they must not change anything. The first is called for each batch, when its
@@ -94,13 +97,17 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
+  using BatchSink = std::function<void(std::size_t batch, Parameter& parameter, Gradient gradient)>;
+
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(const std::vector<Batch>& batches);
   Gradients gradients_of(ShardRange node, const std::vector<Batch>& batches, std::uint32_t seed,
                          std::vector<double>& losses);
-  void add_gradients_of(std::size_t shard, const std::vector<Batch>& batches, Random& random,
-                        std::vector<double>& losses);
+  Gradients gradients_of(std::size_t shard, const std::vector<Batch>& batches, std::uint32_t seed,
+                         std::vector<double>& losses, bool give);
+  void go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
+                   std::vector<double>& losses, const BatchSink& sink);
   void compare_ranks() const;
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
@@ -111,6 +118,7 @@ class TrainingRun {
   OneRank alone_;
   Ranks& ranks_;
   GradientExchange exchange_;
+  std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   struct Epoch {          // so far

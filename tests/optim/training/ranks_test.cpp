@@ -7,6 +7,8 @@
 
 #include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
@@ -104,6 +106,7 @@ Result train(const Setting& setting, std::size_t shards, Ranks* ranks,
                    .accumulate = setting.accumulate,
                    .shards = shards,
                    .ranks = ranks,
+                   .bucket_bytes = shards == 4 ? GradientExchange::kBucketBytes : 0,
                    .compare_every = 3});
   for (int epoch = 0; epoch < 2; ++epoch)
     run.run_epoch([&](double) {
@@ -135,6 +138,61 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
         }
       }
     }
+}
+
+// Notes how much this rank has sent while the gradients of the first layers are still to come.
+class Watched : public LanguageModel {
+ public:
+  Watched(Random& random, Ranks& ranks)
+      : table{*this, "table", random.normal({kVocabulary, 8})},
+        middle{*this, "middle", random.normal({8, 8})},
+        head{*this, "head", random.normal({kVocabulary, 8})},
+        ranks_(ranks) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    const std::uint64_t before = ranks_.bytes_sent();
+    const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
+      return record("watched", {x}, x.value(), [watch](Backward& node) {
+        watch();
+        node.give(0, node.take_gradient());
+      });
+    };
+    const Variable x = watched(embedding(tape.parameter(table), ids),
+                               [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
+    // All ranks have told of what kind the gradient of the head is.
+    const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
+    return linear(y, tape.parameter(head));
+  }
+  std::size_t context() const override { return kContext; }
+  std::size_t vocabulary() const override { return kVocabulary; }
+
+  std::vector<std::uint64_t> sent;
+  Parameter table;
+  Parameter middle;
+  Parameter head;
+
+ private:
+  Ranks& ranks_;
+};
+
+TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
+  run_ranks(2, [](Ranks& ranks) {
+    Random random(1);
+    Watched model(random, ranks);
+    SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}), {.batch = 10});
+    TrainingRun run({.model = model,
+                     .optimizer = optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .shards = 2,
+                     .ranks = &ranks,
+                     .bucket_bytes = 0});
+    run.run_epoch();
+    EXPECT_EQ(model.sent.size(), run.steps());
+    for (const std::uint64_t bytes : model.sent)
+      EXPECT_GE(bytes, model.head.size() / 2 * sizeof(real));
+  });
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
