@@ -90,6 +90,8 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
+  check_argument(parts_.loader.shard() == BatchShard(),
+                 "TrainingRun: the loader has a shard, expected whole batches");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
@@ -107,13 +109,18 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
   bool goes_on = true;
   if (!awaits_evaluation()) {
     parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
+    read_ = on_batch ? ShardRange{0, parts_.shards}
+                     : part_of(parts_.shards, ranks_.rank(), ranks_.size());
+    parts_.loader.set_shard({read_.begin, read_.end, parts_.shards});
     Random before = parts_.random;
     for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
       const double loss = try_step(batches, before);
       goes_on = !after_step || after_step(loss);
-      if (!goes_on && !awaits_evaluation()) return false;
+      if (!goes_on) break;
       before = parts_.random;
     }
+    parts_.loader.set_shard({});
+    if (!goes_on && !awaits_evaluation()) return false;
   }
   return finish_epoch(keep_evaluating) && goes_on;
 }
@@ -150,14 +157,14 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t tokens = of_step[i].targets.size();
+    const std::size_t tokens = rows(i) * parts_.loader.windows().context();
     loss_sum += losses[i];
     epoch.loss_sum += losses[i] * static_cast<double>(tokens);
     epoch.tokens += tokens;
     epoch.timed_tokens += tokens;
-    if (parts_.on_batch) parts_.on_batch(of_step[i]);
+    if (on_batch) on_batch(of_step[i]);
   }
-  if (parts_.before_update) parts_.before_update();
+  if (before_update) before_update();
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
@@ -235,13 +242,14 @@ Gradients TrainingRun::gradients_of(std::size_t shard, const std::vector<Batch>&
 void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
                               std::vector<double>& losses, const BatchSink& sink) {
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const std::size_t rows = batches[i].inputs.shape(0);
-    const ShardRange part = part_of(rows, shard, parts_.shards);
+    const ShardRange part = part_of(rows(i), shard, parts_.shards);
     if (part.size() == 0) continue;
-    const bool whole = part.size() == rows;
-    const Batch of_shard = whole ? Batch() : rows_of(batches[i], part);
-    const Batch& batch = whole ? batches[i] : of_shard;
-    const double share = static_cast<double>(part.size()) / static_cast<double>(rows);
+    const std::size_t first = part_of(rows(i), read_.begin, parts_.shards).begin;
+    const bool all = part.size() == batches[i].inputs.shape(0);
+    const Batch of_shard =
+        all ? Batch() : rows_of(batches[i], {part.begin - first, part.end - first});
+    const Batch& batch = all ? batches[i] : of_shard;
+    const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
     Tape tape(random);
     const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
     if (steps_ == 0) parts_.optimizer.check_trains_all(tape);
@@ -251,6 +259,11 @@ void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batch
                   });
     losses[shard * batches.size() + i] = loss.item() * share;
   }
+}
+
+// Of a batch of this step, on all ranks.
+std::size_t TrainingRun::rows(std::size_t batch) const {
+  return parts_.loader.rows(steps_ % steps_per_epoch() * parts_.accumulate + batch);
 }
 
 void TrainingRun::compare_ranks() const {

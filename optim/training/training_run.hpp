@@ -22,7 +22,8 @@ namespace rowgrad {
 struct TrainingParts {
   LanguageModel& model;
   Optimizer& optimizer;
-  DataLoader& loader;  // must be at its beginning
+  /// Must be at its beginning, and have whole batches, of which each rank then reads its own rows.
+  DataLoader& loader;
   /// The random numbers for dropout.
   Random& random;
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
@@ -45,11 +46,6 @@ struct TrainingParts {
   std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after each epoch, too.
   std::size_t compare_every = 1000;
-  /// To watch the run; they must not change anything. The first is called for each batch, when its
-  /// gradients have been added; the second once in each step, before gradients are clipped and
-  /// parameters change.
-  std::function<void(const Batch& batch)> on_batch = {};
-  std::function<void()> before_update = {};
 };
 
 /// Losses are in nats per token.
@@ -64,8 +60,8 @@ struct EpochRecord {
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
-  /// clip_norm that is negative or not finite, if `accumulate` is 0, and for fewer shards than
-  /// ranks.
+  /// loader with a shard, for a clip_norm that is negative or not finite, if `accumulate` is 0, and
+  /// for fewer shards than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
@@ -96,6 +92,13 @@ class TrainingRun {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
+  /// To watch the run; they must not change anything, and are to be set between calls of run_epoch.
+  /// The first is called for each batch, when its gradients have been added, and makes this rank
+  /// read whole batches; the second once in each step, before gradients are clipped and parameters
+  /// change.
+  std::function<void(const Batch& batch)> on_batch = {};
+  std::function<void()> before_update = {};
+
  private:
   using BatchSink = std::function<void(std::size_t batch, Parameter& parameter, Gradient gradient)>;
 
@@ -108,6 +111,7 @@ class TrainingRun {
                          std::vector<double>& losses, bool give);
   void go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
                    std::vector<double>& losses, const BatchSink& sink);
+  std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
@@ -119,6 +123,7 @@ class TrainingRun {
   Ranks& ranks_;
   GradientExchange exchange_;
   std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
+  ShardRange read_;  // the shards whose windows the loader reads
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   struct Epoch {          // so far

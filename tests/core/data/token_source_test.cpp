@@ -120,7 +120,7 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
     files.emplace_back(folder_ / "raw.bin",
                        TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
     DataLoader loader(TokenWindows(TokenSource(std::move(files)), {.context = 4, .stride = 5}),
-                      {.batch = 6, .shard = {.index = index, .count = 2}});
+                      {.batch = 6, .shard = {.begin = index, .end = index + 1, .count = 2}});
     for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(0), 3U);
   };
   EXPECT_NO_THROW(loop(0));

@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
+#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
@@ -84,6 +87,12 @@ Ids text() {
   return ids;
 }
 
+std::vector<Tensor> values_of(const LanguageModel& model) {
+  std::vector<Tensor> values;
+  for (const Parameter* parameter : model.parameters()) values.push_back(parameter->value());
+  return values;
+}
+
 struct Result {
   std::vector<Tensor> parameters;
   std::vector<EpochRecord> history;
@@ -113,10 +122,7 @@ Result train(const Setting& setting, std::size_t shards, Ranks* ranks,
       if (after_step) after_step(*model, run.steps());
       return true;
     });
-  Result result{{}, run.history()};
-  for (const Parameter* parameter : model->parameters())
-    result.parameters.push_back(parameter->value());
-  return result;
+  return {values_of(*model), run.history()};
 }
 
 TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
@@ -193,6 +199,74 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
     for (const std::uint64_t bytes : model.sent)
       EXPECT_GE(bytes, model.head.size() / 2 * sizeof(real));
   });
+}
+
+// Each rank has a file of its own, in which the windows of the others have ids that are refused
+// when they are read. A rank that watches the batches reads them whole.
+TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
+  constexpr std::size_t kShards = 5;
+  constexpr std::size_t kBatch = 7;
+  constexpr std::size_t kWindow = kContext + 1;
+  const testing::TemporaryFolder folder;
+  const Ids ids = text();
+  const std::size_t windows = ids.size() / kWindow;  // 57, so that the last batch is short
+  std::vector<std::string> tokens;
+  for (std::size_t i = 0; i < kVocabulary; ++i) tokens.push_back(std::to_string(i));
+  const Vocabulary vocabulary(tokens);
+  const auto trained = [&](std::size_t rank, std::size_t count, Ranks* ranks, bool watched) {
+    std::string bytes;
+    for (std::size_t i = 0; i < windows * kWindow; ++i) {
+      const std::size_t window = i / kWindow;
+      const std::size_t first = window / kBatch * kBatch;
+      const std::size_t rows = std::min(kBatch, windows - first);
+      const ShardRange mine = part_of(kShards, rank, count);
+      const bool readable = watched || (window - first >= rows * mine.begin / kShards &&
+                                        window - first < rows * mine.end / kShards);
+      bytes += static_cast<char>(readable ? ids[i] : 100);
+      bytes += '\0';
+    }
+    const std::filesystem::path path = folder / std::to_string(rank);
+    write_file(path, bytes);
+    std::vector<TokenFile> files;
+    files.emplace_back(path, TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
+    DataLoader loader(
+        TokenWindows(TokenSource(std::move(files)), {.context = kContext, .stride = kWindow}),
+        {.batch = kBatch});
+    Random random(1);
+    const auto model = settings().front().model(random);
+    const auto optimizer = settings().front().optimizer(model->parameters());
+    TrainingRun run({.model = *model,
+                     .optimizer = *optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .accumulate = 2,
+                     .shards = kShards,
+                     .ranks = ranks});
+    std::size_t rows = 0;
+    if (watched) run.on_batch = [&](const Batch& batch) { rows += batch.inputs.shape(0); };
+    run.run_epoch();
+    EXPECT_EQ(rows, watched ? windows : 0);
+    EXPECT_EQ(loader.shard(), BatchShard());
+    return std::pair(values_of(*model), run.history().front().training_loss);
+  };
+  const auto expected = trained(0, 1, nullptr, false);
+  for (std::size_t count = 2; count <= 4; ++count)
+    for (const bool watched : {false, true})
+      run_ranks(count, [&](Ranks& ranks) {
+        EXPECT_EQ(trained(ranks.rank(), count, &ranks, watched && ranks.rank() == 0), expected);
+      });
+}
+
+TEST(RanksOfATrainingRun, WantALoaderOfWholeBatches) {
+  Random random(1);
+  const auto model = settings().front().model(random);
+  SGD optimizer(model->parameters(), {.learning_rate = 0.1});
+  DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}),
+                    {.shard = {.begin = 0, .end = 1, .count = 2}});
+  const TrainingParts parts{
+      .model = *model, .optimizer = optimizer, .loader = loader, .random = random};
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { TrainingRun{parts}; }),
+            "TrainingRun: the loader has a shard, expected whole batches");
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
