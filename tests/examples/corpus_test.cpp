@@ -6,9 +6,9 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
 #include "tests/support/shell.hpp"
+#include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -17,12 +17,11 @@ namespace rowgrad {
 namespace {
 
 using testing::error_of;
+using testing::short_text;
 
-std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
+std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", short_text(), 0); }
 
-std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", text(), 0); }
-
-TrainOptions small() {
+TrainOptions few_windows() {
   TrainOptions options;
   options.context = 16;
   options.width = 8;
@@ -41,7 +40,7 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
   writer.finish();
 }
 
-void run(Training& training, std::size_t steps) {
+void run_steps(Training& training, std::size_t steps) {
   training.run.run_epoch([&](double) {
     training.evaluate_if_due();
     return training.run.steps() < steps;
@@ -55,23 +54,23 @@ std::string bits(const Training& training) {
 // With characters, a text and its ids are split at the same place.
 TEST(Corpus, OfIdsTrainsLikeItsText) {
   const testing::TemporaryFolder folder;
-  write_ids(folder / "ids.bin", text());
+  write_ids(folder / "ids.bin", short_text());
   const Corpus ids = Corpus::find({folder / "ids.bin"});
   EXPECT_EQ(ids.bytes(), std::filesystem::file_size(folder / "ids.bin"));
-  Training of_text(small(), characters(), text());
-  Training of_ids(small(), characters(), ids);
+  Training of_text(few_windows(), characters(), short_text());
+  Training of_ids(few_windows(), characters(), ids);
   EXPECT_EQ(of_ids.validation_ids()->size(), of_text.validation_ids()->size());
-  run(of_text, 10);
-  run(of_ids, 5);
+  run_steps(of_text, 10);
+  run_steps(of_ids, 5);
   of_ids.save(folder / "checkpoint");
   const auto resumed = Training::resume(folder / "checkpoint", ids);
-  run(*resumed, 10);
+  run_steps(*resumed, 10);
   EXPECT_TRUE(bits(*resumed) == bits(of_text));
   EXPECT_EQ(*resumed->validation_loss(), *of_text.validation_loss());
   EXPECT_EQ(unigram_loss(resumed->training_ids(), *resumed->validation_ids(), 100),
             unigram_loss(of_text.training_ids(), *of_text.validation_ids(), 100));
 
-  write_ids(folder / "other.bin", text() + "e");
+  write_ids(folder / "other.bin", short_text() + "e");
   EXPECT_NE(error_of<std::runtime_error>([&] {
               Training::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"}));
             }).find("the run was on another text"),
@@ -80,9 +79,9 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
 
 TEST(Corpus, OfIdsNeedsTheirTokenizer) {
   const testing::TemporaryFolder folder;
-  write_ids(folder / "ids.bin", text());
+  write_ids(folder / "ids.bin", short_text());
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training(small(), make_tokenizer("word", text(), 0),
+              Training(few_windows(), make_tokenizer("word", short_text(), 0),
                        Corpus::find({folder / "ids.bin"}));
             }).find("of another vocabulary"),
             std::string::npos);
@@ -91,9 +90,9 @@ TEST(Corpus, OfIdsNeedsTheirTokenizer) {
 TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
   const testing::TemporaryFolder folder;
   const std::string whole = folder / "whole.bin", first = folder / "1.bin", rest = folder / "2.bin";
-  write_ids(whole, text());
-  write_ids(first, text().substr(0, 700));
-  write_ids(rest, text().substr(700));
+  write_ids(whole, short_text());
+  write_ids(first, short_text().substr(0, 700));
+  write_ids(rest, short_text().substr(700));
   const Corpus corpus = Corpus::find({first, rest});
   EXPECT_EQ(corpus.source(), first + " and 1 more");
   EXPECT_EQ(corpus.bytes(), Corpus::find({whole}).bytes() + sizeof(TokenFileHeader));
@@ -112,7 +111,7 @@ TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
 
 TEST(Corpus, OfIdsThatWereChangedIsRefused) {
   const testing::TemporaryFolder folder;
-  write_ids(folder / "good.bin", text());
+  write_ids(folder / "good.bin", short_text());
   std::string contents = read_file(folder / "good.bin");
   contents[1000] ^= 1;
   write_file(folder / "bad.bin", contents);
@@ -131,7 +130,7 @@ TEST(Corpus, OfIdsThatWereChangedIsRefused) {
 
 TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
   const testing::TemporaryFolder folder;
-  write_file(folder / "text", text());
+  write_file(folder / "text", short_text());
   const std::string start = concat("cd ", folder.path().string(), "; ");
   const auto go = [&](const std::string& command, const std::string& words) {
     const testing::Outcome outcome = testing::shell(start + command);
