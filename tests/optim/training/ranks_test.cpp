@@ -23,7 +23,7 @@ namespace {
 
 using testing::run_ranks;
 
-constexpr std::size_t kVocabulary = 61;
+constexpr std::size_t kTokens = 61;
 constexpr std::size_t kContext = 6;
 
 struct Setting {
@@ -35,7 +35,7 @@ struct Setting {
 };
 
 auto next_token(NextTokenOptions options) {
-  options.vocabulary = kVocabulary;
+  options.vocabulary = kTokens;
   options.context = kContext;
   options.width = 8;
   options.hidden = {8};
@@ -64,7 +64,7 @@ const std::vector<Setting>& settings() {
       {"tied tables", next_token({.tie_weights = true}), adamw(), 1},
       {"a GPT with buckets",
        [](Random& random) {
-         return std::make_unique<GptModel>(GptOptions{.vocabulary = kVocabulary,
+         return std::make_unique<GptModel>(GptOptions{.vocabulary = kTokens,
                                                       .context = kContext,
                                                       .width = 8,
                                                       .heads = 2,
@@ -82,7 +82,7 @@ Ids text() {
   Ids ids = Ids::from_shape({400});
   for (std::int32_t& id : ids) {
     const std::uint32_t bits = random.bits();
-    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kVocabulary : bits / 8 % 12);
+    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kTokens : bits / 8 % 12);
   }
   return ids;
 }
