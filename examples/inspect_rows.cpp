@@ -198,7 +198,7 @@ void run(const CLI::App& app, const ProgramOptions& options) {
                  "--vocabulary is for --tokenizer bpe; that of ", options.tokenizer,
                  " follows from the text");
   check_outputs({options.json, options.csv, options.report.page, options.report.data},
-                {options.corpus});
+                {options.corpus, tokenizer_file(options.tokenizer)});
   ReportFiles report_files(options.report);
   const DataFile text = find_corpus(options.corpus);
   const auto tokenizer = make_tokenizer(options.tokenizer, text.contents, options.vocabulary);
@@ -305,8 +305,9 @@ int run_with(int argc, char** argv) {
   ProgramOptions options;
   app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict")
       ->check(file_name());
-  app.add_option("--tokenizer", options.tokenizer, "what a token is")
-      ->check(CLI::IsMember(kTokenizerNames));
+  app.add_option("--tokenizer", options.tokenizer,
+                 "what a token is; or the JSON file of tokenize --save")
+      ->check(tokenizer_choice());
   app.add_option("--positions", options.positions,
                  "learned; t5 and shaw are those of a GPT of one block, by distance")
       ->check(CLI::IsMember({"learned", "t5", "shaw"}));

@@ -24,12 +24,12 @@ namespace {
 struct ProgramOptions {
   std::string tokenizer = "gpt2";
   std::string corpus;
-  std::string load;
   std::string save;
   std::size_t vocabulary = 512;
   bool decode = false;
   bool jsonl = false;
   bool special = false;
+  bool verify = false;
   std::string output;
   std::vector<std::string> files;
   bool separate = false;
@@ -37,9 +37,8 @@ struct ProgramOptions {
 };
 
 std::unique_ptr<Tokenizer> chosen_tokenizer(const ProgramOptions& options) {
-  if (!options.load.empty()) return load_tokenizer(options.load);
-  const bool needs_text = options.tokenizer != "gpt2";
-  const std::string text = needs_text ? find_corpus(options.corpus).contents : std::string();
+  const std::string text =
+      is_made_from_text(options.tokenizer) ? find_corpus(options.corpus).contents : "";
   return make_tokenizer(options.tokenizer, text, options.vocabulary);
 }
 
@@ -49,6 +48,15 @@ EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {
   for (const std::int32_t id : tokenizer.vocabulary().special_ids())
     options.allowed_special.push_back(tokenizer.token(id));
   return options;
+}
+
+void verify_files(const std::vector<std::string>& files) {
+  for (const std::string& path : files) {
+    const TokenFile file(path);
+    check_runtime(file.header().has_value(), path, ": has no checksum to verify its ids by");
+    file.verify();
+    std::cout << path << ": " << file.size() << " ids, as they were written" << std::endl;
+  }
 }
 
 void run_files(const Tokenizer& tokenizer, const ProgramOptions& options) {
@@ -78,6 +86,8 @@ void run_files(const Tokenizer& tokenizer, const ProgramOptions& options) {
   progress.clear();
   std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
             << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes) << '\n';
+  std::cout << "Train with --corpus " << options.output << " --tokenizer "
+            << (options.save.empty() ? options.tokenizer : options.save) << '\n';
 }
 
 void print_ids(const Ids& ids) {
@@ -131,8 +141,9 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
 }
 
 void run(const ProgramOptions& options) {
+  if (options.verify) return verify_files(options.files);
   std::vector<std::string> read = options.files;
-  read.insert(read.end(), {options.corpus, options.load});
+  read.insert(read.end(), {options.corpus, tokenizer_file(options.tokenizer)});
   check_outputs({options.save, options.output}, read);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
@@ -153,16 +164,14 @@ int run_with(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   ProgramOptions options;
   app.add_option("--tokenizer", options.tokenizer,
-                 "word, char and bpe are made from the corpus; gpt2 from GPT-2's files")
-      ->check(CLI::IsMember(kTokenizerNames));
+                 "word, char and bpe are made from the corpus; gpt2 from GPT-2's files; or a JSON "
+                 "file that --save wrote")
+      ->check(tokenizer_choice());
   app.add_option("--corpus", options.corpus,
                  "text that the tokenizer is made from; The Verdict if not given")
       ->check(file_name());
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
       ->check(whole_number(1));
-  app.add_option("--load", options.load, "use the tokenizer in this JSON file")
-      ->excludes("--tokenizer")
-      ->check(CLI::ExistingFile);
   app.add_option("--save", options.save, "write the tokenizer to this JSON file")
       ->check(file_name());
   app.add_flag("--decode", options.decode, "ids separated by blanks on standard input, text out");
@@ -170,21 +179,31 @@ int run_with(int argc, char** argv) {
                "line by line: a JSON string in, ids out; the other way with --decode");
   app.add_flag("--special", options.special,
                "special tokens in the text, as <|endoftext|>, count as such");
-  app.add_option("FILE", options.files, "text files for --output, one after another")
-      ->check(CLI::ExistingFile);
+  auto* files =
+      app.add_option("FILE", options.files, "files for --output or --verify, one after another")
+          ->check(CLI::ExistingFile);
   auto* output =
       app.add_option("--output", options.output,
                      "file of ids to write, for --corpus of the training programs; if this was "
                      "interrupted, the same command goes on")
           ->check(file_name())
-          ->needs("FILE")
+          ->needs(files)
           ->excludes("--decode", "--jsonl");
-  app.get_option("FILE")->needs(output);
+  app.add_flag("--verify", options.verify,
+               "whether the ids in the files are still those that --output wrote")
+      ->needs(files)
+      ->excludes(output, "--decode", "--jsonl", "--save");
   app.add_flag("--separate", options.separate, "<|endoftext|> between the files")->needs(output);
   app.add_option("--threads", options.threads, "for --output; 0 for as many as there are cores")
       ->check(whole_number(0, 1024))
       ->needs(output);
   CLI11_PARSE(app, argc, argv);
+  check_argument(options.files.empty() || options.verify || !options.output.empty(),
+                 "FILE is for --output or --verify");
+  check_argument(
+      options.output.empty() || !options.save.empty() || !is_made_from_text(options.tokenizer),
+      "--output: the tokenizer ", options.tokenizer,
+      " is made here; --save FILE keeps it, and training takes it as --tokenizer FILE");
   check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe");
   std::ios::sync_with_stdio(false);

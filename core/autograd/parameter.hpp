@@ -118,9 +118,6 @@ class Parameter {
   const Gradient& gradient() const { return gradient_; }
   void zero_gradient() { gradient_ = Gradient(); }
 
-  /// The same sum, which begins again.
-  Gradient take_gradient() { return std::exchange(gradient_, {}); }
-
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
 

@@ -265,6 +265,25 @@ void Tape::backward(const Variable& loss, KeepValues keep) {
 }
 
 void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep) {
+  std::vector<std::pair<Parameter*, Gradient>> sums;
+  run_backward(y, gradient, keep, [&](Parameter& parameter, Gradient sum) {
+    sums.emplace_back(&parameter, std::move(sum));
+  });
+  for (auto& [parameter, sum] : sums) parameter->prepare_gradient(sum);
+
+  // From here on nothing can fail: parameters change, and gradients can be read.
+  has_gradients_ = true;
+  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
+}
+
+void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep,
+                    const GradientSink& sink) {
+  run_backward(y, gradient, keep, sink);
+  has_gradients_ = true;
+}
+
+void Tape::run_backward(const Variable& y, const Tensor& gradient, KeepValues keep,
+                        const GradientSink& sink) {
   check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
   check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
   const std::size_t last = index_of(y, "Tape::backward");
@@ -275,34 +294,36 @@ void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep) 
   check_parameters_unchanged(last + 1);
   went_backward_ = true;
 
-  if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
-  if (nodes_[last].rule) run_rule(last, &gradient);
-  for (std::size_t i = last; i-- > 0;) {
-    Node& node = nodes_[i];
-    if (node.rule && !node.gradient.is_none()) run_rule(i, nullptr);
-    if (keep == KeepValues::kNo && !node.op.empty()) node.release_value();
-  }
-
-  std::vector<Node*> parameters;  // the first node of each; it gets the gradients of all its nodes
+  std::vector<std::vector<Node*>> uses;  // the nodes of each parameter, in the order of the first
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
-    if (node.op.empty()) node.passed = node.gradient.kind();
-    if (node.parameter == nullptr || node.gradient.is_none()) continue;
-    const auto first = std::find_if(parameters.begin(), parameters.end(), [&](const Node* other) {
-      return other->parameter == node.parameter;
+    if (node.parameter == nullptr || !node.needs_gradient) continue;
+    const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& nodes) {
+      return nodes.front()->parameter == node.parameter;
     });
-    if (first != parameters.end()) {
-      (*first)->gradient.add(std::exchange(node.gradient, Gradient()));
-    } else {
-      parameters.push_back(&node);
-    }
+    if (same == uses.end())
+      uses.push_back({&node});
+    else
+      same->push_back(&node);
   }
-  for (Node* node : parameters) node->parameter->prepare_gradient(node->gradient);
 
-  // From here on nothing can fail: parameters change, and gradients can be read.
-  has_gradients_ = true;
-  for (Node* node : parameters)
-    node->parameter->add_prepared_gradient(std::exchange(node->gradient, Gradient()));
+  if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
+  for (std::size_t i = last + 1; i-- > 0;) {
+    Node& node = nodes_[i];
+    if (node.op.empty()) node.passed = node.gradient.kind();
+    if (node.rule && i == last)
+      run_rule(i, &gradient);
+    else if (node.rule && !node.gradient.is_none())
+      run_rule(i, nullptr);
+    if (keep == KeepValues::kNo && !node.op.empty() && i < last) node.release_value();
+
+    // Nodes before the first one of a parameter do not depend on it.
+    if (uses.empty() || uses.back().front() != &node) continue;
+    Gradient sum;
+    for (Node* use : uses.back()) sum.add(std::exchange(use->gradient, Gradient()));
+    if (!sum.is_none()) sink(*node.parameter, std::move(sum));
+    uses.pop_back();
+  }
 }
 
 void Tape::retain_gradient(const Variable& variable) {

@@ -83,6 +83,9 @@ class OpName {
 /// no rule needs it any more, which makes room for the gradients: all but that of the loss.
 enum class KeepValues { kNo, kYes };
 
+/// Gets the gradient of a parameter, the sum over all its uses, as soon as backward() has it.
+using GradientSink = std::function<void(Parameter& parameter, Gradient gradient)>;
+
 /// Records a computation and differentiates it once. Several tapes may exist at the same time, each
 /// used by one thread at a time. Neither copyable nor movable. A tape must not outlive its
 /// parameters or its source of random numbers.
@@ -125,6 +128,12 @@ class Tape {
   /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.
   /// Throws std::invalid_argument for a gradient of another shape.
   void backward(const Variable& y, const Tensor& gradient, KeepValues keep = KeepValues::kYes);
+
+  /// The same, but hands the gradients to `sink`, while those of earlier nodes are still computed,
+  /// and changes no parameter. Parameters come in the order of their first uses, from last to
+  /// first; those that the loss does not depend on do not.
+  void backward(const Variable& y, const Tensor& gradient, KeepValues keep,
+                const GradientSink& sink);
 
   /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
   /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
@@ -189,6 +198,8 @@ class Tape {
   std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
   void check_parameters_unchanged(std::size_t end) const;
   void run_rule(std::size_t node, const Tensor* borrowed);
+  void run_backward(const Variable& y, const Tensor& gradient, KeepValues keep,
+                    const GradientSink& sink);
 
   Random* random_ = nullptr;
   Mode mode_;

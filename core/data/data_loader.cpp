@@ -14,6 +14,11 @@ Batch make_batch(std::size_t rows, std::size_t context) {
   return {Ids::from_shape(shape), Ids::from_shape(shape)};
 }
 
+// rows · part / count, without overflow.
+std::size_t begin_of(std::size_t part, std::size_t rows, std::size_t count) {
+  return rows / count * part + rows % count * part / count;
+}
+
 }  // namespace
 
 DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
@@ -25,22 +30,29 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
   size_ = full + (rest > 0);
   check_argument(size_ > 0, "DataLoader: ", windows_.size(), " windows do not fill one batch of ",
                  options.batch, ", and drop_last leaves a shorter one out");
-  check_argument(options.shard.index < options.shard.count, "DataLoader: shard ",
-                 options.shard.index, " is none of the ", options.shard.count, " shards");
-  const auto own_batch = [&](std::size_t rows) {
-    return make_batch(
-        shard_begin(rows, options_.shard.index + 1) - shard_begin(rows, options_.shard.index),
-        windows_.context());
-  };
-  full_ = own_batch(full > 0 ? options.batch : 0);
-  short_ = own_batch(rest);
+  set_shard(options.shard);
   window_.resize(windows_.context() + 1);
 }
 
-// rows · index / count, without overflow.
-std::size_t DataLoader::shard_begin(std::size_t rows, std::size_t index) const {
-  const std::size_t count = options_.shard.count;
-  return rows / count * index + rows % count * index / count;
+void DataLoader::set_shard(const BatchShard& shard) {
+  check_argument(shard.begin < shard.end && shard.end <= shard.count, "DataLoader: the shard is [",
+                 shard.begin, ", ", shard.end, ") of ", shard.count,
+                 ", expected a part that is not empty");
+  const auto own_batch = [&](std::size_t rows) {
+    return make_batch(
+        begin_of(shard.end, rows, shard.count) - begin_of(shard.begin, rows, shard.count),
+        windows_.context());
+  };
+  Batch full = own_batch(windows_.size() < options_.batch ? 0 : options_.batch);
+  short_ = own_batch(options_.drop_last ? 0 : windows_.size() % options_.batch);
+  full_ = std::move(full);
+  options_.shard = shard;
+}
+
+std::size_t DataLoader::rows(std::size_t batch) const {
+  check_argument(batch < size_, "DataLoader::rows: there is no batch ", batch, " in an epoch of ",
+                 size_, " batches");
+  return std::min(options_.batch, windows_.size() - batch * options_.batch);
 }
 
 std::size_t DataLoader::window_at(std::size_t place) const {
@@ -95,9 +107,9 @@ void DataLoader::start_epoch() {
 
 const Batch& DataLoader::next_batch() {
   const std::size_t first = position_.batch * options_.batch;
-  const std::size_t rows = std::min(options_.batch, windows_.size() - first);
+  const std::size_t rows = this->rows(position_.batch);
   Batch& batch = rows == options_.batch ? full_ : short_;
-  const std::size_t begin = shard_begin(rows, options_.shard.index);
+  const std::size_t begin = begin_of(options_.shard.begin, rows, options_.shard.count);
   const std::size_t context = windows_.context();
   for (std::size_t row = 0; row < batch.inputs.shape(0); ++row) {
     windows_.read(window_at(first + begin + row), window_);

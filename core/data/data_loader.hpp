@@ -19,10 +19,12 @@ struct Batch {
   Ids targets;
 };
 
-/// A part of every batch: of its n rows, those from n · index / count to n · (index + 1) / count.
+/// A part of every batch: of its n rows, those from n · begin / count to n · end / count.
 struct BatchShard {
-  std::size_t index = 0;
+  std::size_t begin = 0;
+  std::size_t end = 1;
   std::size_t count = 1;
+  bool operator==(const BatchShard&) const = default;
 };
 
 /// The defaults are those of PyTorch, except for `batch`.
@@ -70,13 +72,22 @@ class DataLoader {
   class Iterator;
 
   /// Throws std::invalid_argument for a batch below 1, for fewer windows than one batch if
-  /// drop_last is set, and for a shard that is none of its count.
+  /// drop_last is set, and for a shard that is no part of its count.
   explicit DataLoader(TokenWindows windows, const DataLoaderOptions& options = {});
 
   /// The number of batches in an epoch, at least 1.
   std::size_t size() const { return size_; }
 
+  /// The rows of a whole batch of an epoch, whatever the shard. Throws std::invalid_argument if
+  /// there is no such batch.
+  std::size_t rows(std::size_t batch) const;
+
   const TokenWindows& windows() const { return windows_; }
+
+  /// See DataLoaderOptions. Set it between loops. Throws std::invalid_argument for a shard that is
+  /// no part of its count, and then changes nothing.
+  const BatchShard& shard() const { return options_.shard; }
+  void set_shard(const BatchShard& shard);
 
   /// The position after the batch that a loop is at. After the last batch of an epoch, it is the
   /// start of the next epoch.
@@ -98,7 +109,6 @@ class DataLoader {
   void start_epoch();
   const Batch& next_batch();
   std::size_t window_at(std::size_t place) const;
-  std::size_t shard_begin(std::size_t rows, std::size_t index) const;
 
   TokenWindows windows_;
   DataLoaderOptions options_;

@@ -29,45 +29,87 @@ void add(Gradients& a, Gradients&& b);
 /// Collective Reduction Operations"). Row gradients are either gathered, numbers and values of all
 /// ranks by all ranks, or go by owners of equal ranges of rows; whichever took fewer bytes as far
 /// as the last step tells.
+///
+/// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
+/// as all its gradients are there on all ranks, while those of other parameters are computed.
 class GradientExchange {
  public:
-  /// For parameters of these shapes and `shards` shards, at least one for each rank. The ranks must
-  /// outlive this. Throws std::invalid_argument for fewer shards than ranks.
-  GradientExchange(Ranks& ranks, std::size_t shards, std::vector<Shape> shapes);
+  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;
 
-  /// The shards whose gradients this rank computes, and the nodes of their tree that sum() wants.
-  ShardRange shards() const { return part_of(shards_, ranks_.rank(), ranks_.size()); }
-  const std::vector<ShardRange>& nodes() const { return nodes_of_[ranks_.rank()]; }
+  /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
+  /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this. Throws
+  /// std::invalid_argument for fewer shards than ranks.
+  GradientExchange(Ranks& ranks, std::size_t shards, std::vector<Shape> shapes,
+                   std::size_t bucket_bytes = kBucketBytes);
 
-  /// `partial` has the sum of each of nodes(). A shard may have no gradient of a parameter.
+  /// The nodes of the tree of shards whose gradients this rank computes. The last one is a single
+  /// shard, and those of the others must be there before it begins.
+  const std::vector<ShardRange>& parts() const { return parts_; }
+
+  /// Begins a sum, with the gradients of all parts() but the last. A shard may have no gradient of
+  /// a parameter. Throws std::invalid_argument for another number of parts or parameters, and
+  /// std::logic_error if there are several ranks and the last sum was not finished.
+  void start(std::vector<Gradients> earlier);
+
+  /// A parameter's gradient on the last shard. Best given from the last parameter to the first.
+  /// Throws std::invalid_argument for another shape, and std::logic_error for a parameter that has
+  /// been given, and before start().
+  void give(std::size_t parameter, Gradient gradient);
+
+  /// The sums. Parameters that have not been given have no gradient on the last shard. Throws
+  /// std::logic_error before start().
+  Gradients finish();
+
+  /// All this at once: `partial` has the gradients of each of parts().
   Gradients sum(std::vector<Gradients> partial);
 
   /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
   const std::vector<std::string_view>& ways() const { return ways_; }
 
  private:
+  static constexpr std::int64_t kNone = -1;
+  static constexpr std::int64_t kDense = -2;
+
   // A node whose sum a rank has computed.
   struct Source {
     std::size_t rank;
     std::size_t node;  // its place among that rank's nodes
     ShardRange range;
   };
-  using Partial = std::vector<Gradients>;
+  // The parameters [begin, end), and what has to come before their dense gradients go on.
+  struct Bucket {
+    enum Step { kNothing, kGradients, kCounts, kParts, kSums };
+    std::size_t channel;
+    std::size_t begin;
+    std::size_t end;
+    Step awaits = kNothing;
+    std::vector<Tensor> arrived = {};  // [source]: the numbers of this rank's pieces
+  };
+  // `count` numbers of a dense gradient from `offset` on.
+  struct Piece {
+    std::size_t parameter;
+    std::size_t offset;
+    std::size_t count;
+  };
 
   bool is_mine(std::size_t source) const { return sources_[source].rank == ranks_.rank(); }
-  Gradient& own(Partial& partial, std::size_t source, std::size_t parameter) const {
-    return partial[sources_[source].node][parameter];
+  Gradient& own(std::size_t source, std::size_t parameter) {
+    return nodes_[sources_[source].node][parameter];
   }
   std::int64_t& count(std::size_t source, std::size_t parameter) {
     return counts_[source * shapes_.size() + parameter];
   }
   std::size_t source_of(ShardRange node) const;  // sources_.size() if no rank has this node
-  void exchange_counts(const Partial& partial);
-  void settle_kinds(Partial& partial);
-  void sum_dense(Partial& partial, Gradients& sums);
-  void sum_rows(Partial& partial, Gradients& sums);
-  Gradient gathered(Partial& partial, std::size_t parameter);
-  Gradient by_owners(Partial& partial, std::size_t parameter);
+  void advance(Bucket& bucket);
+  void exchange_counts(Bucket& bucket);
+  void settle_kinds(const Bucket& bucket);
+  void exchange_parts(Bucket& bucket);
+  void exchange_sums(Bucket& bucket);
+  void start(Bucket& bucket, Bucket::Step step);
+  std::vector<Piece> pieces_of(const Bucket& bucket, std::size_t owner) const;
+  void sum_rows();
+  Gradient gathered(std::size_t parameter);
+  Gradient by_owners(std::size_t parameter);
   Gradient merged(std::vector<Gradient> of_sources) const;
 
   Ranks& ranks_;
@@ -75,9 +117,19 @@ class GradientExchange {
   std::vector<Shape> shapes_;                      // [parameter]
   std::vector<std::vector<ShardRange>> nodes_of_;  // [rank]
   std::vector<Source> sources_;                    // all ranks' nodes, from left to right
-  std::vector<std::int64_t> counts_;    // [source][parameter]: of rows, or kNone or kDense
-  std::vector<std::string_view> ways_;  // [parameter]
+  std::vector<ShardRange> parts_;
+  std::vector<Bucket> buckets_;         // from the last parameters to the first
   std::vector<double> distinct_share_;  // [parameter]: of all ranks' rows, in the last sum
+  std::vector<std::string_view> ways_;  // [parameter]
+
+  // Of the sum that is under way, if there are nodes:
+  std::vector<Gradients> nodes_;        // of this rank
+  std::vector<Gradients> left_halves_;  // the last node but its last shard
+  std::vector<bool> given_;             // [parameter]
+  std::vector<std::int64_t> counts_;    // [source][parameter]: of rows, or kNone or kDense
+  Gradients sums_;
+  std::vector<Ranks::Send> sends_;  // that are to be started
+  std::vector<Ranks::Receive> receives_;
 };
 
 }  // namespace rowgrad

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <limits>
+#include <map>
 #include <mpi.h>
 #include <thread>
 
@@ -14,7 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTag = 1;
 constexpr std::size_t kLongest = std::size_t{1}
                                  << 30;  // bytes of a message: MPI counts them as int
 constexpr auto kSpins = std::chrono::microseconds(200);  // before others get the processor
@@ -41,29 +40,64 @@ class MpiRanks : public Ranks {
   std::size_t rank() const override { return rank_; }
 
  private:
-  void transfer(std::span<const Send> sends, std::span<const Receive> receives) override {
-    requests_.clear();
-    others_.clear();
+  // What is under way on a channel.
+  struct Requests {
+    std::vector<MPI_Request> open;
+    std::vector<std::size_t> others;  // the rank of each
+    std::vector<int> done = {};
+    std::vector<MPI_Status> statuses = {};
+  };
+
+  // A channel is a tag: messages with one tag arrive in order.
+  void begin(std::size_t channel, std::span<const Send> sends,
+             std::span<const Receive> receives) override {
+    Requests& requests = requests_[channel];
+    requests.open.clear();
+    requests.others.clear();
+    const auto each_part = [&](std::size_t other, std::size_t bytes, const auto& call) {
+      for (std::size_t at = 0; at < bytes; at += kLongest) {
+        requests.open.push_back(MPI_REQUEST_NULL);
+        requests.others.push_back(other);
+        const auto count = static_cast<int>(std::min(kLongest, bytes - at));
+        check(call(at, count, static_cast<int>(other), &requests.open.back()), other);
+      }
+    };
+    const int tag = static_cast<int>(channel);
     for (const Receive& receive : receives)
-      for (std::size_t at = 0; at < receive.bytes.size(); at += kLongest)
-        start(receive.from, std::min(kLongest, receive.bytes.size() - at),
-              [&](int count, int rank) {
-                return MPI_Irecv(receive.bytes.data() + at, count, MPI_BYTE, rank, kTag,
-                                 MPI_COMM_WORLD, &requests_.back());
-              });
+      each_part(receive.from, receive.bytes.size(),
+                [&](auto at, int count, int rank, auto* request) {
+                  return MPI_Irecv(receive.bytes.data() + at, count, MPI_BYTE, rank, tag,
+                                   MPI_COMM_WORLD, request);
+                });
     for (const Send& send : sends)
-      for (std::size_t at = 0; at < send.bytes.size(); at += kLongest)
-        start(send.to, std::min(kLongest, send.bytes.size() - at), [&](int count, int rank) {
-          return MPI_Isend(send.bytes.data() + at, count, MPI_BYTE, rank, kTag, MPI_COMM_WORLD,
-                           &requests_.back());
-        });
-    wait();
+      each_part(send.to, send.bytes.size(), [&](auto at, int count, int rank, auto* request) {
+        return MPI_Isend(send.bytes.data() + at, count, MPI_BYTE, rank, tag, MPI_COMM_WORLD,
+                         request);
+      });
   }
 
-  void start(std::size_t other, std::size_t bytes, const auto& call) {
-    requests_.push_back(MPI_REQUEST_NULL);
-    others_.push_back(other);
-    check(call(static_cast<int>(bytes), static_cast<int>(other)), other);
+  bool done(std::size_t channel) override {
+    advance(requests_[channel]);
+    return first_open(requests_[channel]) == requests_[channel].open.size();
+  }
+
+  void finish(std::size_t channel) override {
+    Requests& requests = requests_[channel];
+    const auto start = Clock::now();
+    auto last = start;  // when something came
+    while (first_open(requests) < requests.open.size()) {
+      const bool news = advance(requests);
+      const auto now = Clock::now();
+      if (news) {
+        last = now;
+      } else if (now - start > kSpins) {
+        std::this_thread::yield();
+      }
+      if (std::chrono::duration<double>(now - last).count() < patience_) continue;
+      throw std::runtime_error(concat(
+          "rank ", rank_, ": rank ", requests.others[first_open(requests)],
+          " has not answered for ", patience_, " seconds; it hangs, or is slower than the others"));
+    }
   }
 
   void check(int status, std::size_t other) const {
@@ -71,39 +105,32 @@ class MpiRanks : public Ranks {
                   " cannot be reached any more (MPI error ", status, ")");
   }
 
-  void wait() {
-    const auto start = Clock::now();
-    std::vector<int> done(requests_.size());
-    std::vector<MPI_Status> statuses(requests_.size());
-    const auto is_open = [](MPI_Request request) { return request != MPI_REQUEST_NULL; };
-    auto last = start;  // when something came
-    while (std::ranges::any_of(requests_, is_open)) {
-      int count = 0;
-      const int status = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                      done.data(), statuses.data());
-      for (int i = 0; status == MPI_ERR_IN_STATUS && i < count; ++i)
-        check(statuses[static_cast<std::size_t>(i)].MPI_ERROR,
-              others_[static_cast<std::size_t>(done[static_cast<std::size_t>(i)])]);
-      check(status, others_.front());
-      const auto now = Clock::now();
-      if (count > 0) {
-        last = now;
-      } else if (now - start > kSpins) {
-        std::this_thread::yield();
-      }
-      if (std::chrono::duration<double>(now - last).count() < patience_) continue;
-      const auto open = std::ranges::find_if(requests_, is_open) - requests_.begin();
-      throw std::runtime_error(concat(
-          "rank ", rank_, ": rank ", others_[static_cast<std::size_t>(open)],
-          " has not answered for ", patience_, " seconds; it hangs, or is slower than the others"));
-    }
+  // Whether some of them have become complete.
+  bool advance(Requests& requests) const {
+    if (requests.open.empty()) return false;
+    requests.done.resize(requests.open.size());
+    requests.statuses.resize(requests.open.size());
+    int count = 0;
+    const int status = MPI_Testsome(static_cast<int>(requests.open.size()), requests.open.data(),
+                                    &count, requests.done.data(), requests.statuses.data());
+    for (int i = 0; status == MPI_ERR_IN_STATUS && i < count; ++i)
+      check(requests.statuses[static_cast<std::size_t>(i)].MPI_ERROR,
+            requests.others[static_cast<std::size_t>(requests.done[static_cast<std::size_t>(i)])]);
+    check(status, requests.others.front());
+    return count > 0;
+  }
+
+  static std::size_t first_open(const Requests& requests) {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(requests.open,
+                             [](MPI_Request request) { return request != MPI_REQUEST_NULL; }) -
+        requests.open.begin());
   }
 
   double patience_;
   std::size_t size_ = 1;
   std::size_t rank_ = 0;
-  std::vector<MPI_Request> requests_;
-  std::vector<std::size_t> others_;  // the rank of each request
+  std::map<std::size_t, Requests> requests_;  // [channel]
 };
 
 }  // namespace

@@ -37,6 +37,15 @@ class Ranks {
   /// order of the lists, and must have the lengths that the receiver expects.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives);
 
+  /// The same in steps, to compute meanwhile: start() returns at once, done() moves the transfers
+  /// of all channels on, without waiting, and says whether those of this one are complete, and
+  /// finish() waits for them. Until then, the bytes must stay where they are, and the channel
+  /// starts no others. Any number of channels from 1 on may be under way, and ranks may start them
+  /// in different orders: messages of one never arrive in another.
+  void start(std::size_t channel, std::span<const Send> sends, std::span<const Receive> receives);
+  virtual bool done(std::size_t channel) = 0;
+  virtual void finish(std::size_t channel) = 0;
+
   /// What each rank passes, one after another; all pass equally many.
   template <class Number>
   std::vector<Number> gather(std::span<const Number> mine) {
@@ -55,7 +64,8 @@ class Ranks {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  virtual void transfer(std::span<const Send> sends, std::span<const Receive> receives) = 0;
+  virtual void begin(std::size_t channel, std::span<const Send> sends,
+                     std::span<const Receive> receives) = 0;
   void gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all);
 
   std::uint64_t bytes_sent_ = 0;
@@ -66,9 +76,11 @@ class OneRank : public Ranks {
  public:
   std::size_t size() const override { return 1; }
   std::size_t rank() const override { return 0; }
+  bool done(std::size_t) override { return true; }
+  void finish(std::size_t) override {}
 
  private:
-  void transfer(std::span<const Send>, std::span<const Receive>) override {}
+  void begin(std::size_t, std::span<const Send>, std::span<const Receive>) override {}
 };
 
 }  // namespace rowgrad

@@ -18,37 +18,51 @@ std::pair<std::string, std::string> split_text(const std::string& text, double v
   return {std::string(text.begin(), end), std::string(end, text.end())};
 }
 
-Corpus Corpus::find(const std::filesystem::path& chosen) {
-  if (chosen.extension() != ".bin") {
-    DataFile file = find_corpus(chosen);
+Corpus Corpus::find(const std::vector<std::string>& chosen) {
+  const auto is_text = [](const std::string& file) { return !file.ends_with(".bin"); };
+  const auto text = std::find_if(chosen.begin(), chosen.end(), is_text);
+  if (chosen.empty() || text != chosen.end()) {
+    check_argument(chosen.size() <= 1, "--corpus ", chosen.size() <= 1 ? "" : *text,
+                   ": is a text, but several files have to be .bin files of token ids");
+    DataFile file = find_corpus(chosen.empty() ? "" : *text);
     Corpus corpus(std::move(file.contents));
     corpus.source_ = std::move(file.source);
     return corpus;
   }
   Corpus corpus("");
-  corpus.source_ = chosen.string();
-  corpus.bytes_ = InputFile(chosen).size_bytes();
+  corpus.source_ = chosen.front();
+  if (chosen.size() > 1) corpus.source_ += concat(" and ", chosen.size() - 1, " more");
   corpus.ids_ = chosen;
+  corpus.ids_hash_ = "ids";
+  corpus.has_checksums_ = true;
+  for (const std::string& path : chosen) {
+    const TokenFile file(path, {.raw_bytes = 2});
+    corpus.bytes_ += std::filesystem::file_size(path);
+    corpus.ids_hash_ += concat(' ', file.fingerprint());
+    corpus.has_checksums_ = corpus.has_checksums_ && file.header().has_value();
+  }
   return corpus;
 }
 
 std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
                                                   std::size_t vocabulary) const {
-  check_argument(!has_ids() || name == "gpt2", "--tokenizer ", name, " is made from a text, but ",
-                 source_, " has token ids");
+  check_argument(!has_ids() || !is_made_from_text(name), "--tokenizer ", name,
+                 " is made from a text, but ", source_,
+                 " has token ids; take the file that tokenize --save wrote");
   return rowgrad::make_tokenizer(name, text_, vocabulary);
 }
 
-std::string Corpus::hash() const {
-  return has_ids() ? concat("ids ", TokenFile(ids_, {.raw_bytes = 2}).fingerprint())
-                   : sha256(text_);
-}
+std::string Corpus::hash() const { return has_ids() ? ids_hash_ : sha256(text_); }
 
 Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
   if (has_ids()) {
+    const Vocabulary& vocabulary = tokenizer.vocabulary();
+    const TokenFileOptions options = {.raw_bytes = bytes_per_id(vocabulary.size()),
+                                      .vocabulary = &vocabulary};
     std::vector<TokenFile> files;
-    files.emplace_back(ids_,
-                       TokenFileOptions{.raw_bytes = 2, .vocabulary = &tokenizer.vocabulary()});
+    for (const std::string& path : ids_) files.emplace_back(path, options);
+    if (is_verified())
+      for (const TokenFile& file : files) file.verify();
     return rowgrad::split(TokenSource(std::move(files)), validation);
   }
   const auto [training, rest] = split_text(text_, validation);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <rowgrad/core/data/token_source.hpp>
 #include <rowgrad/core/data/tokenizer.hpp>
@@ -16,11 +17,13 @@ namespace rowgrad {
 /// The text before and from int((1 − validation) · n) of its n characters on.
 std::pair<std::string, std::string> split_text(const std::string& text, double validation);
 
-/// A text in memory, or a file of token ids (token_file.hpp) that stays on the disk.
+/// A text in memory, or files of token ids (token_file.hpp) that stay on the disk.
 class Corpus {
  public:
-  /// The ids in the file `chosen` if its name ends in .bin; otherwise a text, as find_corpus().
-  static Corpus find(const std::filesystem::path& chosen);
+  /// The ids in the files `chosen`, one after another, if their names end in .bin; otherwise the
+  /// text of one file or of none, as find_corpus(). Throws std::invalid_argument for several files
+  /// with a text among them, and std::runtime_error as TokenFile.
+  static Corpus find(const std::vector<std::string>& chosen);
 
   Corpus(std::string text) : bytes_(text.size()), text_(std::move(text)) {}
 
@@ -35,19 +38,29 @@ class Corpus {
   /// none, if a text is needed.
   std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary) const;
 
-  /// The same for the same text or ids. Ids are not all read for this: see TokenFile::fingerprint.
+  /// The same for the same text, or the same ids in the same files. Ids are not all read for this:
+  /// see TokenFile::fingerprint.
   std::string hash() const;
 
+  /// Whether all files have a checksum of their ids.
+  bool has_checksums() const { return has_checksums_; }
+
+  /// Whether split() verifies the ids: only if that takes less than about a second.
+  bool is_verified() const { return bytes_ <= std::uint64_t{1} << 30; }
+
   /// The ids to train on, and after them those for validation. A text is split by characters before
-  /// it is encoded, ids by their number. Throws as TokenFile does for ids of another tokenizer; a
-  /// file without a header is taken to have 2 bytes an id.
+  /// it is encoded, ids by their number. Throws as TokenFile does for ids of another tokenizer or,
+  /// where they are verified, that were changed; a file without a header is taken to have as many
+  /// bytes an id as the vocabulary needs.
   Split split(const Tokenizer& tokenizer, double validation) const;
 
  private:
   std::string source_;
   std::uint64_t bytes_ = 0;
   std::string text_;
-  std::filesystem::path ids_;
+  std::vector<std::string> ids_;  // files
+  std::string ids_hash_;
+  bool has_checksums_ = false;
 };
 
 }  // namespace rowgrad

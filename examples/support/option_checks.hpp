@@ -13,6 +13,7 @@
 
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
 
@@ -54,6 +55,11 @@ inline CLI::Validator file_name() {
             return text.empty() ? "got an empty text, expected the name of a file" : "";
           },
           "FILE"};
+}
+
+/// A value of --tokenizer.
+inline CLI::Validator tokenizer_choice() {
+  return CLI::IsMember(kTokenizerNames) | CLI::ExistingFile;
 }
 
 }  // namespace rowgrad

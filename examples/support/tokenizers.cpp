@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -5,21 +6,30 @@
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/data/gpt2_files.hpp>
 #include <rowgrad/core/data/word_tokenizer.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
 
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text,
+bool is_made_from_text(const std::string& tokenizer) {
+  return tokenizer_file(tokenizer).empty() && tokenizer != "gpt2";
+}
+
+std::string tokenizer_file(const std::string& tokenizer) {
+  const bool is_name =
+      std::find(kTokenizerNames.begin(), kTokenizerNames.end(), tokenizer) != kTokenizerNames.end();
+  return is_name ? "" : tokenizer;
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::string_view text,
                                           std::size_t vocabulary) {
-  if (name == "char")
+  if (tokenizer == "char")
     return std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(text));
-  if (name == "word") return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text));
-  if (name == "bpe")
+  if (tokenizer == "word") return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text));
+  if (tokenizer == "bpe")
     return std::make_unique<BytePairTokenizer>(
         BytePairTokenizer::train(text, {.size = vocabulary}));
-  check_argument(name == "gpt2", "--tokenizer ", name, ": expected word, char, gpt2 or bpe");
+  if (tokenizer != "gpt2") return load_tokenizer(tokenizer);
   const Gpt2Files files = find_gpt2_files();
   return std::make_unique<BytePairTokenizer>(
       gpt2_tokenizer({files.merges.source, files.merges.contents},

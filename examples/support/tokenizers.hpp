@@ -10,12 +10,19 @@
 
 namespace rowgrad {
 
-/// The values of the programs' option --tokenizer.
+/// The names that the programs' option --tokenizer takes. Any other value is the path of a JSON
+/// file that Tokenizer::save wrote.
 inline const std::vector<std::string> kTokenizerNames{"word", "char", "gpt2", "bpe"};
 
-/// The tokenizer of that name, made from the text, or for gpt2 from GPT-2's files. `vocabulary` is
-/// the number of ids to train for bpe. Throws std::invalid_argument for any other name.
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text,
+/// Whether such a tokenizer is made from a text.
+bool is_made_from_text(const std::string& tokenizer);
+
+/// The path, or nothing for a name.
+std::string tokenizer_file(const std::string& tokenizer);
+
+/// Makes a tokenizer from the text, or for gpt2 from GPT-2's files, or reads it from a file.
+/// `vocabulary` is the number of ids to train for bpe. Throws std::runtime_error as load_tokenizer.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::string_view text,
                                           std::size_t vocabulary);
 
 /// A token for display in a table: in quotes, with line ends and control characters as \n and \x0b.

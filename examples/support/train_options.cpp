@@ -253,8 +253,9 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
 }
 
 void add_train_options(CLI::App& app, TrainOptions& options) {
-  app.add_option("--tokenizer", options.tokenizer, "what a token is")
-      ->check(CLI::IsMember(kTokenizerNames));
+  app.add_option("--tokenizer", options.tokenizer,
+                 "what a token is; or the JSON file of tokenize --save")
+      ->check(tokenizer_choice());
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
       ->check(whole_number(1));
   app.add_option("--validation", options.validation,

@@ -44,7 +44,10 @@ std::string bits(double nats) {
 
 void print_start(const Training& training, const Corpus& corpus) {
   const TokenSource* validation = training.validation_ids();
-  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes\n"
+  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
+            << (!corpus.has_checksums() ? "\n"
+                : corpus.is_verified()  ? ", verified\n"
+                                        : ", not verified; tokenize --verify does that\n")
             << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
             << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
             << training.training_ids().size() << " tokens to train on, "

@@ -19,6 +19,7 @@
 #include <rowgrad/examples/support/ranks.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_output.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -198,7 +199,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   const TrainProgram options = leads ? given : without_output(given);
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
-  std::vector<std::string> read{options.corpus};
+  std::vector<std::string> read = options.corpus;
+  read.push_back(tokenizer_file(options.train.tokenizer));
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   const std::filesystem::path config_path = gpt2_config_path(options.gpt2_export);
@@ -311,7 +313,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
 
 void add_program_options(CLI::App& app, TrainProgram& options) {
   app.add_option("--corpus", options.corpus,
-                 "text file to train on instead of The Verdict, or FILE.bin with token ids")
+                 "text file to train on instead of The Verdict, or files of token ids (.bin), one "
+                 "after another")
+      ->default_str("")
       ->check(file_name());
   app.add_option("--prompt", options.prompt,
                  "text that samples continue; the corpus's first words if not given");

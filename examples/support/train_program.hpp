@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
@@ -16,7 +17,7 @@ namespace rowgrad {
 
 /// What a training program does besides training. The values are the defaults of its options.
 struct TrainProgram {
-  std::string corpus = "";
+  std::vector<std::string> corpus = {};
   std::string prompt = "";
   std::size_t sample = 200;
   std::size_t sample_every = 0;

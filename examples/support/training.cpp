@@ -142,15 +142,7 @@ Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tok
            .clip_norm = options.clip,
            .accumulate = options.accumulate,
            .shards = options.shards,
-           .ranks = ranks,
-           .on_batch =
-               [this](const Batch& batch) {
-                 if (on_batch) on_batch(batch);
-               },
-           .before_update =
-               [this] {
-                 if (before_update) before_update();
-               }}) {
+           .ranks = ranks}) {
   start_schedule(0);
 }
 

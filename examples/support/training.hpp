@@ -124,10 +124,6 @@ class Training {
 
  public:
   TrainingRun run;
-
-  /// To watch the run: see TrainingParts.
-  std::function<void(const Batch&)> on_batch = {};
-  std::function<void()> before_update = {};
 };
 
 }  // namespace rowgrad

@@ -16,13 +16,13 @@ TrainingReport::TrainingReport(Training& training, json about)
       report_(training.model(), training.tokenizer(), training.options().context,
               training.run.steps(), training.steps_in_all(), std::move(about)) {
   report_.set_text(training.training_ids(), training.validation_ids());
-  training.on_batch = [this](const Batch& batch) { report_.on_batch(batch); };
-  training.before_update = [this] { before_update(); };
+  training.run.on_batch = [this](const Batch& batch) { report_.on_batch(batch); };
+  training.run.before_update = [this] { before_update(); };
 }
 
 TrainingReport::~TrainingReport() {
-  training_.on_batch = nullptr;
-  training_.before_update = nullptr;
+  training_.run.on_batch = nullptr;
+  training_.run.before_update = nullptr;
 }
 
 void TrainingReport::before_update() {

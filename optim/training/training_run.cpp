@@ -84,10 +84,14 @@ std::uint64_t hash_of(const Tensor& numbers) {
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      exchange_(ranks_, parts.shards, shapes_of(parts.optimizer.parameters())) {
+      exchange_(ranks_, parts.shards, shapes_of(parts.optimizer.parameters()), parts.bucket_bytes) {
+  const std::vector<Parameter*>& parameters = parts.optimizer.parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p) places_[parameters[p]] = p;
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
+  check_argument(parts_.loader.shard() == BatchShard(),
+                 "TrainingRun: the loader has a shard, expected whole batches");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
@@ -105,13 +109,18 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
   bool goes_on = true;
   if (!awaits_evaluation()) {
     parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
+    read_ = on_batch ? ShardRange{0, parts_.shards}
+                     : part_of(parts_.shards, ranks_.rank(), ranks_.size());
+    parts_.loader.set_shard({read_.begin, read_.end, parts_.shards});
     Random before = parts_.random;
     for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
       const double loss = try_step(batches, before);
       goes_on = !after_step || after_step(loss);
-      if (!goes_on && !awaits_evaluation()) return false;
+      if (!goes_on) break;
       before = parts_.random;
     }
+    parts_.loader.set_shard({});
+    if (!goes_on && !awaits_evaluation()) return false;
   }
   return finish_epoch(keep_evaluating) && goes_on;
 }
@@ -148,14 +157,14 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t tokens = of_step[i].targets.size();
+    const std::size_t tokens = rows(i) * parts_.loader.windows().context();
     loss_sum += losses[i];
     epoch.loss_sum += losses[i] * static_cast<double>(tokens);
     epoch.tokens += tokens;
     epoch.timed_tokens += tokens;
-    if (parts_.on_batch) parts_.on_batch(of_step[i]);
+    if (on_batch) on_batch(of_step[i]);
   }
-  if (parts_.before_update) parts_.before_update();
+  if (before_update) before_update();
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
@@ -170,15 +179,23 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
 std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches) {
   std::vector<double> losses(parts_.shards * batches.size());  // [shard][batch], shares of the mean
   if (parts_.shards == 1) {
-    add_gradients_of(0, batches, parts_.random, losses);
+    go_backward(0, batches, parts_.random, losses,
+                [](std::size_t, Parameter& parameter, Gradient gradient) {
+                  parameter.add_gradient(std::move(gradient));
+                });
     return losses;
   }
   const std::uint32_t seed = parts_.random.bits();
-  std::vector<Gradients> partial;
-  for (const ShardRange node : exchange_.nodes())
-    partial.push_back(gradients_of(node, batches, seed, losses));
-  Gradients sums = exchange_.sum(std::move(partial));
-  parts_.optimizer.zero_grad();
+  const std::vector<ShardRange>& nodes = exchange_.parts();
+  std::vector<Gradients> earlier;
+  for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
+    earlier.push_back(gradients_of(nodes[i], batches, seed, losses));
+  exchange_.start(std::move(earlier));
+  // Others get the gradients of the last shard while it still goes backward.
+  Gradients rest = gradients_of(nodes.back().begin, batches, seed, losses, true);
+  for (std::size_t p = 0; p < rest.size(); ++p)
+    if (!rest[p].is_none()) exchange_.give(p, std::move(rest[p]));
+  Gradients sums = exchange_.finish();
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p)
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
@@ -196,36 +213,57 @@ std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches
 Gradients TrainingRun::gradients_of(ShardRange node, const std::vector<Batch>& batches,
                                     std::uint32_t seed, std::vector<double>& losses) {
   const auto of_shard = [&](ShardRange range, Gradients& gradients) {
-    if (range.size() > 1) return false;
-    Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(range.begin));
-    parts_.optimizer.zero_grad();
-    add_gradients_of(range.begin, batches, random, losses);
-    for (Parameter* parameter : parts_.optimizer.parameters())
-      gradients.push_back(parameter->take_gradient());
-    return true;
+    if (range.size() == 1) gradients = gradients_of(range.begin, batches, seed, losses, false);
+    return range.size() == 1;
   };
   return sum_of_node<Gradients>(node, of_shard,
                                 [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
 }
 
+// With `give`, the exchange gets those that the last batch has a part in, and they are not
+// returned.
+Gradients TrainingRun::gradients_of(std::size_t shard, const std::vector<Batch>& batches,
+                                    std::uint32_t seed, std::vector<double>& losses, bool give) {
+  Gradients sums(places_.size());
+  Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
+  go_backward(shard, batches, random, losses,
+              [&](std::size_t batch, Parameter& parameter, Gradient gradient) {
+                const auto place = places_.find(&parameter);
+                if (place == places_.end()) return;  // nobody trains it
+                Gradient& sum = sums[place->second];
+                sum.add(std::move(gradient));
+                if (give && batch + 1 == batches.size())
+                  exchange_.give(place->second, std::exchange(sum, {}));
+              });
+  return sums;
+}
+
 // The loss of a shard is its share of the mean over the batch.
-void TrainingRun::add_gradients_of(std::size_t shard, const std::vector<Batch>& batches,
-                                   Random& random, std::vector<double>& losses) {
+void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
+                              std::vector<double>& losses, const BatchSink& sink) {
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const std::size_t rows = batches[i].inputs.shape(0);
-    const ShardRange part = part_of(rows, shard, parts_.shards);
+    const ShardRange part = part_of(rows(i), shard, parts_.shards);
     if (part.size() == 0) continue;
-    const bool whole = part.size() == rows;
-    const Batch of_shard = whole ? Batch() : rows_of(batches[i], part);
-    const Batch& batch = whole ? batches[i] : of_shard;
-    const double share = static_cast<double>(part.size()) / static_cast<double>(rows);
+    const std::size_t first = part_of(rows(i), read_.begin, parts_.shards).begin;
+    const bool all = part.size() == batches[i].inputs.shape(0);
+    const Batch of_shard =
+        all ? Batch() : rows_of(batches[i], {part.begin - first, part.end - first});
+    const Batch& batch = all ? batches[i] : of_shard;
+    const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
     Tape tape(random);
     const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
     if (steps_ == 0) parts_.optimizer.check_trains_all(tape);
     tape.backward(loss, scalar(static_cast<real>(share / static_cast<double>(batches.size()))),
-                  KeepValues::kNo);
+                  KeepValues::kNo, [&](Parameter& parameter, Gradient gradient) {
+                    sink(i, parameter, std::move(gradient));
+                  });
     losses[shard * batches.size() + i] = loss.item() * share;
   }
+}
+
+// Of a batch of this step, on all ranks.
+std::size_t TrainingRun::rows(std::size_t batch) const {
+  return parts_.loader.rows(steps_ % steps_per_epoch() * parts_.accumulate + batch);
 }
 
 void TrainingRun::compare_ranks() const {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
@@ -21,7 +22,8 @@ namespace rowgrad {
 struct TrainingParts {
   LanguageModel& model;
   Optimizer& optimizer;
-  DataLoader& loader;  // must be at its beginning
+  /// Must be at its beginning, and have whole batches, of which each rank then reads its own rows.
+  DataLoader& loader;
   /// The random numbers for dropout.
   Random& random;
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
@@ -40,13 +42,10 @@ struct TrainingParts {
   /// The processes that share the work, each with equal parts; null if this one is alone. There
   /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
   Ranks* ranks = nullptr;
+  /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
+  std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after each epoch, too.
   std::size_t compare_every = 1000;
-  /// To watch the run; they must not change anything. The first is called for each batch, when its
-  /// gradients have been added; the second once in each step, before gradients are clipped and
-  /// parameters change.
-  std::function<void(const Batch& batch)> on_batch = {};
-  std::function<void()> before_update = {};
 };
 
 /// Losses are in nats per token.
@@ -61,8 +60,8 @@ struct EpochRecord {
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
-  /// clip_norm that is negative or not finite, if `accumulate` is 0, and for fewer shards than
-  /// ranks.
+  /// loader with a shard, for a clip_norm that is negative or not finite, if `accumulate` is 0, and
+  /// for fewer shards than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
@@ -93,14 +92,26 @@ class TrainingRun {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
+  /// To watch the run; they must not change anything, and are to be set between calls of run_epoch.
+  /// The first is called for each batch, when its gradients have been added, and makes this rank
+  /// read whole batches; the second once in each step, before gradients are clipped and parameters
+  /// change.
+  std::function<void(const Batch& batch)> on_batch = {};
+  std::function<void()> before_update = {};
+
  private:
+  using BatchSink = std::function<void(std::size_t batch, Parameter& parameter, Gradient gradient)>;
+
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(const std::vector<Batch>& batches);
   Gradients gradients_of(ShardRange node, const std::vector<Batch>& batches, std::uint32_t seed,
                          std::vector<double>& losses);
-  void add_gradients_of(std::size_t shard, const std::vector<Batch>& batches, Random& random,
-                        std::vector<double>& losses);
+  Gradients gradients_of(std::size_t shard, const std::vector<Batch>& batches, std::uint32_t seed,
+                         std::vector<double>& losses, bool give);
+  void go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
+                   std::vector<double>& losses, const BatchSink& sink);
+  std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
@@ -111,6 +122,8 @@ class TrainingRun {
   OneRank alone_;
   Ranks& ranks_;
   GradientExchange exchange_;
+  std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
+  ShardRange read_;  // the shards whose windows the loader reads
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   struct Epoch {          // so far

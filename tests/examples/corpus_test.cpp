@@ -4,9 +4,11 @@
 
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/shell.hpp"
+#include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -15,12 +17,11 @@ namespace rowgrad {
 namespace {
 
 using testing::error_of;
+using testing::short_text;
 
-std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
+std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", short_text(), 0); }
 
-std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", text(), 0); }
-
-TrainOptions small() {
+TrainOptions few_windows() {
   TrainOptions options;
   options.context = 16;
   options.width = 8;
@@ -39,7 +40,7 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
   writer.finish();
 }
 
-void run(Training& training, std::size_t steps) {
+void run_steps(Training& training, std::size_t steps) {
   training.run.run_epoch([&](double) {
     training.evaluate_if_due();
     return training.run.steps() < steps;
@@ -53,37 +54,111 @@ std::string bits(const Training& training) {
 // With characters, a text and its ids are split at the same place.
 TEST(Corpus, OfIdsTrainsLikeItsText) {
   const testing::TemporaryFolder folder;
-  write_ids(folder / "ids.bin", text());
-  const Corpus ids = Corpus::find(folder / "ids.bin");
+  write_ids(folder / "ids.bin", short_text());
+  const Corpus ids = Corpus::find({folder / "ids.bin"});
   EXPECT_EQ(ids.bytes(), std::filesystem::file_size(folder / "ids.bin"));
-  Training of_text(small(), characters(), text());
-  Training of_ids(small(), characters(), ids);
+  Training of_text(few_windows(), characters(), short_text());
+  Training of_ids(few_windows(), characters(), ids);
   EXPECT_EQ(of_ids.validation_ids()->size(), of_text.validation_ids()->size());
-  run(of_text, 10);
-  run(of_ids, 5);
+  run_steps(of_text, 10);
+  run_steps(of_ids, 5);
   of_ids.save(folder / "checkpoint");
   const auto resumed = Training::resume(folder / "checkpoint", ids);
-  run(*resumed, 10);
+  run_steps(*resumed, 10);
   EXPECT_TRUE(bits(*resumed) == bits(of_text));
   EXPECT_EQ(*resumed->validation_loss(), *of_text.validation_loss());
   EXPECT_EQ(unigram_loss(resumed->training_ids(), *resumed->validation_ids(), 100),
             unigram_loss(of_text.training_ids(), *of_text.validation_ids(), 100));
 
-  write_ids(folder / "other.bin", text() + "e");
+  write_ids(folder / "other.bin", short_text() + "e");
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "checkpoint", Corpus::find(folder / "other.bin"));
+              Training::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"}));
             }).find("the run was on another text"),
             std::string::npos);
 }
 
 TEST(Corpus, OfIdsNeedsTheirTokenizer) {
   const testing::TemporaryFolder folder;
-  write_ids(folder / "ids.bin", text());
+  write_ids(folder / "ids.bin", short_text());
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training(small(), make_tokenizer("word", text(), 0),
-                       Corpus::find(folder / "ids.bin"));
+              Training(few_windows(), make_tokenizer("word", short_text(), 0),
+                       Corpus::find({folder / "ids.bin"}));
             }).find("of another vocabulary"),
             std::string::npos);
+}
+
+TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
+  const testing::TemporaryFolder folder;
+  const std::string whole = folder / "whole.bin", first = folder / "1.bin", rest = folder / "2.bin";
+  write_ids(whole, short_text());
+  write_ids(first, short_text().substr(0, 700));
+  write_ids(rest, short_text().substr(700));
+  const Corpus corpus = Corpus::find({first, rest});
+  EXPECT_EQ(corpus.source(), first + " and 1 more");
+  EXPECT_EQ(corpus.bytes(), Corpus::find({whole}).bytes() + sizeof(TokenFileHeader));
+  const auto ids_of = [](const Corpus& some) {
+    return testing::values(some.split(*characters(), 0.1).validation.ids());
+  };
+  EXPECT_EQ(ids_of(corpus), ids_of(Corpus::find({whole})));
+  EXPECT_EQ(corpus.hash(), Corpus::find({first, rest}).hash());
+  EXPECT_NE(corpus.hash(), Corpus::find({rest, first}).hash());
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              Corpus::find({first, first + ".txt"});
+            }),
+            "--corpus " + first +
+                ".txt: is a text, but several files have to be .bin files of token ids");
+}
+
+TEST(Corpus, OfIdsThatWereChangedIsRefused) {
+  const testing::TemporaryFolder folder;
+  write_ids(folder / "good.bin", short_text());
+  std::string contents = read_file(folder / "good.bin");
+  contents[1000] ^= 1;
+  write_file(folder / "bad.bin", contents);
+  const Corpus corpus = Corpus::find({folder / "good.bin", folder / "bad.bin"});
+  EXPECT_TRUE(corpus.has_checksums() && corpus.is_verified());
+  EXPECT_EQ(error_of<std::runtime_error>([&] { corpus.split(*characters(), 0.1); }),
+            (folder / "bad.bin").string() +
+                ": its ids are not those that were written, by their checksum");
+
+  const std::string raw = folder / "raw.bin";
+  write_file(raw, "ab");
+  EXPECT_FALSE(Corpus::find({folder / "good.bin", raw}).has_checksums());
+  std::filesystem::resize_file(raw, (std::uintmax_t{1} << 30) + 2);
+  EXPECT_FALSE(Corpus::find({raw}).is_verified());
+}
+
+TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "text", short_text());
+  const std::string start = concat("cd ", folder.path().string(), "; ");
+  const auto go = [&](const std::string& command, const std::string& words) {
+    const testing::Outcome outcome = testing::shell(start + command);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output;
+  };
+  const std::string tokenize = "tokenize --tokenizer bpe --vocabulary 300 --corpus text --output ";
+  testing::expect_refused(start + tokenize + "a.bin text", "--save FILE keeps it");
+  go(tokenize + "a.bin --save made text", "Train with --corpus a.bin --tokenizer made\n");
+  go("tokenize --tokenizer made --output b.bin text", "--corpus b.bin --tokenizer made\n");
+  go("tokenize --verify a.bin b.bin", "b.bin: ");
+  const std::string train =
+      "train_verdict --context 4 --width 4 --hidden 0 --look-back 1 --sample 3 --save ck ";
+  const std::string corpus = "--corpus a.bin b.bin ";
+  go(train + corpus + "--tokenizer made --max-steps 2", "a.bin and 1 more, ");
+  go(train + corpus + "--resume ck --max-steps 3", " bytes, verified\nTokens     made, 300 ids;");
+  testing::expect_refused(start + train + "--corpus b.bin --resume ck", "was on another text");
+  testing::expect_refused(
+      start + train + corpus + "--tokenizer bpe",
+      "--tokenizer bpe is made from a text, but a.bin and 1 more has token ids; "
+      "take the file that tokenize --save wrote");
+  testing::expect_refused(start + train + corpus + "--tokenizer text",
+                          "text: tokenizer_from_json, byte 0");
+  testing::expect_refused(start + train + corpus + "--tokenizer made --json made",
+                          "is written here and also read");
+  std::filesystem::resize_file(folder / "b.bin", 200);
+  testing::expect_refused(start + "tokenize --verify b.bin", "its header says ");
+  testing::expect_refused(start + "tokenize text", "FILE is for --output or --verify");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/shell.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -19,37 +20,13 @@
 namespace rowgrad {
 namespace {
 
+using testing::expect_refused;
+using testing::Outcome;
+using testing::shell;
 using testing::TemporaryFolder;
 
 constexpr const char* kText =
     "a dog and a cat sat on the mat, and the cat and the dog looked at the man on the mat. ";
-
-struct Outcome {
-  int status = 0;
-  std::string output;  // including errors
-};
-
-// A shell command with the programs in its path, without a network and without files of the user.
-Outcome shell(const std::string& command) {
-  const std::string whole =
-      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
-             ":$PATH ROWGRAD_OFFLINE=1; ", "export PATH ROWGRAD_OFFLINE; ", command);
-  FILE* const pipe = popen(whole.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("there is no shell");
-  Outcome outcome;
-  std::array<char, 4096> block;
-  while (const std::size_t length = std::fread(block.data(), 1, block.size(), pipe))
-    outcome.output.append(block.data(), length);
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
-  return outcome;
-}
-
-void expect_refused(const std::string& command, const std::string& words) {
-  const Outcome outcome = shell(command);
-  EXPECT_TRUE(outcome.status > 0 && outcome.status < 128) << command << ": " << outcome.status;
-  EXPECT_NE(outcome.output.find(words), std::string::npos) << command << ":\n" << outcome.output;
-}
 
 std::string repeated(const std::string& text, int times) {
   std::string all;
@@ -164,8 +141,8 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
         "tokenize --tokenizer char --corpus ck --save corpus <corpus",
-        "tokenize --tokenizer char --output hard corpus", "inspect_rows --corpus corpus --csv hard",
-        "inspect_rows --corpus corpus --json a --csv a"})
+        "tokenize --tokenizer char --save a --output hard corpus",
+        "inspect_rows --corpus corpus --csv hard", "inspect_rows --corpus corpus --json a --csv a"})
     expect_refused(in_folder(command), "is written here and also read");
   EXPECT_EQ(read_file(folder_ / "ck"), checkpoint);
   EXPECT_EQ(read_file(folder_ / "corpus"), repeated(kText, 40));

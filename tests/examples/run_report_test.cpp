@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/io/file.hpp>
-#include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -17,8 +17,7 @@ namespace rowgrad {
 namespace {
 
 using nlohmann::json;
-
-std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
+using testing::short_text;
 
 std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
   TrainOptions options;
@@ -28,8 +27,8 @@ std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
   options.clip = 0.5;
   options.dropout = 0;
   options.shape = std::move(shape);
-  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, text(), 300),
-                                    text());
+  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                                    short_text());
 }
 
 json described(Training& training, bool to_the_end) {

@@ -163,7 +163,7 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
            {"--floor 0.1", "--floor is for --schedule cosine, not for \"constant\""},
            {"--evaluate-batches 9",
             "--evaluate-batches is for --evaluate-every above 0, not for 0"}})
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { check(arguments); }), message);
+    EXPECT_EQ(error_of<std::invalid_argument>([&, &given = arguments] { check(given); }), message);
   EXPECT_NO_THROW(
       check("--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
             "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --decay matrices "

@@ -4,11 +4,11 @@
 
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/io/safetensors.hpp>
-#include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -19,12 +19,10 @@ namespace {
 
 using testing::bits_of;
 using testing::error_of;
+using testing::short_text;
 using testing::TemporaryFolder;
 using testing::with;
 using testing::without;
-
-// Long enough for a few dozen steps, short enough for a test.
-std::string text() { return std::string(kBuiltinStory).substr(0, 2500); }
 
 TrainOptions small() {
   TrainOptions options;
@@ -37,8 +35,8 @@ TrainOptions small() {
 }
 
 std::unique_ptr<Training> start(const TrainOptions& options) {
-  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, text(), 300),
-                                    text());
+  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                                    short_text());
 }
 
 void run(Training& training, std::size_t steps) {
@@ -113,7 +111,7 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
       const auto stopped = start(options);
       run(*stopped, stop);
       stopped->save(folder / "checkpoint");
-      const auto resumed = Training::resume(folder / "checkpoint", text());
+      const auto resumed = Training::resume(folder / "checkpoint", short_text());
       EXPECT_EQ(resumed->run.steps(), stop);
       run(*resumed, 2 * epoch + 3);
       const auto reference = start(options);
@@ -203,7 +201,7 @@ TEST(Training, InterruptedInALossGoesOnWithIt) {
   int batches = 0;
   EXPECT_FALSE(stopped->evaluate_if_due([&] { return ++batches < 2; }).has_value());
   stopped->save(folder / "checkpoint");
-  const auto resumed = Training::resume(folder / "checkpoint", text());
+  const auto resumed = Training::resume(folder / "checkpoint", short_text());
   EXPECT_TRUE(resumed->evaluate_if_due().has_value());
   EXPECT_FALSE(resumed->evaluate_if_due().has_value());  // it is known now
   run(*resumed, 12);
@@ -244,21 +242,22 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
     write_file(folder / "other", contents);
     return error_of<std::runtime_error>([&] { Training::resume(folder / "other", of_text); });
   };
-  EXPECT_NE(message(bytes, text() + "!").find("another text"), std::string::npos);
-  EXPECT_NE(message(bytes.substr(0, bytes.size() / 2), text()).find((folder / "other").string()),
-            std::string::npos);
-  EXPECT_NE(message("hello", text()).find((folder / "other").string()), std::string::npos);
+  EXPECT_NE(message(bytes, short_text() + "!").find("another text"), std::string::npos);
+  EXPECT_NE(
+      message(bytes.substr(0, bytes.size() / 2), short_text()).find((folder / "other").string()),
+      std::string::npos);
+  EXPECT_NE(message("hello", short_text()).find((folder / "other").string()), std::string::npos);
 
   write_safetensors(folder / "foreign", training->model().state_dict());
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "foreign", text());
+              Training::resume(folder / "foreign", short_text());
             }).find("not a checkpoint of a training run"),
             std::string::npos);
 
   write_safetensors(folder / "mismatch",
                     with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "mismatch", text());
+              Training::resume(folder / "mismatch", short_text());
             }).find("\"model.head.bias\" has shape [3]"),
             std::string::npos);
 }
@@ -267,7 +266,7 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
 std::string refusal(const TemporaryFolder& folder, const Checkpoint& changed) {
   write_safetensors(folder / "changed", changed);
   const std::string message =
-      error_of<std::runtime_error>([&] { Training::resume(folder / "changed", text()); });
+      error_of<std::runtime_error>([&] { Training::resume(folder / "changed", short_text()); });
   const std::string beginning = (folder / "changed").string() + ": cannot be resumed: ";
   EXPECT_TRUE(message.starts_with(beginning)) << message;
   return message.substr(std::min(message.size(), beginning.size()));
@@ -400,7 +399,7 @@ TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
     stopped->save(folder / "checkpoint");
     return 0;
   });
-  const auto resumed = Training::resume(folder / "checkpoint", text());
+  const auto resumed = Training::resume(folder / "checkpoint", short_text());
   resumed->run.run_epoch();
   EXPECT_EQ(resumed->run.steps(), epoch);
   ASSERT_EQ(resumed->run.history().size(), 1U);

@@ -25,8 +25,8 @@
 namespace rowgrad {
 namespace {
 
-constexpr int kAsked = 3;    // exit status: a step made a system call for memory
-constexpr int kRefused = 4;  // the kernel does not support such filters
+constexpr int kAsked = 3;        // exit status: a step made a system call for memory
+constexpr int kUnsupported = 4;  // the kernel does not support such filters
 
 extern "C" void exit_as_asked(int) { _exit(kAsked); }
 
@@ -43,7 +43,7 @@ void forbid_memory_calls() {
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
-    _exit(kRefused);
+    _exit(kUnsupported);
 }
 
 // Makes some steps, then more with such calls forbidden, and ends the process.
@@ -60,8 +60,9 @@ void make_steps(const std::function<void(int)>& step) {
 auto exits_with(int expected) {
   return [expected](int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == kRefused) std::cout << "not counted: the kernel takes no filter of system calls\n";
-    return code == expected || code == kRefused;
+    if (code == kUnsupported)
+      std::cout << "not counted: the kernel takes no filter of system calls\n";
+    return code == expected || code == kUnsupported;
   };
 }
 

@@ -28,11 +28,11 @@ using testing::wave;
 
 // Double: the two programs add the same numbers in another order, some 1e4 of them a step. Float:
 // 2^-24 a rounding.
-constexpr double kRelative = sizeof(real) == 8 ? 1e-10 : 2e-5;
+constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // The optimizer of a golden file, all its options given by PyTorch's names.
-std::unique_ptr<Optimizer> optimizer_of(const nlohmann::json& reference,
-                                        const std::vector<Parameter*>& parameters) {
+std::unique_ptr<Optimizer> golden_optimizer(const nlohmann::json& reference,
+                                            const std::vector<Parameter*>& parameters) {
   if (reference.contains("sgd")) {
     const auto& sgd = reference["sgd"];
     return std::make_unique<SGD>(parameters,
@@ -107,7 +107,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   model.head.bias->assign(zeros({table[0]}));
   if (learned) model.position->weight.assign(wave(model.position->weight.shape(), 0.3, 1, 0.02));
 
-  const auto optimizer = optimizer_of(reference, model.parameters());
+  const auto optimizer = golden_optimizer(reference, model.parameters());
   DataLoader loader(TokenWindows(ids, {.context = number("context"), .stride = number("stride")}),
                     {.batch = number("batch"), .drop_last = true});
   ASSERT_EQ(loader.size(), number("batches_per_epoch"));
@@ -127,7 +127,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
                                 : cross_entropy(model.forward(tape, batch.inputs), batch.targets);
       tape.backward(loss);
       const double expected = losses[batch_number];
-      ASSERT_NEAR(loss.item(), expected, kRelative * expected) << "batch " << batch_number;
+      ASSERT_NEAR(loss.item(), expected, kParity * expected) << "batch " << batch_number;
       if (++batch_number % batches_a_step == 0) {
         const Gradient& gradient = model.token.weight.gradient();
         ASSERT_EQ(gradient.is_dense(), tied);
@@ -144,7 +144,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   for (const auto& [id, values] : reference["token_row_after"].items()) {
     const Tensor row = model.token.weight.rows(std::vector{std::stoi(id)});
     for (std::size_t i = 0; i < values.size(); ++i)
-      EXPECT_NEAR(row(0, i), values[i].get<double>(), kRelative) << id << " " << i;
+      EXPECT_NEAR(row(0, i), values[i].get<double>(), kParity) << id << " " << i;
   }
   // Sums of millions of rounded values, which are meaningful only in double.
   if (sizeof(real) == 8) {

@@ -24,8 +24,6 @@ using testing::error_of;
 using testing::with;
 using testing::without;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // An SGD with one group, of one parameter, for each learning rate.
 struct Groups {
   explicit Groups(const std::vector<double>& rates) {
@@ -190,13 +188,13 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   refuses(Schedule::cosine, CosineOptions{.steps = 3, .floor_factor = 2},
           "Schedule::cosine: floor_factor is 2" + share);
   refuses(Schedule::step_decay, StepDecayOptions{}, "Schedule::step_decay: every is 0" + count);
-  for (const double factor : {-1.0, kInfinity})
+  for (const double factor : {-1.0, HUGE_VAL})
     refuses(Schedule::step_decay, StepDecayOptions{.every = 1, .factor = factor},
             concat("Schedule::step_decay: factor is ", factor, not_below));
   refuses(Schedule::one_cycle, OneCycleOptions{}, "Schedule::one_cycle: steps is 0" + count);
   refuses(Schedule::one_cycle, OneCycleOptions{.steps = 9, .warmup_share = 1.25},
           "Schedule::one_cycle: warmup_share is 1.25" + share);
-  for (const double divisor : {0.0, -2.0, 1e-320, kInfinity}) {
+  for (const double divisor : {0.0, -2.0, 1e-320, HUGE_VAL}) {
     refuses(Schedule::one_cycle, OneCycleOptions{.steps = 9, .start_divisor = divisor},
             concat("Schedule::one_cycle: start_divisor is ", divisor, above));
     refuses(Schedule::one_cycle, OneCycleOptions{.steps = 9, .final_divisor = divisor},
@@ -237,7 +235,7 @@ TEST(LearningRateSchedule, ReplacesRatesThatSomebodyElseSet) {
 }
 
 TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
-  for (const double wrong : {-0.5, std::nan(""), kInfinity}) {
+  for (const double wrong : {-0.5, std::nan(""), HUGE_VAL}) {
     Groups groups({0.5, 0.25});
     const auto late = [wrong](std::uint64_t step) { return step < 2 ? 2.0 : wrong; };
     LearningRateSchedule schedule(*groups.sgd, Schedule::lambda(late));
@@ -280,7 +278,7 @@ TEST(LearningRateSchedule, RefusesAStateThatDoesNotFitBeforeAnythingChanges) {
       "LearningRateSchedule::load_state_dict: the base rate of group 1 is -1, expected a finite "
       "number not below 0");
   EXPECT_EQ(
-      message(state_of(3, {kInfinity, 1})),
+      message(state_of(3, {HUGE_VAL, 1})),
       "LearningRateSchedule::load_state_dict: the base rate of group 0 is inf, expected a finite "
       "number not below 0");
   EXPECT_EQ(message(state_of(9, {1, 1})),

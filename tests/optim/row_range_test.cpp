@@ -19,13 +19,12 @@ namespace rowgrad {
 namespace {
 
 using testing::irregular;
+using testing::kInfinity;
 
 // The range of double has some eight times as many powers of ten as that of float.
 constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
 
 real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, exponent * kWider)); }
-
-constexpr real kInfinity = std::numeric_limits<real>::infinity();
 
 // Equal up to that many roundings, both NaN, or the same infinity. Subnormal numbers count as zero.
 ::testing::AssertionResult same(const Tensor& rows, const Tensor& dense, int roundings) {

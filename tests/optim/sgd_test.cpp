@@ -23,14 +23,14 @@ using testing::irregular;
 using testing::with;
 using testing::without;
 
-struct Case {
+struct SgdCase {
   const char* name;
   SgdOptions options;
 };
 
-void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
+void PrintTo(const SgdCase& item, std::ostream* out) { *out << item.name; }
 
-class SgdRule : public ::testing::TestWithParam<Case> {};
+class SgdSteps : public ::testing::TestWithParam<SgdCase> {};
 
 // The rule of torch.optim.SGD, value by value in double.
 struct Reference {
@@ -50,7 +50,7 @@ struct Reference {
   }
 };
 
-TEST_P(SgdRule, FollowsTheFormula) {
+TEST_P(SgdSteps, FollowsTheFormula) {
   const SgdOptions options = GetParam().options;
   const std::size_t count = 37;  // whole vector registers and a rest
   Parameter w("w", irregular({count}));
@@ -69,15 +69,15 @@ TEST_P(SgdRule, FollowsTheFormula) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Options, SgdRule,
+    Options, SgdSteps,
     ::testing::Values(
-        Case{"plain", {.learning_rate = 0.1}},
-        Case{"decay", {.learning_rate = 0.1, .weight_decay = 0.01}},
-        Case{"momentum", {.learning_rate = 0.1, .momentum = 0.9}},
-        Case{"dampening", {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3}},
-        Case{"nesterov", {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}},
-        Case{"everything",
-             {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}}),
+        SgdCase{"plain", {.learning_rate = 0.1}},
+        SgdCase{"decay", {.learning_rate = 0.1, .weight_decay = 0.01}},
+        SgdCase{"momentum", {.learning_rate = 0.1, .momentum = 0.9}},
+        SgdCase{"dampening", {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3}},
+        SgdCase{"nesterov", {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}},
+        SgdCase{"everything",
+                {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST(Sgd, TouchesOnlyTheRowsThatHaveAGradient) {

@@ -17,6 +17,8 @@ namespace rowgrad::testing {
 /// The spacing of numbers at 1. A correctly rounded operation has a relative error of half of it.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
+constexpr real kInfinity = std::numeric_limits<real>::infinity();
+
 /// A tensor with this shape and these values in row-major order.
 inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
   check_argument(element_count(shape) == numbers.size(), "tensor: shape ", bracketed(shape),

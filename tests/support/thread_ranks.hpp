@@ -3,6 +3,7 @@
 // Ranks that are threads of one process, for tests.
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -25,7 +26,8 @@ class ThreadRanks : public Ranks {
   struct Post {
     std::mutex mutex;
     std::condition_variable news;
-    std::map<std::pair<std::size_t, std::size_t>, std::deque<std::vector<std::byte>>> letters;
+    std::map<std::array<std::size_t, 3>, std::deque<std::vector<std::byte>>>
+        letters;  // [from, to, channel]
     bool closed = false;
   };
 
@@ -33,27 +35,46 @@ class ThreadRanks : public Ranks {
       : post_(post), rank_(rank), size_(size) {}
   std::size_t size() const override { return size_; }
   std::size_t rank() const override { return rank_; }
+  bool done(std::size_t channel) override {
+    const std::lock_guard lock(post_.mutex);
+    return take(channel);
+  }
+  void finish(std::size_t channel) override {
+    std::unique_lock lock(post_.mutex);
+    bool complete = false;
+    post_.news.wait(lock, [&] { return (complete = take(channel)) || post_.closed; });
+    if (!complete) throw std::runtime_error("another rank has failed");
+  }
 
  private:
-  void transfer(std::span<const Send> sends, std::span<const Receive> receives) override {
-    std::unique_lock lock(post_.mutex);
+  void begin(std::size_t channel, std::span<const Send> sends,
+             std::span<const Receive> receives) override {
+    const std::lock_guard lock(post_.mutex);
+    if (!awaited_[channel].empty()) throw std::logic_error("a channel was not finished");
     for (const Send& send : sends)
-      post_.letters[{rank_, send.to}].emplace_back(send.bytes.begin(), send.bytes.end());
+      post_.letters[{rank_, send.to, channel}].emplace_back(send.bytes.begin(), send.bytes.end());
     post_.news.notify_all();
-    for (const Receive& receive : receives) {
-      auto& letters = post_.letters[{receive.from, rank_}];
-      post_.news.wait(lock, [&] { return !letters.empty() || post_.closed; });
-      if (letters.empty()) throw std::runtime_error("another rank has failed");
-      if (letters.front().size() != receive.bytes.size())
+    awaited_[channel].assign(receives.begin(), receives.end());
+  }
+
+  // Takes the letters that have come for the first of those awaited.
+  bool take(std::size_t channel) {
+    std::deque<Receive>& awaited = awaited_[channel];
+    for (; !awaited.empty(); awaited.pop_front()) {
+      auto& letters = post_.letters[{awaited.front().from, rank_, channel}];
+      if (letters.empty()) return false;
+      if (letters.front().size() != awaited.front().bytes.size())
         throw std::logic_error("a message has another length than its receiver expects");
-      std::ranges::copy(letters.front(), receive.bytes.begin());
+      std::ranges::copy(letters.front(), awaited.front().bytes.begin());
       letters.pop_front();
     }
+    return true;
   }
 
   Post& post_;
   std::size_t rank_;
   std::size_t size_;
+  std::map<std::size_t, std::deque<Receive>> awaited_;  // [channel]
 };
 
 /// Runs body(ranks) in `count` threads, each of which is a rank and computes with one thread, and

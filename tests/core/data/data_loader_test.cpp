@@ -195,7 +195,7 @@ TEST(DataLoader, CutsBatchesIntoShards) {
   for (std::size_t count = 1; count <= 7; ++count) {
     std::vector<Numbers> joined_shards(whole.size());
     for (std::size_t index = 0; index < count; ++index) {
-      const std::vector<Numbers> part = all({index, count});
+      const std::vector<Numbers> part = all({index, index + 1, count});
       for (std::size_t batch = 0; batch < whole.size(); ++batch) {
         const std::size_t rows = whole[batch].size();
         EXPECT_EQ(part[batch].size(), rows * (index + 1) / count - rows * index / count);
@@ -205,6 +205,28 @@ TEST(DataLoader, CutsBatchesIntoShards) {
     }
     EXPECT_EQ(joined_shards, whole) << count;
   }
+}
+
+// The parts of ranks whose shards are not equally many.
+TEST(DataLoader, CutsSeveralShardsAsOne) {
+  DataLoader loader(windows(12), {.batch = 5});
+  const std::vector<Numbers> whole = loop(loader);
+  for (const auto& [begin, end] :
+       std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}, {1, 2}, {2, 4}, {4, 7}, {0, 7}}) {
+    loader.set_shard({begin, end, 7});
+    const std::vector<Numbers> parts = loop(loader);
+    for (std::size_t batch = 0; batch < whole.size(); ++batch) {
+      const std::size_t rows = loader.rows(batch);
+      EXPECT_EQ(rows, whole[batch].size());
+      const auto at = [&](std::size_t shard) {
+        return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * shard / 7);
+      };
+      EXPECT_EQ(parts[batch], Numbers(at(begin), at(end))) << begin << ' ' << batch;
+    }
+  }
+  EXPECT_THROW(loader.rows(3), std::invalid_argument);
+  EXPECT_THROW(loader.set_shard({1, 1, 2}), std::invalid_argument);
+  EXPECT_EQ(loader.shard(), (BatchShard{0, 7, 7}));
 }
 
 TEST(DataLoader, CountsTheBatchThatALoopIsAtAsHandedOut) {
@@ -268,9 +290,10 @@ TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
                 [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
             "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
             "out");
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [] { DataLoader(windows(7), {.batch = 2, .shard = {.index = 2, .count = 2}}); }),
-            "DataLoader: shard 2 is none of the 2 shards");
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              DataLoader(windows(7), {.batch = 2, .shard = {.begin = 2, .end = 3, .count = 2}});
+            }),
+            "DataLoader: the shard is [2, 3) of 2, expected a part that is not empty");
 }
 
 TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {

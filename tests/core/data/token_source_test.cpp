@@ -18,7 +18,7 @@ using testing::error_of;
 using testing::values;
 using Numbers = std::vector<std::int32_t>;
 
-Numbers counting(std::size_t count, std::int32_t first = 0) {
+Numbers consecutive(std::size_t count, std::int32_t first = 0) {
   Numbers ids(count);
   std::iota(ids.begin(), ids.end(), first);
   return ids;
@@ -35,7 +35,7 @@ class TokenSources : public ::testing::Test {
     for (const std::size_t size : sizes) {
       const auto path = folder_ / (std::to_string(files.size()) + ".bin");
       TokenFileWriter writer(path, Vocabulary(tokens));
-      writer.append(counting(size, static_cast<std::int32_t>(first)));
+      writer.append(consecutive(size, static_cast<std::int32_t>(first)));
       writer.finish();
       files.emplace_back(path);
       first += size;
@@ -47,14 +47,14 @@ class TokenSources : public ::testing::Test {
 };
 
 TEST_F(TokenSources, ReadAcrossFiles) {
-  for (const TokenSource& source : {TokenSource(to_ids(counting(30))), shards({30}),
+  for (const TokenSource& source : {TokenSource(to_ids(consecutive(30))), shards({30}),
                                     shards({10, 1, 0, 0, 4, 15}), shards({0, 29, 1, 0})}) {
     ASSERT_EQ(source.size(), 30U);
-    EXPECT_EQ(values(source.ids()), counting(30));
+    EXPECT_EQ(values(source.ids()), consecutive(30));
     for (std::size_t begin = 0; begin <= 30; ++begin)
       for (std::size_t end = begin; end <= 30; ++end) {
         const TokenSource part = source.part(begin, end - begin);
-        const Numbers expected = counting(end - begin, static_cast<std::int32_t>(begin));
+        const Numbers expected = consecutive(end - begin, static_cast<std::int32_t>(begin));
         ASSERT_EQ(values(part.ids()), expected);
         Numbers ids(end - begin);
         source.read(begin, ids);
@@ -75,7 +75,7 @@ TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
     return all;
   };
   for (const std::size_t largest : {0, 100})
-    EXPECT_EQ(batches(shards({7, 2, 21}), largest), batches(to_ids(counting(30)), largest));
+    EXPECT_EQ(batches(shards({7, 2, 21}), largest), batches(to_ids(consecutive(30)), largest));
 }
 
 TEST_F(TokenSources, RefuseWhatIsOutside) {
@@ -120,7 +120,7 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
     files.emplace_back(folder_ / "raw.bin",
                        TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
     DataLoader loader(TokenWindows(TokenSource(std::move(files)), {.context = 4, .stride = 5}),
-                      {.batch = 6, .shard = {.index = index, .count = 2}});
+                      {.batch = 6, .shard = {.begin = index, .end = index + 1, .count = 2}});
     for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(0), 3U);
   };
   EXPECT_NO_THROW(loop(0));

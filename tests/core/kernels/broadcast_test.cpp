@@ -12,14 +12,14 @@ namespace {
 
 using testing::counting;
 
-struct Case {
+struct BroadcastCase {
   Shape a;
   Shape b;
   Shape result;
 };
 
 // NumPy's answers.
-const std::vector<Case> kCases{
+const std::vector<BroadcastCase> kCases{
     {{}, {}, {}},
     {{}, {3}, {3}},
     {{1}, {}, {1}},
@@ -44,10 +44,12 @@ const std::vector<Case> kCases{
     {{1, 0}, {4, 1}, {4, 0}},
 };
 
-std::string name(const Case& item) { return concat(bracketed(item.a), " and ", bracketed(item.b)); }
+std::string name(const BroadcastCase& item) {
+  return concat(bracketed(item.a), " and ", bracketed(item.b));
+}
 
 TEST(Broadcast, FindsTheCommonShapeFromEitherSide) {
-  for (const Case& item : kCases) {
+  for (const BroadcastCase& item : kCases) {
     EXPECT_EQ(broadcast_shape("op", item.a, item.b), item.result) << name(item);
     EXPECT_EQ(broadcast_shape("op", item.b, item.a), item.result) << name(item);
   }
@@ -70,7 +72,7 @@ TEST(Broadcast, NamesOpShapesAndAxisWhereThereIsNone) {
 
 TEST(Broadcast, MapsEveryPairOfShapes) {
   const auto difference = [](const Simd& a, const Simd& b) { return a - b * Simd(real{1000}); };
-  for (const Case& item : kCases) {
+  for (const BroadcastCase& item : kCases) {
     const Tensor a = counting(item.a);
     const Tensor b = counting(item.b);
     testing::expect_exact(
@@ -86,7 +88,7 @@ TEST(Broadcast, MapsEveryPairOfShapes) {
 
 TEST(Broadcast, JoinsAxesThatMemoryJoins) {
   struct Loops {
-    Case shapes;
+    BroadcastCase shapes;
     std::vector<std::size_t> extents;
   };
   for (const Loops& item : std::vector<Loops>{{{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {24}},
@@ -116,7 +118,7 @@ TEST(Broadcast, MayWriteOverTheSideThatHasTheCommonShape) {
 }
 
 TEST(Broadcast, ExpandRepeatsAndSumToAddsUpWhatWasRepeated) {
-  for (const Case& item : kCases) {
+  for (const BroadcastCase& item : kCases) {
     for (const Shape& small : {item.a, item.b}) {
       const Tensor x = counting(small);
       testing::expect_exact(
@@ -148,9 +150,9 @@ TEST(Broadcast, SumToKeepsTheMemoryOfWhatNeedsNoSum) {
 
 TEST(Broadcast, GivesTheSameBitsOnOneAndTwoThreads) {
   const auto quotient = [](const Simd& a, const Simd& b) { return a / b; };
-  for (const Case& item : std::vector<Case>{{{301, 1}, {1, 307}, {301, 307}},
-                                            {{301, 307}, {307}, {301, 307}},
-                                            {{301, 307}, {301, 1}, {301, 307}}}) {
+  for (const BroadcastCase& item : std::vector<BroadcastCase>{{{301, 1}, {1, 307}, {301, 307}},
+                                                              {{301, 307}, {307}, {301, 307}},
+                                                              {{301, 307}, {301, 1}, {301, 307}}}) {
     const Tensor a = testing::irregular(item.a, 1, 1, 2);
     const Tensor b = testing::irregular(item.b, 2, 1, 2);
     auto run = [&](int threads) {

@@ -13,6 +13,7 @@ namespace rowgrad::kernels {
 namespace {
 
 using testing::irregular;
+using testing::kInfinity;
 
 constexpr auto kPolynomial = [](const Simd& x) { return x * x * x - x / Simd(real{3}); };
 constexpr auto kExp = [](const Simd& x) { return xsimd::exp(x); };
@@ -151,7 +152,6 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
 }
 
 TEST(VectorFunctions, GoToTheirLimitsOutsideIt) {
-  constexpr real kInfinity = std::numeric_limits<real>::infinity();
   const Tensor x = testing::tensor({4}, {-kInfinity, -10000, 10000, kInfinity});
   EXPECT_EQ(map(kExp, x), testing::tensor({4}, {0, 0, kInfinity, kInfinity}));
   EXPECT_EQ(map([](const Simd& v) { return xsimd::tanh(v); }, x),

@@ -14,12 +14,12 @@ using testing::expect_exact;
 using testing::irregular;
 
 // Around the widths of a vector and of a panel.
-constexpr std::size_t kSizes[] = {0,      1,          2,      3,          kLanes - 1,
-                                  kLanes, kLanes + 1, kPanel, kPanel + 1, 70};
+constexpr std::size_t kPanelSizes[] = {0,      1,          2,      3,          kLanes - 1,
+                                       kLanes, kLanes + 1, kPanel, kPanel + 1, 70};
 
 TEST(PackPanels, CopiesRowsOfLongerRowsTimesAFactor) {
-  for (const std::size_t rows : kSizes)
-    for (const std::size_t columns : kSizes) {
+  for (const std::size_t rows : kPanelSizes)
+    for (const std::size_t columns : kPanelSizes) {
       const std::size_t stride = columns + 5;
       const Tensor matrix = counting({rows, stride});
       const auto entry = [&](std::size_t i, std::size_t j) {

@@ -10,6 +10,8 @@
 namespace rowgrad::kernels {
 namespace {
 
+using testing::kInfinity;
+
 TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
   constexpr std::size_t kRows = 37;
   constexpr std::size_t kWidth = 1001;
@@ -34,7 +36,6 @@ TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
 }
 
 TEST(LogSumExpRows, IsInfiniteWhereARowIs) {
-  constexpr real kInfinity = std::numeric_limits<real>::infinity();
   const Tensor x = testing::tensor({3, 2}, {-kInfinity, -kInfinity, 1, kInfinity, 2, -kInfinity});
   std::vector<double> result(3);
   log_sum_exp_rows(x.data(), 3, 2, result.data());

@@ -33,7 +33,7 @@ using testing::kEpsilon;
 
 using Inputs = std::span<const Variable>;
 
-struct Case {
+struct AttentionCase {
   std::size_t batch, heads, queries, keys, width;
   bool bias = false;
   double p = 0;
@@ -51,13 +51,13 @@ struct Case {
   }
 };
 
-AttentionOptions options_of(Inputs in, const Case& item) {
+AttentionOptions options_of(Inputs in, const AttentionCase& item) {
   return {.heads = item.heads,
           .dropout_p = item.p,
           .distance_bias = in.size() > 3 ? std::optional(in[3]) : std::nullopt};
 }
 
-Variable fused(Inputs in, const Case& item) {
+Variable fused(Inputs in, const AttentionCase& item) {
   return causal_attention(in[0], in[1], in[2], options_of(in, item));
 }
 
@@ -66,7 +66,7 @@ struct Distances {
   Ids distance;
   Tensor is_later;
 
-  explicit Distances(const Case& item)
+  explicit Distances(const AttentionCase& item)
       : distance(Ids::from_shape({item.queries, item.keys})),
         is_later(empty({item.queries, item.keys})) {
     for (std::size_t i = 0; i < item.queries; ++i)
@@ -79,7 +79,7 @@ struct Distances {
 };
 
 // The ops that causal_attention replaces.
-Variable plain(Inputs in, const Case& item) {
+Variable plain(Inputs in, const AttentionCase& item) {
   const Distances distances(item);
   const auto by_head = [&](const Variable& x) {
     return transpose(reshape(x, {item.batch, x.shape()[1], item.heads, item.width}), 1, 2);
@@ -101,7 +101,7 @@ struct Tolerance {
   double output;
   std::vector<double> gradients;
 
-  explicit Tolerance(const Case& item) {
+  explicit Tolerance(const AttentionCase& item) {
     const auto width = static_cast<double>(item.width);
     const auto keys = static_cast<double>(item.keys);
     const auto queries = static_cast<double>(item.queries);
@@ -122,7 +122,7 @@ struct Tolerance {
   }
 };
 
-void expect_plain(const Case& item) {
+void expect_plain(const AttentionCase& item) {
   const std::vector<Tensor> inputs = item.inputs();
   const auto value_of = [&](const auto& op) {
     Random random(7);
@@ -162,7 +162,7 @@ TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
 }
 
 TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
-  const Case item{2, 3, 130, 130, 20, true};
+  const AttentionCase item{2, 3, 130, 130, 20, true};
   const std::vector<Tensor> inputs = item.inputs();
   Tape tape(Tape::inference);
   const auto in = [&](std::size_t i) { return tape.constant(inputs[i]); };
@@ -175,22 +175,23 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
 }
 
 TEST(CausalAttention, HasTheGradientsOfDifferenceQuotients) {
-  const std::vector<Case> cases{
+  const std::vector<AttentionCase> cases{
       {1, 1, 1, 1, 1},       {2, 2, 5, 5, 3, true},   {1, 3, 4, 4, 2, true, 0.3},
       {2, 1, 3, 6, 4, true}, {1, 2, 35, 35, 2, true}, {1, 1, 6, 6, 3, false, 1}};
-  for (const Case& item : cases)
+  for (const AttentionCase& item : cases)
     expect_gradients([&](Inputs in) { return fused(in, item); }, item.inputs(), item.what());
 }
 
 TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
-  for (const Case& item : {Case{2, 3, 130, 130, 24, true, 0.1}, Case{1, 1, 150, 200, 33, true}}) {
+  for (const AttentionCase& item :
+       {AttentionCase{2, 3, 130, 130, 24, true, 0.1}, AttentionCase{1, 1, 150, 200, 33, true}}) {
     const auto run = [&](int threads) {
       const testing::Threads scope(threads);
       auto result = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
       Tape tape(Tape::inference);
       std::vector<Variable> in;
       for (const Tensor& input : item.inputs()) in.push_back(tape.constant(input));
-      Case kept = item;
+      AttentionCase kept = item;
       kept.p = 0;
       result.push_back(fused(in, kept).value());
       return result;
@@ -214,7 +215,7 @@ TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
     if (!name.starts_with("causal_attention") || name.find("rope") != std::string::npos) continue;
     ++cases;
     const auto shape = item["output_shape"].get<std::vector<std::size_t>>();
-    const Case sizes{shape[0], shape[1], shape[2], shape[2], shape[3]};
+    const AttentionCase sizes{shape[0], shape[1], shape[2], shape[2], shape[3]};
     const Shape by_head(shape.begin(), shape.end());
     const bool t5 = item["gradients"].contains("table");
     std::vector<Tensor> inputs{wave(by_head, 0.7, 0.1, 1.5), wave(by_head, 0.6, 0.9, 1.5),
@@ -257,7 +258,7 @@ TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
 }
 
 TEST(CausalAttention, SeesNoLaterKeys) {
-  const Case item{1, 2, 70, 70, 6};
+  const AttentionCase item{1, 2, 70, 70, 6};
   std::vector<Tensor> inputs = item.inputs();
   const auto run = [&] {
     Tape tape(Tape::inference);
@@ -282,7 +283,7 @@ TEST(CausalAttention, SeesNoLaterKeys) {
 }
 
 TEST(CausalAttention, DrawsABitForEveryWeightInTheOrderOfMemory) {
-  const Case item{2, 2, 5, 5, 3, false, 0.4};
+  const AttentionCase item{2, 2, 5, 5, 3, false, 0.4};
   const std::vector<Tensor> inputs = item.inputs();
   Random random(3);
   Random expected(3);
@@ -295,7 +296,7 @@ TEST(CausalAttention, DrawsABitForEveryWeightInTheOrderOfMemory) {
 
 TEST(CausalAttention, DoesNotOverflowAndTakesKeysThatAreRuledOut) {
   const real never = -std::numeric_limits<real>::infinity();
-  const Case item{2, 2, 70, 70, 4, true};
+  const AttentionCase item{2, 2, 70, 70, 4, true};
   std::vector<Tensor> inputs = item.inputs();
   inputs[0] = Tensor(inputs[0] * real{100});  // scores up to 20,000
   inputs[1] = Tensor(inputs[1] * real{100});
@@ -323,7 +324,7 @@ TEST(CausalAttention, KeepsTheDigitsOfLargeScoresThatDifferLittle) {
 }
 
 TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
-  const Case item{1, 1, 40, 40, 3};
+  const AttentionCase item{1, 1, 40, 40, 3};
   for (const std::size_t input : {1U, 2U}) {
     std::vector<Tensor> inputs = item.inputs();
     inputs[input](0, 33, 1) = std::numeric_limits<real>::quiet_NaN();
@@ -339,8 +340,9 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
 }
 
 TEST(CausalAttention, TakesNoQueriesAndNoBatch) {
-  for (const Case& item : {Case{2, 2, 0, 0, 3, true, 0.5}, Case{0, 2, 4, 4, 3, true, 0.5},
-                           Case{2, 2, 0, 5, 3, true, 0.5}}) {
+  for (const AttentionCase& item :
+       {AttentionCase{2, 2, 0, 0, 3, true, 0.5}, AttentionCase{0, 2, 4, 4, 3, true, 0.5},
+        AttentionCase{2, 2, 0, 5, 3, true, 0.5}}) {
     const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
     for (std::size_t i = 0; i < gradients.size(); ++i)
       EXPECT_EQ(gradients[i].dense(), zeros(item.inputs()[i].shape())) << item.what() << ' ' << i;
@@ -362,7 +364,7 @@ TEST(CausalAttention, KeepsNothingOnAnInferenceTape) {
 }
 
 TEST(AttentionWeights, AreThoseThatMixTheValues) {
-  const Case item{2, 3, 5, 7, 4, true};
+  const AttentionCase item{2, 3, 5, 7, 4, true};
   const std::vector<Tensor> inputs = item.inputs();
   Tape tape;
   std::vector<Variable> in;

@@ -21,13 +21,13 @@ using testing::tensor;
 
 using Inputs = std::span<const Variable>;
 
-struct Case {
+struct LossCase {
   Shape logits;
   std::vector<std::int32_t> targets;
   CrossEntropyOptions options;
 };
 
-const std::vector<Case> kCases{
+const std::vector<LossCase> kCases{
     {{5}, {3}, {}},
     {{1, 5}, {0}, {}},
     {{3, 4}, {0, 3, 2}, {}},
@@ -41,11 +41,11 @@ const std::vector<Case> kCases{
     {{3, 1}, {0, 0, 0}, {}},                      // one class: nothing to learn
 };
 
-Ids targets_of(const Case& item) {
+Ids targets_of(const LossCase& item) {
   return ids({item.logits.begin(), item.logits.end() - 1}, item.targets);
 }
 
-long double loss_of(const Tensor& logits, const Case& item) {
+long double loss_of(const Tensor& logits, const LossCase& item) {
   const std::size_t classes = item.logits.back();
   long double total = 0;
   int counted = 0;
@@ -62,7 +62,7 @@ long double loss_of(const Tensor& logits, const Case& item) {
 }
 
 TEST(CrossEntropy, GivesTheNumberOfTheDefinition) {
-  for (const Case& item : kCases) {
+  for (const LossCase& item : kCases) {
     const Tensor logits = irregular(item.logits, 1, -4, 4);
     Tape tape;
     const Variable loss = cross_entropy(tape.input(logits), targets_of(item), item.options);
@@ -79,7 +79,7 @@ TEST(CrossEntropy, GivesTheNumberOfTheDefinition) {
 }
 
 TEST(CrossEntropy, HasTheGradientsOfDifferenceQuotients) {
-  for (const Case& item : kCases) {
+  for (const LossCase& item : kCases) {
     const Tensor logits = irregular(item.logits, 1, -2, 2);
     expect_gradients(
         [&](Inputs in) { return cross_entropy(in[0], targets_of(item), item.options); }, {logits},

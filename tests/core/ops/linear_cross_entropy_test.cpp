@@ -26,14 +26,14 @@ using testing::kEpsilon;
 
 using Inputs = std::span<const Variable>;
 
-struct Case {
+struct HeadCase {
   Shape x;  // [..., width]
   std::size_t classes;
   CrossEntropyOptions options = {};
 };
 
 // Around the sizes at which the kernel begins a new vector, panel, tile, block of classes or rows.
-const std::vector<Case> kCases{
+const std::vector<HeadCase> kHeadCases{
     {{3}, 2},
     {{1, 1}, 1},
     {{2, 3, 5}, 7, {.reduction = LossReduction::kSum}},
@@ -52,26 +52,26 @@ const std::vector<Case> kCases{
     {{2, 0}, 5},
 };
 
-Ids targets_of(const Case& item) {
+Ids targets_of(const HeadCase& item) {
   Ids targets = Ids::from_shape({item.x.begin(), item.x.end() - 1});
   for (std::size_t i = 0; i < targets.size(); ++i)
     targets.data()[i] = static_cast<std::int32_t>((i * 7 + item.classes - 1) % item.classes);
   return targets;
 }
 
-std::vector<Tensor> inputs_of(const Case& item, bool bias) {
+std::vector<Tensor> inputs_of(const HeadCase& item, bool bias) {
   const std::size_t width = item.x.back();
   std::vector<Tensor> inputs{irregular(item.x, 1), irregular({item.classes, width}, 2)};
   if (bias) inputs.push_back(irregular({item.classes}, 3));
   return inputs;
 }
 
-Variable fused(Inputs in, const Case& item) {
+Variable fused_head(Inputs in, const HeadCase& item) {
   const auto bias = in.size() > 2 ? std::optional(in[2]) : std::nullopt;
   return linear_cross_entropy(in[0], in[1], bias, targets_of(item), item.options);
 }
 
-Variable plain(Inputs in, const Case& item) {
+Variable plain_head(Inputs in, const HeadCase& item) {
   const auto bias = in.size() > 2 ? std::optional(in[2]) : std::nullopt;
   return cross_entropy(linear(in[0], in[1], bias), targets_of(item), item.options);
 }
@@ -84,7 +84,7 @@ constexpr std::size_t kMostClasses = 100'000;
 #endif
 
 TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
-  for (const Case& item : kCases)
+  for (const HeadCase& item : kHeadCases)
     for (const bool bias : {false, true}) {
       if (item.classes > kMostClasses) continue;
       const std::string what = concat(bracketed(item.x), " ", item.classes, " bias ", bias);
@@ -104,13 +104,13 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
       const double of_logit = (width + 1) * (width + 1) * kEpsilon;
       const double a_row = 2 * of_logit + 2 * (6 + classes / 2) * kEpsilon;
       const double losses = item.options.reduction == LossReduction::kSum ? rows : 1;
-      const double expected = loss_of(plain);
-      EXPECT_NEAR(loss_of(fused), expected, losses * a_row + expected * kEpsilon) << what;
+      const double expected = loss_of(plain_head);
+      EXPECT_NEAR(loss_of(fused_head), expected, losses * a_row + expected * kEpsilon) << what;
 
       // A logit's gradient is at most the weight of a loss, and a gradient adds those of all rows
       // (of weight and bias) or of all classes (of x), where they sum up to 2 at most.
-      const auto of_plain = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
-      const auto of_fused = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+      const auto of_plain = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
+      const auto of_fused = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
       const double of_gradient = losses * 2 * (a_row + (rows + classes) * kEpsilon);
       for (std::size_t i = 0; i < inputs.size(); ++i)
         expect_near(of_fused[i].dense(), of_plain[i].dense(), of_gradient, what);
@@ -118,25 +118,26 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
 }
 
 TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
-  const std::vector<Case> cases{{{2, 3, 5}, 7},
-                                {{5, 4}, 9, {.reduction = LossReduction::kSum}},
-                                {{9, 3}, 20, {.ignore_index = 4}}};
-  for (const Case& item : cases)
+  const std::vector<HeadCase> cases{{{2, 3, 5}, 7},
+                                    {{5, 4}, 9, {.reduction = LossReduction::kSum}},
+                                    {{9, 3}, 20, {.ignore_index = 4}}};
+  for (const HeadCase& item : cases)
     for (const bool bias : {false, true}) {
       const std::string what = concat(bracketed(item.x), " bias ", bias);
-      expect_gradients([&](Inputs in) { return fused(in, item); }, inputs_of(item, bias), what);
+      expect_gradients([&](Inputs in) { return fused_head(in, item); }, inputs_of(item, bias),
+                       what);
       // A gradient of the loss other than 1 must pass through.
-      expect_gradients([&](Inputs in) { return fused(in, item) * real{-0.75}; },
+      expect_gradients([&](Inputs in) { return fused_head(in, item) * real{-0.75}; },
                        inputs_of(item, bias), what);
     }
 }
 
 TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
-  const Case item{{300, 64}, 1132};
+  const HeadCase item{{300, 64}, 1132};
   const std::vector<Tensor> inputs = inputs_of(item, true);
   const auto run = [&](int threads) {
     const testing::Threads scope(threads);
-    return gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+    return gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
   };
   const auto expected = run(1);
   for (const int threads : {2, 3}) {
@@ -148,7 +149,7 @@ TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
 
 TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
   const real never = -std::numeric_limits<real>::infinity();
-  const Case item{{3, 2}, 300};
+  const HeadCase item{{3, 2}, 300};
   for (const real offset : {real{0}, real{10000}, real{-10000}}) {
     std::vector<Tensor> inputs = inputs_of(item, true);
     for (std::size_t i = 0; i < item.classes; ++i) {
@@ -156,8 +157,8 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
       const bool is_target = i == 299 || i == 6 || i == 13;
       bias = i < 192 && !is_target ? never : bias + offset;  // a whole block of them, too
     }
-    const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
-    const auto expected = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
+    const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
+    const auto expected = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
     const double bound = std::abs(offset) * kEpsilon + 400 * kEpsilon;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       expect_near(gradients[i].dense(), expected[i].dense(), bound, concat("offset ", offset));
@@ -167,23 +168,23 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
 }
 
 TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
-  const Case item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
+  const HeadCase item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
   std::vector<Tensor> inputs = inputs_of(item, false);
   for (std::size_t k = 3; k < 6; ++k) inputs[0].data()[k] = std::numeric_limits<real>::max();
-  const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+  const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
   for (std::size_t k = 3; k < 6; ++k) EXPECT_EQ(gradients[0].dense().data()[k], 0);
   for (const real number : gradients[1].dense()) EXPECT_TRUE(std::isfinite(number));
 }
 
 TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhereLogitsAreNotFinite) {
-  const Case item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
+  const HeadCase item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
   for (const real logit :
        {std::numeric_limits<real>::infinity(), -std::numeric_limits<real>::infinity(),
         std::numeric_limits<real>::quiet_NaN()}) {
     std::vector<Tensor> inputs{zeros({2, 3}), full({4, 3}, 1)};
     inputs[0](1, 0) = logit;
     const auto gradients =
-        gradients_of([&](Inputs in) { return fused(in, item); }, inputs, {true, false});
+        gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs, {true, false});
     for (std::size_t k = 3; k < 6; ++k) EXPECT_EQ(gradients[0].dense().data()[k], 0) << logit;
   }
 }
@@ -192,18 +193,18 @@ TEST(LinearCrossEntropy, HoldsNoMoreLogitsThanItSays) {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif
-  const Case item{{256, 2}, 300'000};  // 307 MB of logits in float
+  const HeadCase item{{256, 2}, 300'000};  // 307 MB of logits in float
   const std::vector<Tensor> inputs = inputs_of(item, false);
   BufferPool::release_idle();
   Tape tape(Tape::inference);
-  fused(std::vector{tape.constant(inputs[0]), tape.constant(inputs[1])}, item);
+  fused_head(std::vector{tape.constant(inputs[0]), tape.constant(inputs[1])}, item);
   EXPECT_LT(BufferPool::statistics().bytes_idle, kernels::kLogitBytes * 3 / 2);
 }
 
 TEST(LinearCrossEntropy, SumsNoTargetsToZero) {
-  const Case none{{0, 3}, 4, {.reduction = LossReduction::kSum}};
+  const HeadCase none{{0, 3}, 4, {.reduction = LossReduction::kSum}};
   const auto gradients =
-      gradients_of([&](Inputs in) { return fused(in, none); }, inputs_of(none, true));
+      gradients_of([&](Inputs in) { return fused_head(in, none); }, inputs_of(none, true));
   EXPECT_EQ(gradients[0].dense(), zeros({0, 3}));
   EXPECT_EQ(gradients[1].dense(), zeros({4, 3}));
   EXPECT_EQ(gradients[2].dense(), zeros({4}));

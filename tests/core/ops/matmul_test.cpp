@@ -27,13 +27,13 @@ double sum_bound(std::size_t n) {
   return count * count * kEpsilon;
 }
 
-struct Case {
+struct MatmulCase {
   Shape a;
   Shape b;
   Shape result;
 };
 
-const std::vector<Case> kCases{
+const std::vector<MatmulCase> kMatmulCases{
     {{2, 3}, {3, 4}, {2, 4}},
     {{1, 1}, {1, 1}, {1, 1}},
     {{1, 3}, {3, 1}, {1, 1}},
@@ -68,7 +68,7 @@ double product_at(const Tensor& a, const Tensor& b, const testing::Index& index)
 }
 
 TEST(Matmul, GivesTheProductsOfLoopsForEveryPairOfShapes) {
-  for (const Case& item : kCases) {
+  for (const MatmulCase& item : kMatmulCases) {
     const Tensor a = irregular(item.a, 1);
     const Tensor b = irregular(item.b, 2);
     Tape tape;
@@ -81,7 +81,7 @@ TEST(Matmul, GivesTheProductsOfLoopsForEveryPairOfShapes) {
 }
 
 TEST(Matmul, HasTheGradientsOfDifferenceQuotientsForEveryPairOfShapes) {
-  for (const Case& item : kCases)
+  for (const MatmulCase& item : kMatmulCases)
     expect_gradients([](Inputs in) { return matmul(in[0], in[1]); },
                      {irregular(item.a, 1), irregular(item.b, 2)},
                      concat(bracketed(item.a), " times ", bracketed(item.b)));

@@ -23,11 +23,11 @@ using testing::expect_gradients;
 using testing::gradients_of;
 using testing::irregular;
 using testing::kEpsilon;
+using testing::kInfinity;
 using testing::tensor;
 
 using Inputs = std::span<const Variable>;
 
-constexpr real kInfinity = std::numeric_limits<real>::infinity();
 constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
 // As the header of the kernel has it: the error of a normalised value of at most 1.
@@ -85,18 +85,18 @@ Variable layer_norm_of(Inputs in) { return layer_norm(in[0], in[1], in[2]); }
 Variable rms_norm_of(Inputs in) { return rms_norm(in[0], in[1]); }
 
 // The tests of one op in turn with those of the other.
-struct Case {
+struct NormCase {
   const char* name;
   testing::Function fused;
   testing::Function composed;
   std::size_t inputs;
 };
-const Case kCases[] = {
+const NormCase kNormCases[] = {
     {"layer_norm", layer_norm_of,
      [](Inputs in) { return composed_layer_norm(in[0], in[1], in[2]); }, 3},
     {"rms_norm", rms_norm_of, [](Inputs in) { return composed_rms_norm(in[0], in[1]); }, 2}};
 
-std::vector<Tensor> inputs_of(const Case& each, const Shape& shape) {
+std::vector<Tensor> inputs_of(const NormCase& each, const Shape& shape) {
   const Shape row{shape.back()};
   std::vector<Tensor> inputs{irregular(shape, 1, -2, 3), irregular(row, 2, 0.5, 1.5),
                              irregular(row, 3)};
@@ -106,7 +106,7 @@ std::vector<Tensor> inputs_of(const Case& each, const Shape& shape) {
 
 TEST(Normalize, GivesThePublishedNumbersAndGradients) {
   const auto all = testing::golden("gpt_ops.json").at("cases");
-  for (const Case& each : kCases) {
+  for (const NormCase& each : kNormCases) {
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const auto& one) { return one.at("name") == each.name; });
     ASSERT_NE(found, all.end()) << each.name;
@@ -141,7 +141,7 @@ TEST(Normalize, GivesThePublishedNumbersAndGradients) {
 }
 
 TEST(Normalize, HasTheGradientsOfDifferenceQuotients) {
-  for (const Case& each : kCases)
+  for (const NormCase& each : kNormCases)
     for (const Shape& shape : {Shape{5}, Shape{1, 2}, Shape{3, 4}, Shape{2, 3, 5}, Shape{3, 17},
                                Shape{37, 2}, Shape{0, 3}, Shape{2, 0, 3}})
       expect_gradients(each.fused, inputs_of(each, shape),
@@ -160,7 +160,7 @@ TEST(Normalize, HasTheGradientsOfDifferenceQuotientsWithoutWeightOrBias) {
 TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
   std::vector<std::size_t> widths{768, 1025};
   for (std::size_t width = 1; width <= 40; ++width) widths.push_back(width);
-  for (const Case& each : kCases)
+  for (const NormCase& each : kNormCases)
     for (const std::size_t width : widths)
       for (const std::size_t rows : {1, 2, 3, 67}) {
         const std::string what = concat(each.name, " [", rows, ", ", width, ']');
@@ -218,7 +218,7 @@ TEST(LayerNormOp, GivesTheBiasForEqualNumbers) {
 }
 
 TEST(Normalize, KeepsWhatIsNotFiniteInItsRow) {
-  for (const Case& each : kCases)
+  for (const NormCase& each : kNormCases)
     for (const real wrong : {kNaN, kInfinity, -kInfinity})
       for (const std::size_t width : {3, 16, 21})
         for (const std::size_t column : {std::size_t{0}, width - 1}) {

@@ -17,11 +17,10 @@ using testing::expect_gradients;
 using testing::gradient_of;
 using testing::irregular;
 using testing::kEpsilon;
+using testing::kInfinity;
 using testing::tensor;
 
 using Inputs = std::span<const Variable>;
-
-constexpr real kInfinity = std::numeric_limits<real>::infinity();
 
 // The cubic in the tanh form of gelu (Hendrycks & Gimpel 2016).
 double gelu_by_tanh(double x) {
@@ -29,7 +28,7 @@ double gelu_by_tanh(double x) {
 }
 double gelu_by_erf(double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); }
 
-struct Function {
+struct NamedFunction {
   std::string name;
   Variable (*op)(const Variable&);
   double (*reference)(double);
@@ -37,7 +36,7 @@ struct Function {
   double high;
 };
 
-const std::vector<Function> kFunctions{
+const std::vector<NamedFunction> kNamedFunctions{
     {"exp", [](const Variable& x) { return exp(x); }, [](double x) { return std::exp(x); }, -3, 3},
     {"log", [](const Variable& x) { return log(x); }, [](double x) { return std::log(x); }, 0.3, 9},
     {"tanh", [](const Variable& x) { return tanh(x); }, [](double x) { return std::tanh(x); }, -3,
@@ -61,13 +60,13 @@ const std::vector<Function> kFunctions{
 
 // Numbers in a function's range, none of them so close to relu's kink that a difference quotient
 // reaches across it.
-Tensor numbers_for(const Function& function, const Shape& shape) {
+Tensor numbers_for(const NamedFunction& function, const Shape& shape) {
   Tensor x = irregular(shape, 1, function.low, function.high);
   for (real& number : x.storage()) number += std::copysign(real{0.05}, number);
   return x;
 }
 
-const std::vector<Shape> kShapes{{}, {1}, {19}, {2, 3}, {2, 1, 3, 2}, {0}, {2, 0}};
+const std::vector<Shape> kPointwiseShapes{{}, {1}, {19}, {2, 3}, {2, 1, 3, 2}, {0}, {2, 0}};
 
 TEST(Pointwise, GivesTheNumbersOfTheStandardLibrary) {
   // The vector functions err by up to 2 epsilon relative to numbers of up to about their argument's
@@ -75,8 +74,8 @@ TEST(Pointwise, GivesTheNumbersOfTheStandardLibrary) {
   // one each; gelu subtracts numbers of about 1 and multiplies by x, and its cubic is amplified by
   // at most |x tanh'| < 1.
   const double erf_error = sizeof(real) == 8 ? 40 : 2;
-  for (const Function& function : kFunctions)
-    for (const Shape& shape : kShapes) {
+  for (const NamedFunction& function : kNamedFunctions)
+    for (const Shape& shape : kPointwiseShapes) {
       const Tensor x = numbers_for(function, shape);
       Tape tape;
       testing::expect_entries(
@@ -91,8 +90,8 @@ TEST(Pointwise, GivesTheNumbersOfTheStandardLibrary) {
 }
 
 TEST(Pointwise, HasTheGradientsOfDifferenceQuotients) {
-  for (const Function& function : kFunctions)
-    for (const Shape& shape : kShapes)
+  for (const NamedFunction& function : kNamedFunctions)
+    for (const Shape& shape : kPointwiseShapes)
       expect_gradients([&](Inputs x) { return function.op(x[0]); }, {numbers_for(function, shape)},
                        function.name);
 }

@@ -17,14 +17,14 @@ using testing::tensor;
 
 using Inputs = std::span<const Variable>;
 
-struct Case {
+struct ReductionCase {
   Shape shape;
   std::vector<int> axes;
   Shape dropped;  // the result's shape without the summed axes …
   Shape kept;     // … and with them
 };
 
-const std::vector<Case> kCases{
+const std::vector<ReductionCase> kReductionCases{
     {{}, {}, {}, {}},
     {{4}, {0}, {}, {1}},
     {{4}, {}, {4}, {4}},
@@ -39,7 +39,7 @@ const std::vector<Case> kCases{
 };
 
 // The sum by walking x and adding each number to where it belongs; whole numbers, so it is exact.
-Tensor summed(const Tensor& x, const Case& item) {
+Tensor summed(const Tensor& x, const ReductionCase& item) {
   Tensor result = zeros(item.kept);
   for (std::size_t k = 0; k < x.size(); ++k) {
     const testing::Index index = index_at(x.shape(), k);
@@ -52,7 +52,7 @@ Tensor summed(const Tensor& x, const Case& item) {
 }
 
 TEST(Sum, AlongAxesDropsThemOrKeepsThemWithLengthOne) {
-  for (const Case& item : kCases) {
+  for (const ReductionCase& item : kReductionCases) {
     const std::string what = concat(bracketed(item.shape), " along ", bracketed(item.axes));
     const Tensor x = counting(item.shape);
     Tensor expected = summed(x, item);
@@ -64,7 +64,7 @@ TEST(Sum, AlongAxesDropsThemOrKeepsThemWithLengthOne) {
 }
 
 TEST(Mean, DividesTheSumByHowManyNumbersWentIn) {
-  for (const Case& item : kCases) {
+  for (const ReductionCase& item : kReductionCases) {
     const Tensor x = irregular(item.shape);
     Tape tape;
     const Variable total = sum(tape.input(x), item.axes, KeepAxes::kYes);
@@ -82,7 +82,7 @@ TEST(Mean, DividesTheSumByHowManyNumbersWentIn) {
 }
 
 TEST(Reductions, HaveTheGradientsOfDifferenceQuotients) {
-  for (const Case& item : kCases) {
+  for (const ReductionCase& item : kReductionCases) {
     const std::string what = concat(bracketed(item.shape), " along ", bracketed(item.axes));
     const Tensor x = irregular(item.shape);
     for (const KeepAxes keep : {KeepAxes::kNo, KeepAxes::kYes}) {

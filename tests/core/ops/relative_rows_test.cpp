@@ -30,7 +30,7 @@ using testing::kEpsilon;
 
 using Inputs = std::span<const Variable>;
 
-struct Case {
+struct RelativeCase {
   std::size_t batch, heads, queries, keys, width, distances;
   double p = 0;
   bool bias = false;
@@ -49,19 +49,19 @@ struct Case {
   }
 };
 
-AttentionOptions options_of(Inputs in, const Case& item) {
+AttentionOptions options_of(Inputs in, const RelativeCase& item) {
   AttentionOptions options{
       .heads = item.heads, .dropout_p = item.p, .relative = RelativeRows{in[3], in[4]}};
   if (item.bias) options.distance_bias = in[5];
   return options;
 }
 
-Variable fused(Inputs in, const Case& item) {
+Variable fused_relative(Inputs in, const RelativeCase& item) {
   return causal_attention(in[0], in[1], in[2], options_of(in, item));
 }
 
 // By the definition: each query has its own keys and values [batch, heads, queries, keys, width].
-Variable plain(Inputs in, const Case& item) {
+Variable plain_relative(Inputs in, const RelativeCase& item) {
   Ids row = Ids::from_shape({item.queries, item.keys});
   Ids distance = row;
   Tensor is_later = empty({item.queries, item.keys});
@@ -92,11 +92,11 @@ Variable plain(Inputs in, const Case& item) {
 
 // The largest differences that rounding explains, as for attention without relative rows: keys and
 // values with their rows are below 2, the upstream gradient is below 1.5.
-struct Tolerance {
+struct RelativeTolerance {
   double output;
   std::vector<double> gradients;  // of q, k, v, relative keys and values, bias
 
-  explicit Tolerance(const Case& item) {
+  explicit RelativeTolerance(const RelativeCase& item) {
     const auto width = static_cast<double>(item.width);
     const auto keys = static_cast<double>(item.keys);
     const auto queries = static_cast<double>(item.queries);
@@ -121,7 +121,7 @@ struct Tolerance {
   }
 };
 
-void expect_plain(const Case& item) {
+void expect_plain_relative(const RelativeCase& item) {
   const std::vector<Tensor> inputs = item.inputs();
   const auto value_of = [&](const auto& op) {
     Random random(7);
@@ -130,10 +130,10 @@ void expect_plain(const Case& item) {
     for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
     return op(variables, item).value();
   };
-  const Tolerance tolerance(item);
-  expect_near(value_of(fused), value_of(plain), tolerance.output, item.what());
-  const auto of_plain = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
-  const auto of_fused = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
+  const RelativeTolerance tolerance(item);
+  expect_near(value_of(fused_relative), value_of(plain_relative), tolerance.output, item.what());
+  const auto of_plain = gradients_of([&](Inputs in) { return plain_relative(in, item); }, inputs);
+  const auto of_fused = gradients_of([&](Inputs in) { return fused_relative(in, item); }, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     expect_near(of_fused[i].dense(), Gradient(of_plain[i]).take_dense(), tolerance.gradients[i],
                 concat(item.what(), ", input ", i));
@@ -145,8 +145,8 @@ TEST(RelativeAttention, AgreesWithKeysAndValuesForEachQuery) {
     for (const std::size_t distances : {1U, 2U, 5U, 16U, 33U, 80U}) {
       ++turn;
       const std::size_t width = turn % 5 == 0 ? 40 : turn % 5;
-      expect_plain({turn % 2 + 1, turn % 3 + 1, length, length, width, distances,
-                    turn % 4 < 2 ? 0 : 0.3, turn % 2 == 0});
+      expect_plain_relative({turn % 2 + 1, turn % 3 + 1, length, length, width, distances,
+                             turn % 4 < 2 ? 0 : 0.3, turn % 2 == 0});
     }
 }
 
@@ -155,16 +155,16 @@ TEST(RelativeAttention, TakesQueriesThatAreTheLastOfTheKeys) {
     for (const std::size_t queries : {1U, 4U, 33U, 100U})
       if (queries <= keys)
         for (const std::size_t distances : {1U, 4U, 40U})
-          expect_plain({2, 2, queries, keys, 5, distances, 0.2});
+          expect_plain_relative({2, 2, queries, keys, 5, distances, 0.2});
 }
 
 TEST(RelativeAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
-  const Case item{2, 3, 130, 130, 20, 17};
+  const RelativeCase item{2, 3, 130, 130, 20, 17};
   const std::vector<Tensor> inputs = item.inputs();
   Tape tape(Tape::inference);
   std::vector<Variable> in;
   for (const Tensor& input : inputs) in.push_back(tape.constant(input));
-  const Variable all = fused(in, item);
+  const Variable all = fused_relative(in, item);
   for (const std::ptrdiff_t count : {1, 2, 13, 64, 129})
     EXPECT_EQ(causal_attention(slice(in[0], 1, -count), in[1], in[2], options_of(in, item)).value(),
               slice(all, 1, -count).value())
@@ -172,18 +172,19 @@ TEST(RelativeAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
 }
 
 TEST(RelativeAttention, HasTheGradientsOfDifferenceQuotients) {
-  for (const Case& item :
-       {Case{1, 1, 1, 1, 1, 1}, Case{2, 2, 5, 5, 3, 3}, Case{1, 3, 4, 4, 2, 2, 0.3, true},
-        Case{2, 1, 3, 6, 4, 3}, Case{1, 2, 35, 35, 2, 4}, Case{1, 2, 4, 4, 3, 9}})
-    testing::expect_gradients([&](Inputs in) { return fused(in, item); }, item.inputs(),
+  for (const RelativeCase& item :
+       {RelativeCase{1, 1, 1, 1, 1, 1}, RelativeCase{2, 2, 5, 5, 3, 3},
+        RelativeCase{1, 3, 4, 4, 2, 2, 0.3, true}, RelativeCase{2, 1, 3, 6, 4, 3},
+        RelativeCase{1, 2, 35, 35, 2, 4}, RelativeCase{1, 2, 4, 4, 3, 9}})
+    testing::expect_gradients([&](Inputs in) { return fused_relative(in, item); }, item.inputs(),
                               item.what());
 }
 
 TEST(RelativeAttention, HasTheSameBitsForAnyNumberOfThreads) {
-  const Case item{2, 3, 130, 130, 24, 17, 0.1, true};
+  const RelativeCase item{2, 3, 130, 130, 24, 17, 0.1, true};
   const auto run = [&](int threads) {
     const testing::Threads scope(threads);
-    return gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
+    return gradients_of([&](Inputs in) { return fused_relative(in, item); }, item.inputs());
   };
   const auto expected = run(1);
   for (const int threads : {2, 3}) {
@@ -194,8 +195,9 @@ TEST(RelativeAttention, HasTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(RelativeAttention, GivesDistancesThatNeverOccurNoGradient) {
-  const Case item{1, 2, 4, 4, 3, 9};
-  const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
+  const RelativeCase item{1, 2, 4, 4, 3, 9};
+  const auto gradients =
+      gradients_of([&](Inputs in) { return fused_relative(in, item); }, item.inputs());
   for (const std::size_t table : {3U, 4U})
     for (std::size_t row = 0; row < 9; ++row)
       for (std::size_t c = 0; c < 3; ++c)
@@ -243,7 +245,7 @@ TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
     tape.backward(output, wave(by_head, 0.23, 0.4, 1.0));
 
     // In float, inputs are rounded as well; they are at most 1.5 instead of 1.
-    const Tolerance rounding({shape[0], shape[1], length, length, width, distance});
+    const RelativeTolerance rounding({shape[0], shape[1], length, length, width, distance});
     const auto near = [&](const Tensor& got, const nlohmann::json& numbers, double bound) {
       expect_near(got, reshaped(testing::tensor_from(numbers), got.shape()),
                   sizeof(real) == 8 ? 1e-12 : 6 * bound, concat("distance ", distance));
@@ -257,7 +259,7 @@ TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
 }
 
 TEST(RelativeAttention, HasWeightsToLookAt) {
-  const Case item{2, 3, 5, 7, 4, 3, 0, true};
+  const RelativeCase item{2, 3, 5, 7, 4, 3, 0, true};
   Tape tape;
   std::vector<Variable> in;
   for (const Tensor& input : item.inputs()) in.push_back(tape.input(input));
@@ -265,8 +267,8 @@ TEST(RelativeAttention, HasWeightsToLookAt) {
   const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
   const Variable values = transpose(reshape(in[2], {2, 7, 3, 4}), 1, 2);
   const Variable mixed = sum(unsqueeze(tape.constant(weights), 4) * unsqueeze(values, 2), {3});
-  expect_near(fused(in, item).value(), reshape(transpose(mixed, 1, 2), {2, 5, 12}).value(),
-              Tolerance(item).output);
+  expect_near(fused_relative(in, item).value(), reshape(transpose(mixed, 1, 2), {2, 5, 12}).value(),
+              RelativeTolerance(item).output);
 }
 
 TEST(RelativeAttention, RefusesWhatDoesNotFit) {

@@ -14,12 +14,13 @@ namespace {
 using testing::expect_gradients;
 using testing::irregular;
 using testing::kEpsilon;
+using testing::kInfinity;
 using testing::tensor;
 
 using Inputs = std::span<const Variable>;
 
-const std::vector<Shape> kShapes{{1},       {5},          {37},    {3, 4}, {1, 3},   {3, 1},
-                                 {2, 3, 4}, {2, 1, 3, 2}, {2, 70}, {0, 3}, {3, 0, 2}};
+const std::vector<Shape> kSoftmaxShapes{{1},       {5},          {37},    {3, 4}, {1, 3},   {3, 1},
+                                        {2, 3, 4}, {2, 1, 3, 2}, {2, 70}, {0, 3}, {3, 0, 2}};
 
 // log softmax along an axis at one index, in long double.
 long double log_softmax_at(const Tensor& x, testing::Index index, std::size_t axis) {
@@ -41,7 +42,7 @@ TEST(Softmax, GivesTheProbabilitiesThatATextbookPrints) {
 }
 
 TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {
-  for (const Shape& shape : kShapes)
+  for (const Shape& shape : kSoftmaxShapes)
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
       for (const bool from_the_end : {false, true}) {
         const Tensor x = irregular(shape, 1, -4, 4);
@@ -68,7 +69,7 @@ TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {
 }
 
 TEST(Softmax, HasTheGradientsOfDifferenceQuotientsAlongEveryAxis) {
-  for (const Shape& shape : kShapes)
+  for (const Shape& shape : kSoftmaxShapes)
     for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
       const std::string what = concat(bracketed(shape), " along ", axis);
       const Tensor x = irregular(shape, 1, -2, 2);
@@ -114,7 +115,6 @@ TEST(Softmax, HasFiniteGradientsWhereNumbersAreHuge) {
 }
 
 TEST(Softmax, GivesNothingToMinusInfinity) {
-  constexpr real kInfinity = std::numeric_limits<real>::infinity();
   Tape tape;
   const Variable masked = tape.input(tensor({3}, {2, -kInfinity, 2}));
   EXPECT_EQ(softmax(masked).value(), tensor({3}, {0.5, 0, 0.5}));

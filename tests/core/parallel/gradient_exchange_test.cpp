@@ -1,9 +1,11 @@
 // The sum of gradients over ranks against the same tree on one rank, for all kinds of gradients.
 
+#include <array>
 #include <mutex>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
@@ -11,6 +13,7 @@
 namespace rowgrad {
 namespace {
 
+using testing::error_of;
 using testing::irregular;
 using testing::run_ranks;
 
@@ -65,10 +68,12 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
         const Gradients expected = of_node({0, shards}, rows, crowded);
         for (std::size_t count = 1; count <= 4; ++count)
           run_ranks(count, [&](Ranks& ranks) {
-            GradientExchange exchange(ranks, shards, kShapes);
+            // With few rows, each parameter is a bucket of its own.
+            GradientExchange exchange(ranks, shards, kShapes,
+                                      rows < 1000 ? 0 : GradientExchange::kBucketBytes);
             for (int again = 0; again < 2; ++again) {  // it knows more the second time
               std::vector<Gradients> partial;
-              for (const ShardRange node : exchange.nodes())
+              for (const ShardRange node : exchange.parts())
                 partial.push_back(of_node(node, rows, crowded));
               const Gradients sums = exchange.sum(std::move(partial));
               static std::mutex one_at_a_time;
@@ -115,6 +120,67 @@ TEST(GradientExchange, SendsDenseNumbersTwice) {
   });
 }
 
+TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
+  run_ranks(2, [](Ranks& ranks) {
+    GradientExchange exchange(ranks, 2, {{1000}, {1000}, {1000}}, 500 * sizeof(real));
+    for (int again = 0; again < 2; ++again) {
+      const std::uint64_t before = ranks.bytes_sent();
+      exchange.start({});
+      exchange.give(2, irregular({1000}, 1));
+      EXPECT_EQ(ranks.bytes_sent() - before, 8);  // what kind it is
+      ranks.any(false);                           // now both ranks know
+      exchange.give(0, {});
+      EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 500 * sizeof(real));
+      ranks.any(false);
+      exchange.give(1, irregular({1000}, 2));
+      EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 1 + 8 + 1000 * sizeof(real));
+      const Gradients sums = exchange.finish();
+      EXPECT_EQ(sums[2].dense(), Tensor(irregular({1000}, 1) * real{2}));
+      EXPECT_TRUE(sums[0].is_none());
+    }
+  });
+}
+
+// Parameters may come in any order, and those that never come have no gradient on the last shard.
+TEST(GradientExchange, TakesGradientsInTheOrderInWhichTheyCome) {
+  const Gradients expected = of_node({0, 6}, 3, false);
+  for (const std::size_t count : {1, 2, 3})
+    run_ranks(count, [&](Ranks& ranks) {
+      GradientExchange exchange(ranks, 6, kShapes, 8);
+      std::vector<Gradients> partial;
+      for (const ShardRange node : exchange.parts()) partial.push_back(of_node(node, 3, false));
+      Gradients last = std::move(partial.back());
+      partial.pop_back();
+      exchange.start(std::move(partial));
+      for (std::size_t i = 0; i < kShapes.size(); ++i) {
+        const std::size_t p = (i * 5 + ranks.rank()) % kShapes.size();
+        if (!last[p].is_none()) exchange.give(p, std::move(last[p]));
+      }
+      const Gradients sums = exchange.finish();
+      static std::mutex one_at_a_time;
+      const std::lock_guard lock(one_at_a_time);
+      for (std::size_t p = 0; p < kShapes.size(); ++p) expect_same(sums[p], expected[p]);
+    });
+}
+
+TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
+  run_ranks(2, [](Ranks& ranks) {
+    GradientExchange exchange(ranks, 4, {{2}, {3}});
+    EXPECT_THROW(exchange.give(0, {}), std::logic_error);
+    EXPECT_THROW(exchange.finish(), std::logic_error);
+    EXPECT_THROW(exchange.start({}), std::invalid_argument);
+    EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
+    exchange.start({Gradients(2)});
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { exchange.give(1, Gradient(zeros({2}))); }),
+              "GradientExchange::give: parameter 1 has a gradient of shape [2], expected [3]");
+    exchange.give(1, {});
+    EXPECT_THROW(exchange.give(1, {}), std::logic_error);
+    EXPECT_THROW(exchange.start({Gradients(2)}), std::logic_error);
+    EXPECT_EQ(exchange.finish().size(), 2);
+    EXPECT_EQ(exchange.sum({Gradients(2), Gradients(2)}).size(), 2);
+  });
+}
+
 TEST(GradientExchange, RefusesFewerShardsThanRanks) {
   run_ranks(3, [&](Ranks& ranks) {
     EXPECT_THROW(GradientExchange(ranks, 2, kShapes), std::invalid_argument);
@@ -127,6 +193,24 @@ TEST(Ranks, GatherTextsAndAnswers) {
     EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_TRUE(ranks.any(ranks.rank() == 2));
     EXPECT_FALSE(ranks.any(false));
+  });
+}
+
+TEST(Ranks, KeepWhatIsUnderWayOnOneChannelFromOthers) {
+  run_ranks(2, [](Ranks& ranks) {
+    const std::size_t other = 1 - ranks.rank();
+    std::array<std::byte, 2> mine{std::byte{1}, std::byte{2}};
+    std::array<std::byte, 2> got{};
+    // The ranks begin with different channels.
+    for (const std::size_t channel : {1 + ranks.rank(), 2 - ranks.rank()}) {
+      const Ranks::Send send{other, std::span(mine).subspan(channel - 1, 1)};
+      const Ranks::Receive receive{other, std::span(got).subspan(channel - 1, 1)};
+      ranks.start(channel, {&send, 1}, {&receive, 1});
+    }
+    EXPECT_FALSE(ranks.any(false));
+    EXPECT_TRUE(ranks.done(1));  // the other has sent that before
+    ranks.finish(2);
+    EXPECT_EQ(got, mine);
   });
 }
 

@@ -5,8 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adam.hpp>
@@ -18,7 +23,7 @@ namespace {
 
 using testing::run_ranks;
 
-constexpr std::size_t kVocabulary = 61;
+constexpr std::size_t kTokens = 61;
 constexpr std::size_t kContext = 6;
 
 struct Setting {
@@ -30,7 +35,7 @@ struct Setting {
 };
 
 auto next_token(NextTokenOptions options) {
-  options.vocabulary = kVocabulary;
+  options.vocabulary = kTokens;
   options.context = kContext;
   options.width = 8;
   options.hidden = {8};
@@ -59,7 +64,7 @@ const std::vector<Setting>& settings() {
       {"tied tables", next_token({.tie_weights = true}), adamw(), 1},
       {"a GPT with buckets",
        [](Random& random) {
-         return std::make_unique<GptModel>(GptOptions{.vocabulary = kVocabulary,
+         return std::make_unique<GptModel>(GptOptions{.vocabulary = kTokens,
                                                       .context = kContext,
                                                       .width = 8,
                                                       .heads = 2,
@@ -77,9 +82,15 @@ Ids text() {
   Ids ids = Ids::from_shape({400});
   for (std::int32_t& id : ids) {
     const std::uint32_t bits = random.bits();
-    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kVocabulary : bits / 8 % 12);
+    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kTokens : bits / 8 % 12);
   }
   return ids;
+}
+
+std::vector<Tensor> values_of(const LanguageModel& model) {
+  std::vector<Tensor> values;
+  for (const Parameter* parameter : model.parameters()) values.push_back(parameter->value());
+  return values;
 }
 
 struct Result {
@@ -104,16 +115,14 @@ Result train(const Setting& setting, std::size_t shards, Ranks* ranks,
                    .accumulate = setting.accumulate,
                    .shards = shards,
                    .ranks = ranks,
+                   .bucket_bytes = shards == 4 ? GradientExchange::kBucketBytes : 0,
                    .compare_every = 3});
   for (int epoch = 0; epoch < 2; ++epoch)
     run.run_epoch([&](double) {
       if (after_step) after_step(*model, run.steps());
       return true;
     });
-  Result result{{}, run.history()};
-  for (const Parameter* parameter : model->parameters())
-    result.parameters.push_back(parameter->value());
-  return result;
+  return {values_of(*model), run.history()};
 }
 
 TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
@@ -135,6 +144,129 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
         }
       }
     }
+}
+
+// Notes how much this rank has sent while the gradients of the first layers are still to come.
+class Watched : public LanguageModel {
+ public:
+  Watched(Random& random, Ranks& ranks)
+      : table{*this, "table", random.normal({kVocabulary, 8})},
+        middle{*this, "middle", random.normal({8, 8})},
+        head{*this, "head", random.normal({kVocabulary, 8})},
+        ranks_(ranks) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    const std::uint64_t before = ranks_.bytes_sent();
+    const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
+      return record("watched", {x}, x.value(), [watch](Backward& node) {
+        watch();
+        node.give(0, node.take_gradient());
+      });
+    };
+    const Variable x = watched(embedding(tape.parameter(table), ids),
+                               [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
+    // All ranks have told of what kind the gradient of the head is.
+    const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
+    return linear(y, tape.parameter(head));
+  }
+  std::size_t context() const override { return kContext; }
+  std::size_t vocabulary() const override { return kVocabulary; }
+
+  std::vector<std::uint64_t> sent;
+  Parameter table;
+  Parameter middle;
+  Parameter head;
+
+ private:
+  Ranks& ranks_;
+};
+
+TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
+  run_ranks(2, [](Ranks& ranks) {
+    Random random(1);
+    Watched model(random, ranks);
+    SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}), {.batch = 10});
+    TrainingRun run({.model = model,
+                     .optimizer = optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .shards = 2,
+                     .ranks = &ranks,
+                     .bucket_bytes = 0});
+    run.run_epoch();
+    EXPECT_EQ(model.sent.size(), run.steps());
+    for (const std::uint64_t bytes : model.sent)
+      EXPECT_GE(bytes, model.head.size() / 2 * sizeof(real));
+  });
+}
+
+// Each rank has a file of its own, in which the windows of the others have ids that are refused
+// when they are read. A rank that watches the batches reads them whole.
+TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
+  constexpr std::size_t kShards = 5;
+  constexpr std::size_t kBatch = 7;
+  constexpr std::size_t kWindow = kContext + 1;
+  const testing::TemporaryFolder folder;
+  const Ids ids = text();
+  const std::size_t windows = ids.size() / kWindow;  // 57, so that the last batch is short
+  std::vector<std::string> tokens;
+  for (std::size_t i = 0; i < kVocabulary; ++i) tokens.push_back(std::to_string(i));
+  const Vocabulary vocabulary(tokens);
+  const auto trained = [&](std::size_t rank, std::size_t count, Ranks* ranks, bool watched) {
+    std::string bytes;
+    for (std::size_t i = 0; i < windows * kWindow; ++i) {
+      const std::size_t window = i / kWindow;
+      const std::size_t first = window / kBatch * kBatch;
+      const std::size_t rows = std::min(kBatch, windows - first);
+      const ShardRange mine = part_of(kShards, rank, count);
+      const bool readable = watched || (window - first >= rows * mine.begin / kShards &&
+                                        window - first < rows * mine.end / kShards);
+      bytes += static_cast<char>(readable ? ids[i] : 100);
+      bytes += '\0';
+    }
+    const std::filesystem::path path = folder / std::to_string(rank);
+    write_file(path, bytes);
+    std::vector<TokenFile> files;
+    files.emplace_back(path, TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
+    DataLoader loader(
+        TokenWindows(TokenSource(std::move(files)), {.context = kContext, .stride = kWindow}),
+        {.batch = kBatch});
+    Random random(1);
+    const auto model = settings().front().model(random);
+    const auto optimizer = settings().front().optimizer(model->parameters());
+    TrainingRun run({.model = *model,
+                     .optimizer = *optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .accumulate = 2,
+                     .shards = kShards,
+                     .ranks = ranks});
+    std::size_t rows = 0;
+    if (watched) run.on_batch = [&](const Batch& batch) { rows += batch.inputs.shape(0); };
+    run.run_epoch();
+    EXPECT_EQ(rows, watched ? windows : 0);
+    EXPECT_EQ(loader.shard(), BatchShard());
+    return std::pair(values_of(*model), run.history().front().training_loss);
+  };
+  const auto expected = trained(0, 1, nullptr, false);
+  for (std::size_t count = 2; count <= 4; ++count)
+    for (const bool watched : {false, true})
+      run_ranks(count, [&](Ranks& ranks) {
+        EXPECT_EQ(trained(ranks.rank(), count, &ranks, watched && ranks.rank() == 0), expected);
+      });
+}
+
+TEST(RanksOfATrainingRun, WantALoaderOfWholeBatches) {
+  Random random(1);
+  const auto model = settings().front().model(random);
+  SGD optimizer(model->parameters(), {.learning_rate = 0.1});
+  DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}),
+                    {.shard = {.begin = 0, .end = 1, .count = 2}});
+  const TrainingParts parts{
+      .model = *model, .optimizer = optimizer, .loader = loader, .random = random};
+  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { TrainingRun{parts}; }),
+            "TrainingRun: the loader has a shard, expected whole batches");
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {

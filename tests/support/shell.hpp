@@ -1,0 +1,44 @@
+#pragma once
+
+// The programs, run as a user runs them.
+
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <sys/wait.h>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad::testing {
+
+struct Outcome {
+  int status = 0;
+  std::string output;  // including errors
+};
+
+// A shell command with the programs in its path, without a network and without files of the user.
+inline Outcome shell(const std::string& command) {
+  const std::string whole =
+      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
+             ":$PATH ROWGRAD_OFFLINE=1; ", "export PATH ROWGRAD_OFFLINE; ", command);
+  FILE* const pipe = popen(whole.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("there is no shell");
+  Outcome outcome;
+  std::array<char, 4096> block;
+  while (const std::size_t length = std::fread(block.data(), 1, block.size(), pipe))
+    outcome.output.append(block.data(), length);
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+  return outcome;
+}
+
+inline void expect_refused(const std::string& command, const std::string& words) {
+  const Outcome outcome = shell(command);
+  EXPECT_TRUE(outcome.status > 0 && outcome.status < 128) << command << ": " << outcome.status;
+  EXPECT_NE(outcome.output.find(words), std::string::npos) << command << ":\n" << outcome.output;
+}
+
+}  // namespace rowgrad::testing
