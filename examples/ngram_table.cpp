@@ -25,14 +25,16 @@ struct Options {
   std::size_t rows = 100'000'000;
   std::size_t width = 32;
   std::size_t longest = 6;  // tokens that a row stands for
-  std::size_t steps = 200;
-  std::size_t save_every = 50;
+  std::size_t steps = 100;
+  std::size_t save_every = 25;
   std::string corpus;
+
+  std::filesystem::path state() const { return table + ".run"; }
 };
 
 constexpr std::size_t kContext = 32;
 constexpr std::size_t kBatch = 32;
-constexpr double kLearningRate = 0.1;
+constexpr double kLearningRate = 0.03;
 
 // The last 1, 2, … tokens at each place are hashed to rows, whose sum the head reads. Two runs of
 // tokens may share a row: with 100 million rows, few do. (Weinberger et al. 2009, "Feature hashing
@@ -84,24 +86,36 @@ double space_taken(const std::filesystem::path& path) {
   return 512.0 * static_cast<double>(status.st_blocks);
 }
 
-void run(const Options& options) {
-  const std::filesystem::path table = options.table, state = options.table + ".run";
-  const bool resumed = std::filesystem::exists(state);
+// Opens the table, or makes it if there is none.
+std::unique_ptr<TableFile> open_table(const Options& options, bool resumed) {
+  const std::filesystem::path table = options.table;
+  if (!std::filesystem::exists(table))
+    check_argument(!resumed, table.string(), " is missing, but ", options.state().string(),
+                   " is there; remove that to start again");
   // [table]
-  const auto file =
-      std::filesystem::exists(table)
-          ? std::make_unique<TableFile>(table)
-          : std::make_unique<TableFile>(table, TableFileOptions{.rows = options.rows,
-                                                                .width = options.width,
-                                                                .states = 1,
-                                                                .seed = 123,
-                                                                .deviation = 0.01});
+  auto file = std::filesystem::exists(table)
+                  ? std::make_unique<TableFile>(table)
+                  : std::make_unique<TableFile>(table, TableFileOptions{.rows = options.rows,
+                                                                        .width = options.width,
+                                                                        .states = 1,
+                                                                        .seed = 123,
+                                                                        .deviation = 0.01});
   // [table]
   check_argument(resumed || file->rows_stored() == 0, table.string(), " has been trained, but ",
-                 state.string(), " is missing; remove both to start again");
-  const Corpus corpus = Corpus::find(options.corpus);
+                 options.state().string(), " is missing; remove the table to start again");
+  check_argument(file->shape() == Shape({options.rows, options.width}), table.string(),
+                 " has shape ", bracketed(file->shape()), ", but --rows and --width say [",
+                 options.rows, ", ", options.width, "]");
+  return file;
+}
+
+void run(const Options& options) {
+  const Corpus corpus = Corpus::find(options.corpus.empty() ? std::vector<std::string>()
+                                                            : std::vector{options.corpus});
   const auto tokenizer = corpus.make_tokenizer("char", 0);
   const Split split = corpus.split(*tokenizer, 0.1);
+  const bool resumed = std::filesystem::exists(options.state());
+  const auto file = open_table(options, resumed);
   const auto loader = [](TokenSource ids, std::size_t stride) {
     return DataLoader(TokenWindows(std::move(ids), {.context = kContext, .stride = stride}),
                       {.batch = kBatch, .shuffle = stride == 1, .seed = 123});
@@ -111,17 +125,30 @@ void run(const Options& options) {
   NgramModel model(*file, options.longest, tokenizer->size(), random);
   Adagrad adagrad(model.parameters(), {.learning_rate = kLearningRate});
   TrainingRun run({.model = model, .optimizer = adagrad, .loader = training, .random = random});
-  if (resumed) run.load_state_dict(read_safetensors(state));
+  if (resumed) {
+    const Checkpoint saved = read_safetensors(options.state());
+    check_argument(saved.text("text") == corpus.hash(), "the table was trained on another text; ",
+                   "give that with --corpus");
+    check_argument(saved.count("longest") == options.longest,
+                   "the table was trained with --longest ", saved.count("longest"), ", got ",
+                   options.longest);
+    run.load_state_dict(saved.part("run"));
+  }
 
   std::cout << "Text   " << corpus.source() << '\n'
-            << "Table  " << table.string() << ", " << bracketed(file->shape()) << ", " << std::fixed
-            << std::setprecision(1) << static_cast<double>(std::filesystem::file_size(table)) / 1e9
+            << "Table  " << options.table << ", " << bracketed(file->shape()) << ", " << std::fixed
+            << std::setprecision(1)
+            << static_cast<double>(std::filesystem::file_size(options.table)) / 1e9
             << " GB if it were full"
             << (resumed ? concat("; goes on after step ", run.steps()) : "") << "\n\n";
   const auto save = [&] {
+    Checkpoint all;
+    all.put("text", corpus.hash());
+    all.put("longest", options.longest);
     // [checkpoint]
     file->checkpoint();
-    write_safetensors(state, run.state_dict());
+    all.put("run", run.state_dict());
+    write_safetensors(options.state(), all);
     // [checkpoint]
   };
   const auto after_step = [&](double loss) {
@@ -138,7 +165,7 @@ void run(const Options& options) {
   const HeldInterrupts held;
   while (run.steps() < options.steps && run.run_epoch(after_step)) {
   }
-  std::cout << "\nOn the disk  " << std::setprecision(1) << space_taken(table) / 1e6
+  std::cout << "\nOn the disk  " << std::setprecision(1) << space_taken(options.table) / 1e6
             << " MB; more --steps go on from here\nSample       ";
   const Ids text = generate(model, tokenizer->encode("I had always"),
                             {.count = 200, .temperature = 0.8}, random);

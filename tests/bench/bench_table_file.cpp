@@ -1,8 +1,9 @@
 // Steps on tables of more and more rows, in a file and in memory: 4,096 lookups of width 64, and
 // SGD with momentum and decay.
 //   build/tests/bench/bench_table_file FOLDER [ROWS]...
-// "new" rows were never touched before, "warm" ones are in memory, "cold" ones on the disk only:
-// the table was closed and its pages were dropped. Limit the memory to see that nothing needs the
+// "new" rows never changed before. "warm" ones are in memory, and "marked" ones too, but they
+// change for the first time after a checkpoint. "cold" ones are both, and on the disk only: the
+// table was closed, and its pages were dropped. Limit the memory to see that nothing needs the
 // whole:
 //   systemd-run --scope -p MemoryMax=1G …, or a cgroup by hand
 
@@ -83,16 +84,17 @@ long resident_mb() {
 
 void run_in_file(const std::filesystem::path& folder, std::size_t rows) {
   const std::filesystem::path path = folder / concat("bench-", rows, ".table");
-  double fresh, warm, cold, checkpoint;
+  double fresh, marked, warm, cold, checkpoint;
   Checkpoint model, optimizer;
   {
     TableFile file(path, {.rows = rows, .width = kWidth, .states = 1});
     Embedding table(file);
     SGD sgd({&table.weight}, kOptions);
     fresh = step_ms(table, sgd);
-    step_ms(table, sgd);
-    warm = step_ms(table, sgd);
     checkpoint = milliseconds([&] { file.checkpoint(); });
+    marked = step_ms(table, sgd);
+    warm = step_ms(table, sgd);
+    file.checkpoint();
     model = table.state_dict();
     optimizer = sgd.state_dict();
   }
@@ -111,8 +113,9 @@ void run_in_file(const std::filesystem::path& folder, std::size_t rows) {
     if (entry.path().filename().string().starts_with(path.filename().string()))
       std::filesystem::remove(entry.path());
   std::cout << std::setw(11) << rows << std::setw(11) << size / 1e9 << std::setw(12) << used / 1e6
-            << std::setw(11) << fresh << std::setw(11) << cold << std::setw(11) << warm
-            << std::setw(12) << checkpoint << std::setw(12) << resident_mb() << std::endl;
+            << std::setw(11) << fresh << std::setw(11) << cold << std::setw(11) << marked
+            << std::setw(11) << warm << std::setw(12) << checkpoint << std::setw(12)
+            << resident_mb() << std::endl;
 }
 
 void run_in_memory(std::size_t rows) {
@@ -122,7 +125,7 @@ void run_in_memory(std::size_t rows) {
   const double fresh = step_ms(table, sgd);
   step_ms(table, sgd);
   std::cout << std::setw(11) << rows << "  in memory            " << std::setw(11) << fresh
-            << std::setw(22) << step_ms(table, sgd) << std::endl;
+            << std::setw(33) << step_ms(table, sgd) << std::endl;
 }
 
 }  // namespace
@@ -137,7 +140,8 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   if (sizes.empty()) sizes = {1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
   std::cout << std::fixed << std::setprecision(2)
-            << "       rows    file GB     used MB     new ms    cold ms    warm ms  checkpoint ms"
+            << "       rows    file GB     used MB     new ms    cold ms  marked ms    warm ms  "
+               "checkpoint ms"
                "  peak MB\n";
   for (const std::size_t rows : sizes) rowgrad::run_in_file(argv[1], rows);
   for (const std::size_t rows : sizes)
