@@ -262,7 +262,8 @@ LockedFile::LockedFile(fs::path path, Open how) : path_(std::move(path)) {
   if (file.number() < 0) fail("cannot write", path_);
   // On a file system without locks, no writer gets one, and all go on.
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX | LOCK_NB)) == 0;
-  check_runtime(locked || errno != EWOULDBLOCK, path_.string(), ": is open already, here or in another program");
+  check_runtime(locked || errno != EWOULDBLOCK, path_.string(),
+                ": is open already, here or in another program");
   descriptor_ = file.release();
 }
 
