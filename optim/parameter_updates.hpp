@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/optim/lazy_table.hpp>
+#include <rowgrad/optim/lazy_table_state.hpp>
 
 namespace rowgrad {
 

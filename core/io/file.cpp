@@ -310,6 +310,12 @@ std::span<std::byte> LockedFile::map() {
   return mapped_;
 }
 
+void LockedFile::fetch(std::uint64_t offset, std::size_t bytes) const {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = offset / page * page;
+  ::madvise(mapped_.data() + begin, offset + bytes - begin, MADV_WILLNEED);
+}
+
 namespace {
 
 // The file to write for one that is to be replaced, if it can be.

@@ -83,6 +83,10 @@ class LockedFile {
   /// must keep its size. To be called once.
   std::span<std::byte> map();
 
+  /// Has the system read a part of the mapping from the disk, if it is not in memory, but does not
+  /// wait for it: others can be asked for meanwhile.
+  void fetch(std::uint64_t offset, std::size_t bytes) const;
+
  protected:
   int descriptor() const { return descriptor_; }
 

@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <limits>
 #include <numbers>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <rowgrad/core/io/checksum.hpp>
@@ -18,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> kTableMagic{'r', 'g', 't', 'a', 'b', 'l', 'e', '1'};
-constexpr std::size_t kSystemPage = 4096;
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();  // ids are of 32 bits
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;
@@ -284,13 +282,6 @@ TableFile::Lease TableFile::lease() {
   auto lease = std::make_shared<const bool>(true);
   lease_ = lease;
   return lease;
-}
-
-// The system reads what it is advised to while others are asked for.
-void TableFile::fetch(std::size_t row) const {
-  const std::size_t begin = record_offset(row);
-  const std::size_t page = begin / kSystemPage * kSystemPage;
-  ::madvise(mapped_.data() + page, begin + stride_ - page, MADV_WILLNEED);
 }
 
 // To fetch a row costs more than to touch one that is in memory. So it is done as long as rows had

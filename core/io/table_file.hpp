@@ -184,7 +184,7 @@ class TableFile {
   std::byte* record(std::size_t row) const { return mapped_.data() + record_offset(row); }
   RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(record(row)); }
   std::uint32_t journal_number() const { return static_cast<std::uint32_t>(head().now.number + 1); }
-  void fetch(std::size_t row) const;
+  void fetch(std::size_t row) const { file_->fetch(record_offset(row), stride_); }
   void draw(std::size_t row, real* values) const;
   void store(std::size_t row);
 

@@ -27,23 +27,23 @@ using testing::irregular;
 using testing::TemporaryFolder;
 using Ids32 = std::vector<std::int32_t>;
 
-constexpr std::size_t kRows = 24, kWidth = 7;
+constexpr std::size_t kFileRows = 24, kFileWidth = 7;
 
-struct Case {
+struct FileCase {
   const char* name;
   std::function<std::unique_ptr<Optimizer>(Parameter&)> make;
 };
 
-void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
+void PrintTo(const FileCase& item, std::ostream* out) { *out << item.name; }
 
 template <class Made, class Options>
-Case optimizer(const char* name, const Options& options) {
+FileCase with(const char* name, const Options& options) {
   return {name, [options](Parameter& parameter) {
             return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);
           }};
 }
 
-class TablesInFiles : public ::testing::TestWithParam<Case> {
+class TablesInFiles : public ::testing::TestWithParam<FileCase> {
  protected:
   std::filesystem::path path() const { return folder_ / "words.table"; }
 
@@ -54,7 +54,8 @@ class TablesInFiles : public ::testing::TestWithParam<Case> {
     file_.reset();
     file_ =
         make ? std::make_unique<TableFile>(
-                   path(), TableFileOptions{.rows = kRows, .width = kWidth, .states = 3, .seed = 3})
+                   path(),
+                   TableFileOptions{.rows = kFileRows, .width = kFileWidth, .states = 3, .seed = 3})
              : std::make_unique<TableFile>(path());
     in_file_ = std::make_unique<Embedding>(*file_);
     in_file_optimizer_ = GetParam().make(in_file_->weight);
@@ -62,10 +63,10 @@ class TablesInFiles : public ::testing::TestWithParam<Case> {
 
   Tensor start() const {
     TableFile file(folder_ / "start.table",
-                   {.rows = kRows, .width = kWidth, .states = 0, .seed = 3});
+                   {.rows = kFileRows, .width = kFileWidth, .states = 0, .seed = 3});
     Parameter all("all", file);
-    Ids32 ids(kRows);
-    for (std::size_t i = 0; i < kRows; ++i) ids[i] = static_cast<std::int32_t>(i);
+    Ids32 ids(kFileRows);
+    for (std::size_t i = 0; i < kFileRows; ++i) ids[i] = static_cast<std::int32_t>(i);
     return all.rows(ids);
   }
 
@@ -74,7 +75,7 @@ class TablesInFiles : public ::testing::TestWithParam<Case> {
     std::mt19937 random(seed);
     Ids32 ids;
     for (std::size_t i = 0; i < 1 + seed % 5; ++i)
-      ids.push_back(static_cast<std::int32_t>(random() % (i % 2 == 0 ? 4 : kRows)));
+      ids.push_back(static_cast<std::int32_t>(random() % (i % 2 == 0 ? 4 : kFileRows)));
     optimizer.set_learning_rate(seed % 7 == 0 ? 0.02 : 0.05);
     optimizer.zero_grad();
     Tape tape;
@@ -94,7 +95,7 @@ class TablesInFiles : public ::testing::TestWithParam<Case> {
   }
 
   void expect_all_equal() {
-    for (std::int32_t id = 0; id < static_cast<std::int32_t>(kRows); ++id) expect_equal({id});
+    for (std::int32_t id = 0; id < static_cast<std::int32_t>(kFileRows); ++id) expect_equal({id});
   }
 
   Checkpoint saved() {
@@ -125,10 +126,10 @@ class TablesInFiles : public ::testing::TestWithParam<Case> {
 TEST_P(TablesInFiles, TrainAsInMemoryBitForBit) {
   for (std::uint32_t i = 0; i < 200; ++i) {
     step_both(i);
-    if (i % 10 == 0) expect_equal({static_cast<std::int32_t>(i % kRows), 1, 1, 22});
+    if (i % 10 == 0) expect_equal({static_cast<std::int32_t>(i % kFileRows), 1, 1, 22});
   }
-  in_file_->weight.assign_rows(Ids32{2, 20}, full({2, kWidth}, 0.25));
-  in_memory_->weight.assign_rows(Ids32{2, 20}, full({2, kWidth}, 0.25));
+  in_file_->weight.assign_rows(Ids32{2, 20}, full({2, kFileWidth}, 0.25));
+  in_memory_->weight.assign_rows(Ids32{2, 20}, full({2, kFileWidth}, 0.25));
   for (std::uint32_t i = 200; i < 220; ++i) step_both(i);
   expect_all_equal();
 }
@@ -161,10 +162,10 @@ TEST_P(TablesInFiles, StayInTheFile) {
             std::string::npos);
   EXPECT_THROW(in_file_->weight.copy(), std::logic_error);
   EXPECT_THROW(in_file_->weight.mutable_values(), std::logic_error);
-  EXPECT_THROW(in_file_->weight.assign(zeros({kRows, kWidth})), std::logic_error);
+  EXPECT_THROW(in_file_->weight.assign(zeros({kFileRows, kFileWidth})), std::logic_error);
   EXPECT_THROW(in_file_->state_dict(), std::logic_error);  // before a checkpoint of the table
   in_file_optimizer_->zero_grad();
-  in_file_->weight.add_gradient(zeros({kRows, kWidth}));
+  in_file_->weight.add_gradient(zeros({kFileRows, kFileWidth}));
   EXPECT_NE(error_of<std::invalid_argument>([&] {
               in_file_optimizer_->step();
             }).find("the gradient of weight is dense, but the table is in a file"),
@@ -186,9 +187,10 @@ TEST_P(TablesInFiles, GiveNoRowsThatAreOwedStepsNobodyKnows) {
                 in_file_->weight.rows(Ids32{1});
               }).find("are owed steps of an optimizer"),
               std::string::npos);
-    in_file_->weight.add_gradient(RowGradient({kRows, kWidth}, {0}, zeros({1, kWidth})));
+    in_file_->weight.add_gradient(
+        RowGradient({kFileRows, kFileWidth}, {0}, zeros({1, kFileWidth})));
     EXPECT_THROW(in_file_optimizer_->step(), std::logic_error);
-    EXPECT_THROW(in_file_->weight.assign_rows(Ids32{1}, zeros({1, kWidth})), std::logic_error);
+    EXPECT_THROW(in_file_->weight.assign_rows(Ids32{1}, zeros({1, kFileWidth})), std::logic_error);
   }
   in_file_optimizer_->load_state_dict(all.part("optimizer"));
   expect_all_equal();
@@ -196,18 +198,17 @@ TEST_P(TablesInFiles, GiveNoRowsThatAreOwedStepsNobodyKnows) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, TablesInFiles,
-    ::testing::Values(optimizer<SGD>("sgd", SgdOptions{}),
-                      optimizer<SGD>("momentum", SgdOptions{.momentum = 0.9, .weight_decay = 0.01}),
-                      optimizer<SGD>("dampening", SgdOptions{.momentum = 0.9, .dampening = 0.5}),
-                      optimizer<SGD>("touched_only",
-                                     SgdOptions{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}),
-                      optimizer<Adam>("adam", AdamOptions{}),
-                      optimizer<Adam>("adam_decay", AdamOptions{.weight_decay = 0.01}),
-                      optimizer<AdamW>("adamw_amsgrad", AdamWOptions{.amsgrad = true}),
-                      optimizer<Adagrad>("adagrad", AdagradOptions{}),
-                      optimizer<RMSprop>("rmsprop",
-                                         RmsPropOptions{.momentum = 0.9, .centered = true}),
-                      optimizer<RMSprop>("rmsprop_decay", RmsPropOptions{.weight_decay = 0.01})),
+    ::testing::Values(with<SGD>("sgd", SgdOptions{}),
+                      with<SGD>("momentum", SgdOptions{.momentum = 0.9, .weight_decay = 0.01}),
+                      with<SGD>("dampening", SgdOptions{.momentum = 0.9, .dampening = 0.5}),
+                      with<SGD>("touched_only",
+                                SgdOptions{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}),
+                      with<Adam>("adam", AdamOptions{}),
+                      with<Adam>("adam_decay", AdamOptions{.weight_decay = 0.01}),
+                      with<AdamW>("adamw_amsgrad", AdamWOptions{.amsgrad = true}),
+                      with<Adagrad>("adagrad", AdagradOptions{}),
+                      with<RMSprop>("rmsprop", RmsPropOptions{.momentum = 0.9, .centered = true}),
+                      with<RMSprop>("rmsprop_decay", RmsPropOptions{.weight_decay = 0.01})),
     [](const auto& each) { return std::string(each.param.name); });
 
 class TableFileOptimizers : public ::testing::Test {

@@ -150,9 +150,9 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
 class Watched : public LanguageModel {
  public:
   Watched(Random& random, Ranks& ranks)
-      : table{*this, "table", random.normal({kVocabulary, 8})},
+      : table{*this, "table", random.normal({kTokens, 8})},
         middle{*this, "middle", random.normal({8, 8})},
-        head{*this, "head", random.normal({kVocabulary, 8})},
+        head{*this, "head", random.normal({kTokens, 8})},
         ranks_(ranks) {}
 
   Variable forward(Tape& tape, const Ids& ids) override {
@@ -170,7 +170,7 @@ class Watched : public LanguageModel {
     return linear(y, tape.parameter(head));
   }
   std::size_t context() const override { return kContext; }
-  std::size_t vocabulary() const override { return kVocabulary; }
+  std::size_t vocabulary() const override { return kTokens; }
 
   std::vector<std::uint64_t> sent;
   Parameter table;
@@ -211,7 +211,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   const Ids ids = text();
   const std::size_t windows = ids.size() / kWindow;  // 57, so that the last batch is short
   std::vector<std::string> tokens;
-  for (std::size_t i = 0; i < kVocabulary; ++i) tokens.push_back(std::to_string(i));
+  for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(std::to_string(i));
   const Vocabulary vocabulary(tokens);
   const auto trained = [&](std::size_t rank, std::size_t count, Ranks* ranks, bool watched) {
     std::string bytes;

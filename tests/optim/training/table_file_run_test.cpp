@@ -17,47 +17,47 @@ namespace {
 using testing::run_ranks;
 using testing::TemporaryFolder;
 
-constexpr std::size_t kVocabulary = 40;
-constexpr std::size_t kContext = 6;
+constexpr std::size_t kTableRows = 40;
+constexpr std::size_t kTableContext = 6;
 
-class Bigram : public LanguageModel {
+class TableBigram : public LanguageModel {
  public:
   template <class Table>
-  Bigram(Table&& table, Random& random)
+  TableBigram(Table&& table, Random& random)
       : token(*this, "token", std::forward<Table>(table)),
-        head(*this, "head", 8, kVocabulary, random) {}
+        head(*this, "head", 8, kTableRows, random) {}
 
   Variable forward(Tape& tape, const Ids& ids) override {
     return head.forward(token.forward(tape, ids));
   }
-  std::size_t context() const override { return kContext; }
-  std::size_t vocabulary() const override { return kVocabulary; }
+  std::size_t context() const override { return kTableContext; }
+  std::size_t vocabulary() const override { return kTableRows; }
 
   Part<Embedding> token;
   Part<Linear> head;
 };
 
-Ids text() {
+Ids table_text() {
   Random random(4);
   Ids ids = Ids::from_shape({300});
   for (std::int32_t& id : ids)
-    id = static_cast<std::int32_t>(random.bits() % (random.bits() % 4 == 0 ? kVocabulary : 9));
+    id = static_cast<std::int32_t>(random.bits() % (random.bits() % 4 == 0 ? kTableRows : 9));
   return ids;
 }
 
 Tensor all_rows(const Parameter& table) {
-  std::vector<std::int32_t> ids(kVocabulary);
+  std::vector<std::int32_t> ids(kTableRows);
   std::iota(ids.begin(), ids.end(), 0);
   return table.rows(ids);
 }
 
 // A run with all its parts.
-struct Training {
+struct TableTraining {
   template <class Table>
-  explicit Training(Table&& table, Ranks* ranks = nullptr)
+  explicit TableTraining(Table&& table, Ranks* ranks = nullptr)
       : model(std::forward<Table>(table), random),
         optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
-        loader(TokenWindows(text(), {.context = kContext, .stride = 5}),
+        loader(TokenWindows(table_text(), {.context = kTableContext, .stride = 5}),
                {.batch = 7, .shuffle = true, .seed = 3}),
         run({.model = model,
              .optimizer = optimizer,
@@ -68,7 +68,7 @@ struct Training {
              .compare_every = 3}) {}
 
   Random random{1};
-  Bigram model;
+  TableBigram model;
   AdamW optimizer;
   DataLoader loader;
   TrainingRun run;
@@ -78,7 +78,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
  protected:
   std::unique_ptr<TableFile> make(const std::string& name) const {
     return std::make_unique<TableFile>(
-        folder_ / name, TableFileOptions{.rows = kVocabulary, .width = 8, .states = 2, .seed = 9});
+        folder_ / name, TableFileOptions{.rows = kTableRows, .width = 8, .states = 2, .seed = 9});
   }
 
   Tensor start() const {
@@ -90,14 +90,14 @@ class RunsWithTablesInFiles : public ::testing::Test {
 };
 
 TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
-  Training expected(start());
+  TableTraining expected(start());
   for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
   const Tensor rows = all_rows(expected.model.token.weight);
   for (std::size_t count = 1; count <= 3; ++count) {
     std::vector<Tensor> results(count);
     run_ranks(count, [&](Ranks& ranks) {
       const auto file = make(concat(count, '-', ranks.rank()));
-      Training training(*file, &ranks);
+      TableTraining training(*file, &ranks);
       for (int epoch = 0; epoch < 2; ++epoch) training.run.run_epoch();
       results[ranks.rank()] = all_rows(training.model.token.weight);
     });
@@ -114,7 +114,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
         file->begin_change(std::vector<std::int32_t>{0});
         file->row(0)[3] += real{1e-3};
       }
-      Training training(*file, &ranks);
+      TableTraining training(*file, &ranks);
       training.run.run_epoch();
     });
   } catch (const std::runtime_error& error) {
@@ -124,12 +124,12 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
 }
 
 TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
-  Training expected(start());
+  TableTraining expected(start());
   for (int epoch = 0; epoch < 3; ++epoch) expected.run.run_epoch();
   Checkpoint saved;
   {
     const auto file = make("table");
-    Training training(*file);
+    TableTraining training(*file);
     training.run.run_epoch();
     training.run.run_epoch([&](double) { return training.run.steps() % 4 != 0; });
     file->checkpoint();
@@ -138,7 +138,7 @@ TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
     EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
   }
   TableFile file(folder_ / "table");
-  Training training(file);
+  TableTraining training(file);
   training.run.load_state_dict(saved);
   while (training.run.history().size() < 3) training.run.run_epoch();
   EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
@@ -147,7 +147,7 @@ TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
 
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   const auto file = make("table");
-  Training training(*file);
+  TableTraining training(*file);
   training.run.run_epoch();
   file->checkpoint();
   Checkpoint wrong = training.run.state_dict();
@@ -156,7 +156,7 @@ TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   EXPECT_THROW(training.run.load_state_dict(wrong), std::invalid_argument);
   EXPECT_EQ(file->mark(), mark);
   training.run.run_epoch();
-  Training expected(start());
+  TableTraining expected(start());
   for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
   EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
 }
