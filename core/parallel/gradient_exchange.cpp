@@ -74,7 +74,7 @@ void GradientExchange::start(std::vector<Gradients> earlier) {
   sums_ = Gradients(shapes_.size());
   nodes_ = std::vector<Gradients>(nodes_of_[ranks_.rank()].size());
   nodes_.back().resize(shapes_.size());
-  const auto halves = earlier.begin() + static_cast<std::ptrdiff_t>(nodes_.size()) - 1;
+  const auto halves = earlier.begin() + (static_cast<std::ptrdiff_t>(nodes_.size()) - 1);
   std::move(earlier.begin(), halves, nodes_.begin());
   left_halves_.assign(std::move_iterator(halves), std::move_iterator(earlier.end()));
 }

@@ -4,7 +4,7 @@
 # on from it must end with the bits of one that was never stopped. Then what cannot be written: a full disk, a limit
 # of sizes, a folder that is or becomes read-only, /dev/full, a file with two writers. Each is to be
 # a clear error that leaves the old file as it was.
-#   tests/crash/run.sh [KILLS]    30 if not given
+#   tests/crash/run.sh [KILLS]    30 if not given, and a third as many of a table in a file
 # As root, or where user namespaces are allowed, with file systems of its own; else these are left
 # out, and it says so. ROWGRAD_BUILD names another build folder.
 set -euo pipefail
@@ -126,7 +126,7 @@ expect_same_end() {
 started=${EPOCHREALTIME/./}
 "${ngrams[@]}" --steps 60 --table runs/reference.table >reference 2>log || fail "no table"
 micros=$((${EPOCHREALTIME/./} - started))
-killed=0 ended=0
+killed=0 ended=0 kills=$(((kills + 2) / 3))
 while ((killed < kills)); do
   "${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log &
   delay=$((SRANDOM % micros))

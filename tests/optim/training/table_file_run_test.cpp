@@ -145,6 +145,27 @@ TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
   EXPECT_EQ(training.model.head.weight.value(), expected.model.head.weight.value());
 }
 
+// One rank writes the state for all, as their tables have equal marks.
+TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
+  TableTraining expected(start());
+  for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
+  Checkpoint saved;
+  run_ranks(2, [&](Ranks& ranks) {
+    const auto file = make(concat(ranks.rank()));
+    TableTraining training(*file, &ranks);
+    training.run.run_epoch();
+    file->checkpoint();
+    if (ranks.rank() == 0) saved = training.run.state_dict();
+  });
+  run_ranks(2, [&](Ranks& ranks) {
+    TableFile file(folder_ / concat(ranks.rank()));
+    TableTraining training(file, &ranks);
+    training.run.load_state_dict(saved);
+    training.run.run_epoch();
+    EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
+  });
+}
+
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   const auto file = make("table");
   TableTraining training(*file);
