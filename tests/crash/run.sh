@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What a crash leaves on the disk. Training runs that save after every step are killed (SIGKILL) at
 # random moments: each time there must be a whole checkpoint and a whole report, and the run that goes
-# on from it must end with the bits of one that was never stopped. Then what cannot be written: a full disk, a limit
-# of sizes, a folder that is or becomes read-only, /dev/full, a file with two writers. Each is to be
-# a clear error that leaves the old file as it was.
+# on from it must end with the bits of one that was never stopped. So it is with a table in a file.
+# Then what cannot be written: a full disk, a limit of sizes, a folder that is or becomes read-only,
+# /dev/full, a file with two writers. Each is to be a clear error that leaves the old file as it was.
 #   tests/crash/run.sh [KILLS]    30 if not given, and a third as many of a table in a file
 # As root, or where user namespaces are allowed, with file systems of its own; else these are left
 # out, and it says so. ROWGRAD_BUILD names another build folder.
