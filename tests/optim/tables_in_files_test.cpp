@@ -293,6 +293,35 @@ TEST_F(TableFileOptimizers, LoadOnlyTheStateOfTheTablesCheckpoint) {
   EXPECT_EQ(table.weight.rows(Ids32{0, 1}), rows);
 }
 
+// Counted, as times would depend on the machine: bench_table_file measures them.
+TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
+  constexpr std::size_t kLookups = 100;
+  std::vector<std::uint64_t> visited, journal_bytes;
+  for (const std::size_t rows :
+       {std::size_t{1000}, std::size_t{100'000}, std::size_t{100'000'000}}) {
+    const auto path = folder_ / concat(rows);
+    TableFile file(path, {.rows = rows, .width = 64, .states = 2});
+    Embedding table(file);
+    AdamW adamw({&table.weight});
+    for (int step = 0; step < 3; ++step) {
+      Ids32 ids;
+      for (std::size_t i = 0; i < kLookups; ++i)
+        ids.push_back(static_cast<std::int32_t>(i * (rows / kLookups)));
+      adamw.zero_grad();
+      Tape tape;
+      tape.backward(sum(table.forward(tape, to_ids(ids))));
+      adamw.step();
+    }
+    EXPECT_EQ(file.rows_stored(), kLookups);
+    visited.push_back(adamw.rows_visited());
+    journal_bytes.push_back(std::filesystem::file_size(path.string() + ".undo-0"));
+    file.checkpoint();
+    EXPECT_LT(std::filesystem::file_size(path.string() + ".undo-1"), 1000);
+  }
+  EXPECT_EQ(visited, std::vector<std::uint64_t>(3, visited[0]));
+  EXPECT_EQ(journal_bytes, std::vector<std::uint64_t>(3, journal_bytes[0]));
+}
+
 TEST_F(TableFileOptimizers, AreRefusedADenseGradientInALayer) {
   TableFile file(folder_ / "words.table", {.rows = 4, .width = 2});
   EXPECT_THROW(Embedding(file, {.dense_gradient = true}), std::invalid_argument);
