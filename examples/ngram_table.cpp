@@ -114,13 +114,13 @@ void run(const Options& options) {
                                                             : std::vector{options.corpus});
   const auto tokenizer = corpus.make_tokenizer("char", 0);
   const Split split = corpus.split(*tokenizer, 0.1);
-  const bool resumed = std::filesystem::exists(options.state());
-  const auto file = open_table(options, resumed);
   const auto loader = [](TokenSource ids, std::size_t stride) {
     return DataLoader(TokenWindows(std::move(ids), {.context = kContext, .stride = stride}),
                       {.batch = kBatch, .shuffle = stride == 1, .seed = 123});
   };
   DataLoader training = loader(split.train, 1), validation = loader(split.validation, kContext);
+  const bool resumed = std::filesystem::exists(options.state());
+  const auto file = open_table(options, resumed);
   Random random(123);
   NgramModel model(*file, options.longest, tokenizer->size(), random);
   Adagrad adagrad(model.parameters(), {.learning_rate = kLearningRate});

@@ -16,6 +16,10 @@
 namespace rowgrad {
 namespace {
 
+void check_not_empty(const InputFile& file) {
+  check_runtime(file.size_bytes() > 0, file.path().string(), " is empty");
+}
+
 using Paths = std::vector<std::filesystem::path>;
 
 struct Block {
@@ -77,7 +81,7 @@ class BlockReader {
  private:
   void open() {
     file_ = std::make_unique<InputFile>(files_[index_]);
-    check_runtime(file_->size_bytes() > 0, files_[index_].string(), " is empty");
+    check_not_empty(*file_);
   }
 
   const Tokenizer& tokenizer_;
@@ -187,6 +191,7 @@ std::uint64_t encode_files_job(const std::vector<std::filesystem::path>& files,
   for (const std::string& token : options.allowed_special) sum.add(token);
   for (const std::filesystem::path& path : files) {
     const InputFile file(path);
+    check_not_empty(file);
     sum.add(std::filesystem::absolute(path).string());
     sum.add(file.size_bytes());
     sum.add(static_cast<std::uint64_t>(file.changed_ns()));

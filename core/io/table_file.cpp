@@ -285,7 +285,7 @@ TableFile::Lease TableFile::lease() {
 }
 
 // To fetch a row costs more than to touch one that is in memory. So it is done as long as rows had
-// to be waited for; every 64th is not fetched, to see whether that is still so.
+// to be waited for; a 64th of them is not fetched, to see whether that is still so.
 void TableFile::bring_in(std::span<const std::int32_t> ids) {
   constexpr std::size_t kTogether = 1024, kProbes = kTogether / 64;
   for (std::size_t begin = 0; begin < ids.size(); begin += kTogether) {
@@ -306,18 +306,12 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
 }
 
 void TableFile::read(std::size_t row, std::span<real> out) const {
-  const RowHead& head = row_head(row);
-  const real* stored = reinterpret_cast<const real*>(record(row) + sizeof(RowHead));
-  if (is_current(row)) {
-    std::copy_n(stored, out.size(), out.begin());
-    return;
-  }
-  if (head.epoch != 0) {
-    std::copy_n(stored, width(), out.begin());
-  } else {
+  const std::size_t known = is_current(row) ? out.size() : width();  // other states are zeros
+  if (row_head(row).epoch != 0)
+    std::copy_n(reinterpret_cast<const real*>(record(row) + sizeof(RowHead)), known, out.begin());
+  else
     draw(row, out.data());
-  }
-  std::fill(out.begin() + static_cast<std::ptrdiff_t>(width()), out.end(), real{0});
+  std::ranges::fill(out.subspan(known), real{0});
 }
 
 void TableFile::begin_change(std::span<const std::int32_t> ids) {

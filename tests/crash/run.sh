@@ -70,6 +70,18 @@ expect_error() {
   grep -q "$words" log || fail "the message lacks '$words': $*"
 }
 
+# run_and_kill MICROS OUTPUT COMMAND...: kills it within that time, unless it ends before; its status
+# is in `status`.
+run_and_kill() {
+  local delay=$((SRANDOM % $1)) output=$2
+  shift 2
+  "$@" >"$output" 2>log &
+  sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
+  kill -9 $! 2>/dev/null || true
+  status=0
+  wait $! 2>/dev/null || status=$?
+}
+
 # --- Killed -------------------------------------------------------------------------------------
 started=${EPOCHREALTIME/./}
 "${short[@]}" --save runs/reference --save-every 1 >log 2>&1 || fail "the reference run failed"
@@ -79,12 +91,8 @@ killed=0 in_a_save=0 ended=0 pages=0
 while ((killed < kills)); do
   resume=()
   [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
-  "${short[@]}" --save runs/ck --save-every 1 --report runs/page "${resume[@]}" >log 2>&1 &
-  delay=$((SRANDOM % micros))
-  sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
-  kill -9 $! 2>/dev/null || true
-  status=0
-  wait $! 2>/dev/null || status=$?
+  run_and_kill "$micros" out "${short[@]}" --save runs/ck --save-every 1 --report runs/page \
+    "${resume[@]}"
   case $status in
     0)  # it was faster
       ended=$((ended + 1))
@@ -128,12 +136,7 @@ started=${EPOCHREALTIME/./}
 micros=$((${EPOCHREALTIME/./} - started))
 killed=0 ended=0 kills=$(((kills + 2) / 3))
 while ((killed < kills)); do
-  "${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log &
-  delay=$((SRANDOM % micros))
-  sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
-  kill -9 $! 2>/dev/null || true
-  status=0
-  wait $! 2>/dev/null || status=$?
+  run_and_kill "$micros" out "${ngrams[@]}" --steps 60 --table runs/killed.table
   case $status in
     0)
       ended=$((ended + 1))

@@ -226,6 +226,7 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
                 "the vocabulary of 3 tokens");
   const fs::path empty = file("empty", "");
   EXPECT_EQ(refusal(empty, {}), empty.string() + " is empty");
+  EXPECT_THROW(encode_files_job({empty}, {}), std::runtime_error);  // before there is a writer
   TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
   EXPECT_EQ(error_of<std::invalid_argument>(
                 [&] { encode_files(letters, {other}, writer, {.separator = "<|x|>"}); }),
