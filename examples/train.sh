@@ -31,8 +31,6 @@ fi
 [[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
 configure
 compile "$program"
-# Threads that spin while they wait slow each other down if the machine has other work.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT-10000}
 command=("$build/examples/$program" "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.

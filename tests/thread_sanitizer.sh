@@ -12,9 +12,6 @@ configure -DROWGRAD_SANITIZE=thread -DROWGRAD_UNITY=ON -DROWGRAD_EXAMPLES=OFF \
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" "$@"
 compile tests_threads
 
-# The sanitizer does not see how OpenMP's own threads wait for each other (libgomp is not built for
-# it) and would call every loop over them a race: the threads here are those of the tests. It wants
-# memory where a kernel that places it at random may not put it, hence setarch.
-export OMP_NUM_THREADS=1
+# The sanitizer wants memory where a kernel that places it at random may not put it, hence setarch.
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1 ${TSAN_OPTIONS-}"
 exec setarch --addr-no-randomize "$build/tests/tests_threads"

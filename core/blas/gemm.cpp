@@ -13,18 +13,78 @@
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
 
+// OpenMP's, which is there if OpenBLAS was built on it.
+extern "C" {
+[[gnu::weak]] int omp_get_max_threads();
+[[gnu::weak]] void omp_set_num_threads(int);
+}
+
 namespace rowgrad::blas {
 namespace {
 
-template <class Number>
-auto adapt(Number* data, std::size_t rows, std::size_t columns) {
-  return xt::adapt(data, rows * columns, xt::no_ownership(),
-                   std::array<std::size_t, 2>{rows, columns});
+constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // for a thread, of two numbers
+constexpr std::size_t kRangeStep = 192;  // a multiple of the tiles that BLAS's kernels compute
+
+// While it lives, OpenBLAS computes in the calling thread alone: if it was built on OpenMP, it goes
+// by the number that OpenMP has for this thread.
+class InThisThread {
+ public:
+  InThisThread() : threads_before_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) {
+    if (threads_before_ > 1) omp_set_num_threads(1);
+  }
+  ~InThisThread() {
+    if (threads_before_ > 1) omp_set_num_threads(threads_before_);
+  }
+  InThisThread(const InThisThread&) = delete;
+  InThisThread& operator=(const InThisThread&) = delete;
+
+ private:
+  int threads_before_;
+};
+
+// The first number of the row or column `index`.
+const real* at_row(const ConstMatrix& x, std::size_t index) {
+  return x.data + (x.transposed ? index : index * x.columns);
+}
+const real* at_column(const ConstMatrix& x, std::size_t index) {
+  return x.data + (x.transposed ? index * x.rows : index);
 }
 
-auto adapt(const ConstMatrix& factor) {
-  return factor.transposed ? adapt(factor.data, factor.columns, factor.rows)
-                           : adapt(factor.data, factor.rows, factor.columns);
+cxxblas::Transpose transpose_of(bool transposed) {
+  return transposed ? cxxblas::Transpose::Trans : cxxblas::Transpose::NoTrans;
+}
+
+// A range of rows and columns of the result.
+struct Block {
+  std::size_t row;
+  std::size_t rows;
+  std::size_t column;
+  std::size_t columns;
+};
+
+void multiply(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, const Block& block,
+              real beta) {
+  using Index = xt::blas_index_t;
+  const auto stride = [](const ConstMatrix& x) {
+    return static_cast<Index>(x.transposed ? x.rows : x.columns);
+  };
+  const InThisThread scope;
+  real* const to = result.data + block.row * result.columns + block.column;
+  if (result.rows == 1) {  // gemm would copy all of b first
+    const bool transposed = !b.transposed;
+    const auto columns = static_cast<Index>(block.columns);
+    const auto inner = static_cast<Index>(b.rows);
+    cxxblas::gemv<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(transposed),
+                         transposed ? inner : columns, transposed ? columns : inner, real{1},
+                         at_column(b, block.column), stride(b), a.data, Index{1}, beta, to,
+                         Index{1});
+    return;
+  }
+  cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.transposed),
+                       transpose_of(b.transposed), static_cast<Index>(block.rows),
+                       static_cast<Index>(block.columns), static_cast<Index>(a.columns), real{1},
+                       at_row(a, block.row), stride(a), at_column(b, block.column), stride(b), beta,
+                       to, static_cast<Index>(result.columns));
 }
 
 }  // namespace
@@ -44,14 +104,25 @@ void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real
     return;
   }
   prepare();
-  if (rows == 1) {  // gemm would copy all of b first
-    auto row = xt::adapt(result.data, columns, xt::no_ownership(), std::array{columns});
-    const auto vector = xt::adapt(a.data, inner, xt::no_ownership(), std::array{inner});
-    xt::blas::gemv(adapt(b), vector, row, !b.transposed, real{1}, beta);
-    return;
-  }
-  auto target = adapt(result.data, rows, columns);
-  xt::blas::gemm(adapt(a), adapt(b), target, a.transposed, b.transposed, real{1}, beta);
+  // The longer side of the result is cut into a range for each thread: what lies along the other
+  // side is read, and arranged for the processor, by each of them.
+  const bool by_rows = rows > columns;
+  const std::size_t length = by_rows ? rows : columns;
+  const std::size_t work_each = inner * (by_rows ? columns : rows);
+  const std::size_t ranges =
+      range_count(length, std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each));
+  run_ranges(ranges, RangeBody([&](std::size_t range) {
+               const auto edge = [&](std::size_t index) {
+                 if (index == ranges) return length;
+                 return length * index / ranges / kRangeStep * kRangeStep;
+               };
+               const std::size_t begin = edge(range);
+               const std::size_t count = edge(range + 1) - begin;
+               if (count == 0) return;
+               multiply(a, b, result,
+                        by_rows ? Block{begin, count, 0, columns} : Block{0, rows, begin, count},
+                        beta);
+             }));
 }
 
 }  // namespace rowgrad::blas

@@ -1,22 +1,17 @@
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <omp.h>
 #include <optional>
 #include <string_view>
-#include <sys/mman.h>
 
 #include <cblas.h>
 
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 
+extern "C" {
 // Exported by OpenBLAS builds that contain several kernels, but declared in no header; null in
 // other builds.
-extern "C" {
 [[gnu::weak]] void gotoblas_dynamic_quit();
 [[gnu::weak]] void gotoblas_dynamic_init();
 [[gnu::weak]] void openblas_read_env();
@@ -26,10 +21,8 @@ namespace rowgrad::blas {
 namespace {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
-constexpr const char* kThreadsVariable = "OPENBLAS_NUM_THREADS";
 
 bool reselected = false;
-std::atomic<int> chosen_threads = 0;  // as passed to set_threads(); 0 if it was not called
 
 // Makes OpenBLAS select its kernel again as if OPENBLAS_CORETYPE had named this one at startup.
 void reselect(const std::string& kernel) {
@@ -44,17 +37,6 @@ void reselect(const std::string& kernel) {
   } else {
     unsetenv(kCoreVariable);
   }
-}
-
-// Whether there is address space for `count` more threads. OpenBLAS maps a buffer for each of them
-// and retries forever if that fails.
-bool room_for_threads(int count) {
-  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack
-  if (count <= 0) return true;
-  const std::size_t bytes = static_cast<std::size_t>(count) * kBytesEach;
-  void* const space =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return space != MAP_FAILED && munmap(space, bytes) == 0;
 }
 
 }  // namespace
@@ -102,41 +84,19 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
-    // A program compiled by Clang brings LLVM's OpenMP runtime, which OpenBLAS then uses too. While
-    // the program is being loaded, that runtime reports a single processor.
-    if (openblas_get_num_procs() < omp_get_num_procs() && std::getenv(kThreadsVariable) == nullptr)
-      openblas_set_num_threads(omp_get_max_threads());
+    openblas_set_num_threads(1);
   });
-  // OpenMP has a thread count per thread, and OpenBLAS adopts that of the calling thread. If two
-  // threads had different counts, each would make OpenBLAS rebuild buffers that the other is using.
-  const int chosen = chosen_threads.load(std::memory_order_relaxed);
-  if (chosen != 0 && omp_get_max_threads() != chosen) omp_set_num_threads(chosen);
 }
 
 Info info() {
   prepare();
-  static constexpr std::array<const char*, 3> kThreading{"sequential", "pthread", "openmp"};
-  return {.kernel = openblas_get_corename(),
-          .reselected = reselected,
-          .threads = std::min(openblas_get_num_threads(), omp_get_max_threads()),
-          .threading = kThreading.at(static_cast<std::size_t>(openblas_get_parallel()))};
+  return {.kernel = openblas_get_corename(), .reselected = reselected, .threads = thread_count()};
 }
 
 std::string describe() {
   const Info now = info();
   return concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
-                ", ", now.threads, now.threads == 1 ? " thread (" : " threads (", now.threading,
-                ")");
-}
-
-void set_threads(int count) {
-  check_argument(count >= 1, "set_threads: count ", count, " is below 1");
-  prepare();
-  check_runtime(room_for_threads(count - openblas_get_num_threads()),
-                "set_threads: there is not enough memory for ", count, " threads");
-  chosen_threads = count;
-  omp_set_num_threads(count);
-  openblas_set_num_threads(count);
+                ", ", now.threads, now.threads == 1 ? " thread" : " threads");
 }
 
 }  // namespace rowgrad::blas

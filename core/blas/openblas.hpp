@@ -1,33 +1,36 @@
 #pragma once
 
-// The kernel and threads of OpenBLAS. It selects its kernel by CPU model number; on a CPU newer
+// The kernel of OpenBLAS. It selects its kernel by CPU model number; on a CPU newer
 // than itself it silently falls back to one without AVX, which is five times slower. Before the
 // first product, rowgrad compares this selection with what the CPU reports and selects a better
 // kernel if there is one. A kernel that the user named in OPENBLAS_CORETYPE is kept.
+//
+// OpenBLAS's own threads are not used: gemm() cuts large products into ranges for the threads of
+// core/base/threads.hpp, so that loops and products share them, whichever way OpenBLAS was built.
 
 #include <string>
+
+#include <rowgrad/core/base/threads.hpp>
 
 namespace rowgrad::blas {
 
 struct Info {
   std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
-  int threads = 1;          // threads that a large product uses
-  std::string threading;    // "openmp", "pthread" or "sequential"
+  int threads = 1;          // that a large product uses: thread_count()
 };
 
 /// The kernel and threads in use.
 Info info();
 
-/// info() as one line: `OpenBLAS kernel Zen, 2 threads (openmp)`.
+/// info() as one line: `OpenBLAS kernel Zen, 2 threads`.
 std::string describe();
 
-/// Sets the number of threads for products and for rowgrad's own loops in this process; other
-/// threads adopt it with their next product. Throws std::invalid_argument for a count below 1 and
-/// std::runtime_error if there is not enough memory for them; nothing changes then.
-void set_threads(int count);
+/// The number of threads is rowgrad's, not OpenBLAS's alone.
+using rowgrad::set_threads;
 
-/// Ensures that the kernel has been selected. gemm() calls it; it is cheap after the first call.
+/// Ensures that the kernel has been selected, and that OpenBLAS has one thread. gemm() calls it; it
+/// is cheap after the first call.
 void prepare();
 
 /// The newest vector instructions that a kernel uses, or that this CPU supports.

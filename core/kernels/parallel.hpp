@@ -5,19 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
-#include <omp.h>
 #include <type_traits>
 
-namespace rowgrad::kernels {
+#include <rowgrad/core/base/threads.hpp>
 
-/// The number of ranges that parallel_for cuts [0, count) into, at most: one for each thread, but
-/// only one if a second thread would get fewer than `grain` items.
-inline std::size_t range_count(std::size_t count, std::size_t grain) {
-  const std::size_t useful = count / std::max<std::size_t>(grain, 1);
-  if (useful < 2 || omp_in_parallel()) return 1;
-  return std::min(useful, static_cast<std::size_t>(omp_get_max_threads()));
-}
+namespace rowgrad::kernels {
 
 /// Calls body(begin, end) for ranges that cover [0, count), or body(begin, end, range) with the
 /// number of the range, by which a body finds memory that was allocated for each of them before:
@@ -35,21 +27,9 @@ void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
     if (count > 0) process(0, count, 0);
     return;
   }
-  std::exception_ptr thrown;  // exceptions must not leave the parallel region
-#pragma omp parallel num_threads(static_cast <int>(ranges))
-  {
-    const auto parts = static_cast<std::size_t>(omp_get_num_threads());
-    const auto part = static_cast<std::size_t>(omp_get_thread_num());
-    const std::size_t begin = count * part / parts;
-    const std::size_t end = count * (part + 1) / parts;
-    try {
-      if (begin < end) process(begin, end, part);
-    } catch (...) {
-#pragma omp critical(rowgrad_thrown)
-      if (!thrown) thrown = std::current_exception();
-    }
-  }
-  if (thrown) std::rethrow_exception(thrown);
+  run_ranges(ranges, RangeBody([&](std::size_t range) {
+               process(count * range / ranges, count * (range + 1) / ranges, range);
+             }));
 }
 
 /// The number of values per thread that makes it worthwhile to wake a second thread.

@@ -1,4 +1,3 @@
-#include <omp.h>
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -59,7 +58,7 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
     blas::gemm(factors[0], factors[1], {result.data() + index * rows * columns, rows, columns});
   };
   const std::size_t count = element_count(leading);
-  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  const auto threads = static_cast<std::size_t>(thread_count());
   if (count >= 2 * threads) {
     blas::prepare();
     const std::size_t work = rows * a.first.columns * columns;

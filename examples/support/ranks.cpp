@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <omp.h>
 #include <thread>
 
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
 #ifdef ROWGRAD_MPI
@@ -29,7 +28,7 @@ std::unique_ptr<Ranks> program_ranks([[maybe_unused]] double patience) {
   auto ranks = mpi_ranks(patience);
   const int here = passed_on({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  blas::set_threads(std::clamp(cores / std::max(here, 1), 1, omp_get_max_threads()));
+  set_threads(std::clamp(cores / std::max(here, 1), 1, thread_count()));
   return ranks;
 #else
   throw std::runtime_error(

@@ -212,7 +212,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   RunFiles files(options);
   ReportFiles report_files(options.report);
   OwnFile config(config_path);
-  if (options.threads > 0) blas::set_threads(options.threads);
+  if (options.threads > 0) set_threads(options.threads);
 
   const Corpus corpus = Corpus::find(options.corpus);
   const auto check_options = [&](nlohmann::json chosen) {

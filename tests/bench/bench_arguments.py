@@ -28,7 +28,7 @@ def seconds(text):
 
 
 def default_threads():
-    """What OpenMP would use."""
+    """What rowgrad would use, and OpenMP."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(max(1, int(wanted)), usable_cores()) if wanted.isdecimal() else usable_cores()
 

@@ -1,9 +1,9 @@
 #include "tests/bench/bench_options.hpp"
 
 #include <algorithm>
-#include <omp.h>
 #include <thread>
 
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -18,7 +18,7 @@ int usable_cores() { return std::max(1, static_cast<int>(std::thread::hardware_c
 Options default_options() {
   Options options;
   // Only a query: starts no threads.
-  options.threads = std::min(omp_get_max_threads(), usable_cores());
+  options.threads = std::min(thread_count(), usable_cores());
   return options;
 }
 

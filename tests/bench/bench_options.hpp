@@ -19,7 +19,7 @@ struct Options {
   std::string json = {};  // file to write; "" for none
 };
 
-/// Options with the default number of threads: what OpenMP would use, which OMP_NUM_THREADS limits.
+/// Options with the default number of threads: thread_count(), which OMP_NUM_THREADS limits.
 Options default_options();
 
 void add_options(CLI::App& app, Options& options);

@@ -30,7 +30,7 @@ class Rates {
     const auto known = rates_.find(threads);
     if (known != rates_.end()) return known->second;
     const auto measured = in_own_process([&] {
-      blas::set_threads(threads);
+      set_threads(threads);
       const MachineRates rates = measure_rates(pace_);
       return nlohmann::json{{"bytes", rates.bytes_per_second},
                             {"operations", rates.operations_per_second}};
@@ -50,7 +50,6 @@ nlohmann::json measured(const Workload& workload, const Options& options, Rates&
   return result;
 }
 
-// Must not use OpenMP or OpenBLAS: see in_own_process.
 void run(const Options& options) {
   const std::vector<Workload> workloads = checked_workloads(options);
   Rates rates(options.pace);

@@ -22,7 +22,7 @@ double bytes_to_move(const Workload& workload);
 /// diagonal. 0 without a head.
 double product_operations(const Workload& workload);
 
-/// The rates of the machine with the threads that blas::set_threads has set: bytes per second, read
+/// The rates of the machine with the threads that set_threads() has set: bytes per second, read
 /// and written, of y += a · x over arrays far larger than any cache; operations per second of
 /// OpenBLAS in a large square product, which is more than it reaches for the shapes of a head.
 struct MachineRates {

@@ -36,7 +36,7 @@ Timing time_runs(const std::function<void()>& run, const Pace& pace) {
 }
 
 nlohmann::json measure(const Workload& workload, const Pace& pace) {
-  blas::set_threads(workload.threads);
+  set_threads(workload.threads);
   const auto step = make_training_step(workload);
   StepParts parts;
   const Timing timing = time_runs([&] { step->run(parts); }, pace);

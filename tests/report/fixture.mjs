@@ -246,7 +246,7 @@ export function makeReport({
       seconds: 61.4,
       state,
       first_step: 0,
-      machine: "OpenBLAS kernel Haswell, 2 threads (openmp)",
+      machine: "OpenBLAS kernel Haswell, 2 threads",
       text: { source: "The Slow Clock", bytes: 17896 },
       tokenizer: { name: size ? "gpt2" : "bpe", size: vocabulary.length },
       tokens: { training: text.training, validation: ids.length - text.training },

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <omp.h>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -85,7 +84,6 @@ inline void run_ranks(std::size_t count, const std::function<void(Ranks&)>& body
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
-      omp_set_num_threads(1);
       ThreadRanks ranks(post, rank, count);
       try {
         body(ranks);

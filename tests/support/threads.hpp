@@ -8,15 +8,15 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/base/threads.hpp>
 
 namespace rowgrad::testing {
 
 /// Sets the number of threads for the rest of a scope, and then restores it.
 class Threads {
  public:
-  explicit Threads(int count) : before_(blas::info().threads) { blas::set_threads(count); }
-  ~Threads() { blas::set_threads(before_); }
+  explicit Threads(int count) : before_(thread_count()) { set_threads(count); }
+  ~Threads() { set_threads(before_); }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 

@@ -4,12 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
-#include <rowgrad/core/kernels/parallel.hpp>
 
 namespace rowgrad::blas {
 namespace {
@@ -71,13 +69,6 @@ TEST(OpenBlas, SaysSoWhenThereIsNoKernelOfThatName) {
   EXPECT_EQ(info().kernel, kernel);
 }
 
-TEST(OpenBlas, IsTheBuildThatSharesThreadsWithOurLoops) { EXPECT_EQ(info().threading, "openmp"); }
-
-TEST(OpenBlas, HasAsManyThreadsAsOurLoops) {
-  if (std::getenv("OPENBLAS_NUM_THREADS") != nullptr) GTEST_SKIP() << "the user chose a number";
-  EXPECT_EQ(info().threads, omp_get_max_threads());
-}
-
 TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
   struct Case {
     const char* kernel;
@@ -103,26 +94,8 @@ TEST(OpenBlas, DescribesItselfInOneLine) {
     EXPECT_EQ(now.threads, threads);
     EXPECT_EQ(describe(),
               concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
-                     threads == 1 ? ", 1 thread (openmp)" : ", 2 threads (openmp)"));
+                     threads == 1 ? ", 1 thread" : ", 2 threads"));
   }
-}
-
-TEST(OpenBlas, SetsTheThreadsOfOurLoopsToo) {
-  for (const int threads : {1, 2}) {
-    const testing::Threads scope(threads);
-    std::vector<int> seen(2, 0);
-    kernels::parallel_for(
-        2, 1, [&](std::size_t begin, std::size_t) { seen[begin] = omp_get_num_threads(); });
-    EXPECT_EQ(seen[0], threads);
-  }
-}
-
-TEST(OpenBlas, RefusesFewerThanOneThread) {
-  const int threads = info().threads;
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([] { set_threads(0); }),
-            "set_threads: count 0 is below 1");
-  EXPECT_THROW(set_threads(-3), std::invalid_argument);
-  EXPECT_EQ(info().threads, threads);
 }
 
 }  // namespace

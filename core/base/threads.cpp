@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a thread looks for news before it sleeps. To be woken takes about as long.
+constexpr std::chrono::microseconds kPatience{50};
+
+thread_local bool computes_range = false;
+
+// Tells the processor that this thread only waits.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits while `state` is `value`: by looking for as long as `patience`, then asleep. Returns
+// whether looking was enough.
+bool await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
+                  Clock::duration patience) {
+  Clock::time_point end{};
+  while (state.load(std::memory_order_acquire) == value) {
+    for (int i = 0; i < 32; ++i) {
+      pause();
+      if (state.load(std::memory_order_acquire) != value) return true;
+    }
+    const Clock::time_point now = Clock::now();
+    if (end == Clock::time_point{}) end = now + patience;
+    if (now < end) continue;
+    while (state.load(std::memory_order_acquire) == value)
+      state.wait(value, std::memory_order_acquire);
+    return false;
+  }
+  return true;
+}
+
+// What all threads of a loop share.
+struct Loop {
+  explicit Loop(const RangeBody& range_body) : body(&range_body) {}
+
+  const RangeBody* body;
+  std::atomic<bool> failed = false;
+  std::exception_ptr thrown;  // by the range that set `failed`
+
+  void run(std::size_t range) noexcept {
+    const bool before = std::exchange(computes_range, true);
+    try {
+      (*body)(range);
+    } catch (...) {
+      if (!failed.exchange(true)) thrown = std::current_exception();
+    }
+    computes_range = before;
+  }
+};
+
+// A thread that is offered one range at a time.
+class alignas(128) Worker {
+ public:
+  // Throws std::system_error if there can be no more threads.
+  Worker() {
+    sigset_t all, before;  // signals are for the threads of the program
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([this] { serve(); }).detach();
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void offer(Loop& loop, std::size_t range) {
+    loop_ = &loop;
+    range_ = range;
+    state_.store(kOffered, std::memory_order_release);
+    state_.notify_one();
+  }
+
+  // Returns when the offered range is done, by the calling thread if the worker has not begun it.
+  void finish() {
+    std::uint32_t offered = kOffered;
+    if (state_.compare_exchange_strong(offered, kFree, std::memory_order_acquire)) {
+      loop_->run(range_);
+    } else {
+      await_change(state_, kBusy, kPatience);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kOffered = 1;
+  static constexpr std::uint32_t kBusy = 2;
+
+  [[noreturn]] void serve() {
+    while (true) {
+      await_change(state_, kFree, kPatience);
+      std::uint32_t offered = kOffered;
+      if (!state_.compare_exchange_strong(offered, kBusy, std::memory_order_acquire)) continue;
+      loop_->run(range_);
+      state_.store(kFree, std::memory_order_release);
+      state_.notify_one();
+    }
+  }
+
+  std::atomic<std::uint32_t> state_ = kFree;
+  Loop* loop_ = nullptr;   // set while free
+  std::size_t range_ = 0;  // as loop_
+};
+
+// The workers of a process. One loop has them at a time.
+class Workers {
+ public:
+  // Whether there are `count` of them now; makes those that are missing.
+  bool ensure(std::size_t count) {
+    try {
+      workers_.reserve(count);  // so that no worker that has begun is lost
+      while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>());
+      return true;
+    } catch (const std::exception&) {  // no memory, or no more threads
+      return false;
+    }
+  }
+
+  void run(std::size_t ranges, const RangeBody& body) {
+    Loop loop(body);
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) ensure(std::min<std::size_t>(ranges, thread_count()) - 1);
+    const std::size_t helped = lock ? std::min(workers_.size(), ranges - 1) : 0;
+    for (std::size_t i = 0; i < helped; ++i) workers_[i]->offer(loop, i + 1);
+    loop.run(0);
+    for (std::size_t range = helped + 1; range < ranges; ++range) loop.run(range);
+    for (std::size_t i = 0; i < helped; ++i) workers_[i]->finish();
+    if (loop.failed) std::rethrow_exception(loop.thrown);
+  }
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+// Never destroyed, as its threads are not ended. A forked process has none of them.
+std::atomic<Workers*> current_workers = nullptr;
+
+Workers& workers() {
+  static const bool once = [] {
+    const auto begin_anew = [] { current_workers = new Workers; };
+    begin_anew();
+    pthread_atfork(nullptr, nullptr, begin_anew);
+    return true;
+  }();
+  static_cast<void>(once);
+  return *current_workers.load(std::memory_order_acquire);
+}
+
+int default_count() {
+  if (const char* value = std::getenv("OMP_NUM_THREADS"))
+    if (const long wanted = std::strtol(value, nullptr, 10); wanted >= 1 && wanted < 65536)
+      return static_cast<int>(wanted);
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::atomic<int>& count() {
+  static std::atomic<int> value = default_count();
+  return value;
+}
+
+// Whether there is address space for `more` threads. OpenBLAS maps a buffer for each of them and
+// retries forever if that fails.
+bool room_for_threads(int more) {
+  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack
+  if (more <= 0) return true;
+  const std::size_t bytes = static_cast<std::size_t>(more) * kBytesEach;
+  void* const space =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return space != MAP_FAILED && munmap(space, bytes) == 0;
+}
+
+}  // namespace
+
+int thread_count() { return count().load(std::memory_order_relaxed); }
+
+void set_threads(int wanted) {
+  check_argument(wanted >= 1, "set_threads: count ", wanted, " is below 1");
+  bool possible = room_for_threads(wanted - thread_count());
+  if (possible) {
+    const std::scoped_lock lock(workers().mutex());
+    possible = workers().ensure(static_cast<std::size_t>(wanted) - 1);
+  }
+  check_runtime(possible, "set_threads: there is not enough memory for ", wanted, " threads");
+  count() = wanted;
+}
+
+std::size_t range_count(std::size_t items, std::size_t grain) {
+  const std::size_t useful = items / std::max<std::size_t>(grain, 1);
+  if (useful < 2 || computes_range) return 1;
+  return std::min(useful, static_cast<std::size_t>(thread_count()));
+}
+
+void run_ranges(std::size_t ranges, const RangeBody& body) {
+  if (ranges > 1) {
+    workers().run(ranges, body);
+  } else if (ranges == 1) {
+    body(0);
+  }
+}
+
+}  // namespace rowgrad
