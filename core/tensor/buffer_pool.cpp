@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <set>
 #include <sys/mman.h>
 #include <utility>
 #include <vector>
@@ -116,6 +117,7 @@ struct Pool {
   std::mutex mutex;
   std::array<std::vector<void*>, kClasses> idle;
   PageRanges pages;
+  std::set<void*> sparse;  // blocks in use that were advised to do without huge pages
   BufferPoolStatistics statistics;
 
   // Returns null if there is no such idle block.
@@ -132,7 +134,13 @@ struct Pool {
   }
 
   void keep(void* block, SizeClass size) noexcept {
-    if (size.is_large()) return keep_pages(static_cast<char*>(block), size.bytes);
+    if (size.is_large()) {
+      if (sparse.erase(block) > 0) {  // whoever has these pages next gets huge ones again
+        madvise(block, size.bytes, MADV_DONTNEED);
+        madvise(block, size.bytes, MADV_HUGEPAGE);
+      }
+      return keep_pages(static_cast<char*>(block), size.bytes);
+    }
     if (kKeepsIdleBlocks) {
       try {
         idle[size.index].push_back(block);
@@ -167,6 +175,16 @@ struct Pool {
     }
     if (block != nullptr) ++statistics.system_requests;
     return block;
+  }
+
+  // Returns whether the block, a large one, is noted.
+  bool note_sparse(void* block) noexcept {
+    try {
+      sparse.insert(block);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   void release() {
@@ -215,7 +233,11 @@ void BufferPool::deallocate(void* block, std::size_t bytes) noexcept {
 void BufferPool::clear(void* block, std::size_t bytes) noexcept {
   char* const begin = static_cast<char*>(block);
   char* const end = begin + bytes;
-  if (size_class(bytes).is_large()) {
+  const auto note = [&] {
+    const std::scoped_lock lock(pool().mutex);
+    return pool().note_sparse(block);
+  };
+  if (size_class(bytes).is_large() && note()) {
     const std::size_t pages = bytes / kPage * kPage;
     // Within huge pages, the first row would take the memory of hundreds.
     if (madvise(begin, pages, MADV_NOHUGEPAGE) == 0 && madvise(begin, pages, MADV_DONTNEED) == 0)

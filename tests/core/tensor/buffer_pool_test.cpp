@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
+#include <string>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -148,6 +151,43 @@ TEST(BufferPool, ClearsALargeBlockWithoutTakingMemoryForIt) {
     EXPECT_EQ(std::count(block, block + bytes, 0), static_cast<std::ptrdiff_t>(bytes));
     BufferPool::deallocate(block, bytes);
   }
+}
+
+// Bytes in huge pages, of the mapping that `address` lies in.
+std::size_t huge_bytes_at(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0, last = 0;
+    char dash = 0;
+    std::istringstream range(line);
+    if (range >> std::hex >> first >> dash >> last && dash == '-') {
+      here = first <= wanted && wanted < last;
+    } else if (here && line.starts_with("AnonHugePages:")) {
+      return std::stoul(line.substr(line.find(':') + 1)) << 10;
+    }
+  }
+  return 0;
+}
+
+TEST(BufferPool, GivesHugePagesAgainWhereASparseBlockWas) {
+  if (!kKeepsBlocks) GTEST_SKIP() << "there are no large blocks under AddressSanitizer";
+  constexpr std::size_t kBytes = 64 * kMebibyte;
+  const auto huge_bytes = [](bool sparse) {
+    BufferPool::release_idle();
+    void* const block = BufferPool::allocate(kBytes);
+    if (sparse) BufferPool::clear(block, kBytes);
+    BufferPool::deallocate(block, kBytes);
+    void* const again = BufferPool::allocate(kBytes);
+    EXPECT_EQ(again, block);
+    std::memset(again, 1, kBytes);
+    const std::size_t huge = huge_bytes_at(again);
+    BufferPool::deallocate(again, kBytes);
+    return huge;
+  };
+  if (huge_bytes(false) == 0) GTEST_SKIP() << "this system has no huge pages to give";
+  EXPECT_GE(huge_bytes(true), kBytes / 2);
 }
 
 TEST(BufferPool, NeverHandsOutABlockTwice) {
