@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include <rowgrad/core/kernels/attention_distances.hpp>
 
@@ -181,19 +182,22 @@ void causal_attention(const CausalAttention& attention, const HeadRows<real>& ou
                       SoftmaxRows* softmax) {
   const std::size_t blocks = (attention.queries + kQueries - 1) / kQueries;
   const std::size_t work = kQueries * attention.keys * attention.width;
-  parallel_for(attention.batch * attention.heads * blocks, row_grain(work),
-               [&](std::size_t begin, std::size_t end) {
-                 Forward forward(attention, output, softmax);
-                 for (std::size_t item = begin; item < end; ++item) {
-                   if (item == begin || item % blocks == 0) forward.load(item / blocks);
-                   // First, last, second, last but one …: later queries see more keys, and so any
-                   // half of a head is half of its work.
-                   const std::size_t turn = item % blocks;
-                   const std::size_t block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
-                   const std::size_t first = block * kQueries;
-                   forward.attend(first, std::min(kQueries, attention.queries - first));
-                 }
-               });
+  const std::size_t items = attention.batch * attention.heads * blocks;
+  std::vector<Forward> forwards;
+  for (std::size_t range = range_count(items, row_grain(work)); range > 0; --range)
+    forwards.emplace_back(attention, output, softmax);
+  parallel_for(items, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
+    Forward& forward = forwards[range];
+    for (std::size_t item = begin; item < end; ++item) {
+      if (item == begin || item % blocks == 0) forward.load(item / blocks);
+      // First, last, second, last but one …: later queries see more keys, and so any
+      // half of a head is half of its work.
+      const std::size_t turn = item % blocks;
+      const std::size_t block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
+      const std::size_t first = block * kQueries;
+      forward.attend(first, std::min(kQueries, attention.queries - first));
+    }
+  });
 }
 
 }  // namespace rowgrad::kernels

@@ -296,9 +296,11 @@ void causal_attention_backward(const CausalAttention& attention, const SoftmaxRo
                     or_null(gradients.relative_keys, relative_keys),
                     or_null(gradients.relative_values, relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
-  parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end) {
-    HeadBackward backward(given);
-    for (std::size_t head = begin; head < end; ++head) backward.run(head);
+  std::vector<HeadBackward> of_range;
+  for (std::size_t range = range_count(heads, row_grain(work)); range > 0; --range)
+    of_range.emplace_back(given);
+  parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
+    for (std::size_t head = begin; head < end; ++head) of_range[range].run(head);
   });
   if (gradients.relative_keys != nullptr)
     add_heads(relative_keys, attention, gradients.relative_keys);
