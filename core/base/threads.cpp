@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,8 +22,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a thread looks for news before it sleeps. To be woken takes about as long.
-constexpr std::chrono::microseconds kPatience{50};
+// How long a thread looks for the next loop before it sleeps, and for the end of what others have
+// begun. To wake a thread takes a dozen microseconds, of which most are the waker's.
+constexpr std::chrono::microseconds kLoopPatience{2000};
+constexpr std::chrono::microseconds kEndPatience{200};
+// A thread that only looks is off its processor for so long if another program has got it.
+constexpr std::chrono::microseconds kEviction{300};
+// For how long that tells that the processors are wanted, and loops stay on the thread that runs
+// them: longer if it is so again and again.
+constexpr std::chrono::milliseconds kCrowded{10}, kCrowdedForLong{320};
 
 thread_local bool computes_range = false;
 
@@ -35,24 +43,58 @@ inline void pause() {
 #endif
 }
 
-// Waits while `state` is `value`: by looking for as long as `patience`, then asleep. Returns
-// whether looking was enough.
-bool await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
-                  Clock::duration patience) {
-  Clock::time_point end{};
-  while (state.load(std::memory_order_acquire) == value) {
-    for (int i = 0; i < 32; ++i) {
-      pause();
-      if (state.load(std::memory_order_acquire) != value) return true;
-    }
-    const Clock::time_point now = Clock::now();
-    if (end == Clock::time_point{}) end = now + patience;
-    if (now < end) continue;
-    while (state.load(std::memory_order_acquire) == value)
-      state.wait(value, std::memory_order_acquire);
-    return false;
+// Whether other programs want the processors, as far as one of the threads has found out.
+class Crowd {
+ public:
+  bool is_here(Clock::time_point now) const {
+    return now.time_since_epoch() < until_.load(std::memory_order_relaxed);
   }
-  return true;
+
+  void note_eviction(Clock::time_point now) {
+    const Clock::duration last = length_.load(std::memory_order_relaxed);
+    const bool again = now.time_since_epoch() < until_.load(std::memory_order_relaxed) + last;
+    const Clock::duration length =
+        again ? std::min<Clock::duration>(2 * last, kCrowdedForLong) : kCrowded;
+    length_.store(length, std::memory_order_relaxed);
+    until_.store(now.time_since_epoch() + length, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<Clock::duration> until_{Clock::duration{}};
+  std::atomic<Clock::duration> length_{kCrowded};
+};
+
+Crowd crowd;
+
+// How often the calling thread had to leave its processor to another.
+long evictions() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+// Looks a few times, and returns whether `state` is no longer `value`.
+bool changes_soon(const std::atomic<std::uint32_t>& state, std::uint32_t value) {
+  for (int i = 0; i < 64; ++i) {
+    if (state.load(std::memory_order_acquire) != value) return true;
+    pause();
+  }
+  return false;
+}
+
+// Returns when `state` is no longer `value`: looks for as long as `patience`, and then sleeps.
+void await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
+                  Clock::duration patience) {
+  if (changes_soon(state, value)) return;
+  const long evictions_before = evictions();
+  const Clock::time_point begin = Clock::now();
+  for (Clock::time_point now = begin; now < begin + patience && !crowd.is_here(now);) {
+    if (changes_soon(state, value)) return;
+    const Clock::time_point before = std::exchange(now, Clock::now());
+    if (now - before > kEviction && evictions() != evictions_before) crowd.note_eviction(now);
+  }
+  while (state.load(std::memory_order_acquire) == value)
+    state.wait(value, std::memory_order_acquire);
 }
 
 // What all threads of a loop share.
@@ -104,7 +146,7 @@ class alignas(128) Worker {
     if (state_.compare_exchange_strong(offered, kFree, std::memory_order_acquire)) {
       loop_->run(range_);
     } else {
-      await_change(state_, kBusy, kPatience);
+      await_change(state_, kBusy, kEndPatience);
     }
   }
 
@@ -115,7 +157,7 @@ class alignas(128) Worker {
 
   [[noreturn]] void serve() {
     while (true) {
-      await_change(state_, kFree, kPatience);
+      await_change(state_, kFree, kLoopPatience);
       std::uint32_t offered = kOffered;
       if (!state_.compare_exchange_strong(offered, kBusy, std::memory_order_acquire)) continue;
       loop_->run(range_);
@@ -145,7 +187,8 @@ class Workers {
 
   void run(std::size_t ranges, const RangeBody& body) {
     Loop loop(body);
-    std::unique_lock lock(mutex_, std::try_to_lock);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (!crowd.is_here(Clock::now())) static_cast<void>(lock.try_lock());
     if (lock) ensure(std::min<std::size_t>(ranges, thread_count()) - 1);
     const std::size_t helped = lock ? std::min(workers_.size(), ranges - 1) : 0;
     for (std::size_t i = 0; i < helped; ++i) workers_[i]->offer(loop, i + 1);

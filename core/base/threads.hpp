@@ -1,11 +1,13 @@
 #pragma once
 
 // The threads that all loops and products share. They are made when they are first needed and
-// wait well: for a moment by looking again and again, as the next loop often follows at once, then
-// asleep. The calling thread takes part, and what a thread has not begun when the caller is done
-// with its own share, because the machine has other work, the caller does itself. So nothing needs
-// to be set on a busy machine. Threads of the user's may compute at the same time; if two do, one
-// gets help and the other works alone. A process that was forked makes threads of its own.
+// wait well: for two milliseconds by looking again and again, as the next loop often follows at
+// once, then asleep. The calling thread takes part, and what a thread has not begun when the caller
+// is done with its own share, the caller does itself. A thread that loses its processor while it
+// looks tells that other programs want it: for some time, all loops then stay on the thread that
+// runs them. So nothing needs to be set on a busy machine. Threads of the user's may compute at the
+// same time; if two do, one gets help and the other works alone. A process that was forked makes
+// threads of its own.
 
 #include <cstddef>
 #include <memory>
