@@ -1,4 +1,4 @@
-// How to extend rowgrad: a new op, a layer that uses it, a check of their gradients, a new
+// How to extend rowgrad: new ops, a layer that uses one, a check of their gradients, a new
 // optimizer, and a small model that is trained with them. Built with the double library, in which
 // the check is most accurate.
 
@@ -46,6 +46,17 @@ Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
                 });
 }
 // [op]
+
+// --- An element-wise op: a function of vectors, and its derivative -------------------------------
+// [pointwise]
+/// x moved towards 0 by 1/2, and to 0 if it is not as far away.
+Variable softshrink(const Variable& x) {
+  return pointwise(
+      "softshrink", x,
+      [](Simd v) { return select(v > 0.5, v - 0.5, select(v < -0.5, v + 0.5, 0)); },
+      [](Simd g, Simd v, Simd) { return select(abs(v) > 0.5, g, 0); });
+}
+// [pointwise]
 
 // --- A layer: its parameters are members that it names -------------------------------------------
 // [layer]
@@ -102,10 +113,7 @@ struct SignSgdRule : RuleDefaults {
 
   template <class Number>
   void update(Number& w, const Number& gradient, std::array<Number, 0>&) const {
-    using std::abs;
-    using std::max;
-    const Number tiny(std::numeric_limits<real>::min());
-    w = w - Number(rate) * gradient / max(abs(gradient), tiny);
+    w = w - rate * select(gradient > 0, 1, select(gradient < 0, -1, 0));
   }
 
   Idle idle() const { return Idle::kNothing; }  // no gradient: no change
@@ -120,6 +128,10 @@ int run() {
       gradient_check([](std::span<const Variable> inputs) { return l2_normalize(inputs[0]); },
                      {random.normal({3, 4, 5})});
   std::cout << "l2_normalize  " << of_op.message() << '\n';
+  const auto of_pointwise =
+      gradient_check([](std::span<const Variable> inputs) { return softshrink(inputs[0]); },
+                     {random.normal({3, 4, 5})});
+  std::cout << "softshrink    " << of_pointwise.message() << '\n';
 
   ScaleNorm layer(2);
   const Tensor x = random.normal({3, 5});
@@ -127,7 +139,7 @@ int run() {
                                        layer.parameters());
   std::cout << "ScaleNorm     " << of_layer.message() << "\n\n";
   // [check]
-  if (!of_op.passed || !of_layer.passed) return EXIT_FAILURE;
+  if (!of_op.passed || !of_pointwise.passed || !of_layer.passed) return EXIT_FAILURE;
 
   const std::string text =
       "the cat sat on the mat and the dog sat on the log and the cat saw the dog";

@@ -105,9 +105,8 @@ void clip_grad_value(std::span<Parameter* const> parameters, double limit) {
   const auto largest = static_cast<double>(std::numeric_limits<real>::max());
   const Simd high(static_cast<real>(std::min(limit, largest)));
   const Simd low = -high;
-  change_gradients(parameters, [&](const Simd& g) {
-    return xsimd::select(g > high, high, xsimd::select(g < low, low, g));
-  });
+  change_gradients(parameters,
+                   [&](const Simd& g) { return select(g > high, high, select(g < low, low, g)); });
 }
 
 }  // namespace rowgrad

@@ -63,9 +63,9 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
       // With amsgrad, the largest square does not change any more after the first step.
-      const Simd divisor = amsgrad ? xsimd::max(largest, Simd(beta2) * square) : square;
+      const Simd divisor = amsgrad ? max(largest, Simd(beta2) * square) : square;
       const Simd one(real{1});
-      const Simd inverse = one / (Simd(g) * xsimd::sqrt(divisor) + Simd(epsilon));
+      const Simd inverse = one / (Simd(g) * sqrt(divisor) + Simd(epsilon));
       const Simd y = one - Simd(epsilon) * inverse;  // also if the root is infinite
       Simd sum(sums.back());
       for (std::size_t n = kTerms - 1; n-- > 0;) sum = sum * y + Simd(sums[n]);

@@ -47,7 +47,7 @@ class OwedSteps {
 
     Vectors operator()(const Vectors& x) const {
       const auto holds = this->holds(x);
-      if (xsimd::all(holds)) [[likely]]
+      if (all(holds)) [[likely]]
         return apply(x);
       Vectors result = copy(x);
       owed_->replay(holds, result);
@@ -59,8 +59,8 @@ class OwedSteps {
 
     // For which values, together with their states, the map holds. Never for infinity or NaN.
     auto holds(const Vectors& x) const {
-      Simd total = xsimd::abs(x[0]);
-      for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + xsimd::abs(x[i]);
+      Simd total = abs(x[0]);
+      for (std::size_t i = 1; i < Arrays::kArrays; ++i) total = total + abs(x[i]);
       return total <= most_;
     }
 
@@ -104,7 +104,7 @@ class OwedSteps {
   // or are not finite to begin with, end as they do under the dense optimizer.
   [[gnu::noinline]] void replay(auto holds, Vectors& x) const {
     const Vectors mapped = part_.apply(x);
-    for (Simd& numbers : x) numbers = xsimd::select(holds, Simd(real{0}), numbers);
+    for (Simd& numbers : x) numbers = select(holds, Simd(real{0}), numbers);
     std::uint64_t at = from_;
     for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
       const std::uint64_t end = std::min(to_, history_.runs()[run].end);
@@ -114,12 +114,11 @@ class OwedSteps {
         Arrays::update(history_.runs()[run].rule, x, Simd(real{0}));
         changes = false;
         for (std::size_t k = 0; k < Arrays::kArrays; ++k)
-          changes = changes || !xsimd::all(x[k] == before[k] ||
-                                           (xsimd::isnan(x[k]) && xsimd::isnan(before[k])));
+          changes = changes || !all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
       }
       at = end;
     }
-    for (std::size_t k = 0; k < Arrays::kArrays; ++k) x[k] = xsimd::select(holds, mapped[k], x[k]);
+    for (std::size_t k = 0; k < Arrays::kArrays; ++k) x[k] = select(holds, mapped[k], x[k]);
   }
 
   const StepHistory<Rule>& history_;

@@ -6,9 +6,12 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include <rowgrad/core/io/table_file.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/lane_check.hpp>
 #include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
@@ -108,6 +111,19 @@ class RuleArrays {
     auto kept = states_of(x);
     rule.update(x[0], gradient, kept);
     std::copy(kept.begin(), kept.end(), x.begin() + 1);
+  }
+
+  /// Throws std::logic_error if a step of the rule lets a value depend on its neighbours.
+  static void check_lanes(const Rule& rule) {
+    std::array<std::string_view, kArrays + 1> names{"the number"};
+    std::copy(Rule::kStates.begin(), Rule::kStates.end(), names.begin() + 1);
+    names.back() = "the gradient";
+    kernels::check_lanes(Rule::kName, names, [&rule](std::span<Simd> vectors) {
+      Vectors x;
+      std::copy_n(vectors.begin(), kArrays, x.begin());
+      update(rule, x, vectors.back());
+      std::copy(x.begin(), x.end(), vectors.begin());
+    });
   }
 
   static std::array<Simd, kStates> states_of(const Vectors& x) {

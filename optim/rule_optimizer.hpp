@@ -29,7 +29,8 @@ class RuleOptimizer : public Optimizer {
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
-  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle).
+  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle),
+  /// and for one whose step of a value depends on other values (RuleArrays::check_lanes).
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
@@ -139,7 +140,9 @@ class RuleOptimizer : public Optimizer {
 
   static void check(const Options& options) {
     Rule::check(options);
-    check_idle(Rule(options, StepNumber{.step = 2, .first_of_state = false}));
+    const Rule rule(options, StepNumber{.step = 2, .first_of_state = false});
+    check_idle(rule);
+    RuleArrays<Rule>::check_lanes(rule);
   }
 
   // Slots for the group that comes next. Skips null parameters, which add_parameters() refuses.

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -52,6 +53,8 @@ struct StepNumber {
 ///   Rule(options, step)  the coefficients of one step
 ///   members(rule)        std::tie of all members
 ///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
+///                        (kernels/simd.hpp); branches on its coefficients only: what depends on
+///                        values is chosen with select(g > 0, a, b)
 ///   idle()               what update does with g = 0; kReplay is always correct
 struct RuleDefaults {
   static constexpr std::array<std::string_view, 0> kStates{};

@@ -106,7 +106,7 @@ class Forward {
           a.keep != nullptr ? keep_bits(*a.keep, row * a.keys + key) : ~std::uint32_t{0};
       for (std::size_t half = 0; half < 2; ++half) {
         real* at = scores + key + half * kLanes;
-        const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
+        const Simd exponential = exp(Simd::load_aligned(at) - shift);
         sums[half] += exponential;
         (a.keep != nullptr ? where_kept(kept >> half * kLanes, exponential) : exponential)
             .store_aligned(at);
@@ -134,9 +134,9 @@ class Forward {
         const bool all_seen = at + kLanes <= position + 1;
         if (!all_seen) score = where_seen(at, position, score, never);
         if (!all_seen || bias != nullptr) score.store_aligned(scores + at);
-        largest[half] = xsimd::max(largest[half], score);
+        largest[half] = max(largest[half], score);
       }
-    return largest_lane(xsimd::max(largest[0], largest[1]));
+    return largest_lane(max(largest[0], largest[1]));
   }
 
   void multiply_v(std::size_t query, std::size_t rows, std::size_t seen, const real* factors) {

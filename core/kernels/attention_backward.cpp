@@ -17,7 +17,7 @@ real dot(const real* a, const real* b, std::size_t count) {
   Simd sum(real{0});
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    sum = xsimd::fma(Simd::load_unaligned(a + i), Simd::load_unaligned(b + i), sum);
+    sum = fma(Simd::load_unaligned(a + i), Simd::load_unaligned(b + i), sum);
   real total = sum_of_lanes(sum);
   for (; i < count; ++i) total += a[i] * b[i];
   return total;
@@ -180,7 +180,7 @@ class HeadBackward {
       real* at = scores_.data() + offset + lane;
       Simd score = Simd::load_aligned(at);
       if (bias != nullptr) score += Simd::load_unaligned(bias + key + lane);
-      const Simd exponential = xsimd::exp(score - largest);
+      const Simd exponential = exp(score - largest);
       where_seen(key + lane, position, where_used(exponential), zero).store_aligned(at);
       if (!wants_scores_) continue;
       real* to = gradients_.data() + offset + lane;

@@ -33,7 +33,7 @@ inline Simd where_seen(std::size_t key, std::size_t last, const Simd& x, const S
   }();
   if (key + kLanes <= last + 1) return x;
   const Simd most(static_cast<real>(last) - static_cast<real>(key));
-  return xsimd::select(Simd::load_unaligned(kNumbers.data()) <= most, x, other);
+  return select(Simd::load_unaligned(kNumbers.data()) <= most, x, other);
 }
 
 /// x in the lanes whose bit is set, and 0 elsewhere.
@@ -47,9 +47,9 @@ inline Simd where_kept(std::uint32_t bits, const Simd& x) {
     return numbers;
   }();
   const Word own_bits = bits & ((Word{1} << kLanes) - 1);
-  const Simd chosen =
-      Simd(std::bit_cast<real>(kOne | own_bits)) & Simd::load_unaligned(kLaneBits.data());
-  return xsimd::select(chosen != Simd(real{1}), x, Simd(real{0}));
+  const Simd bit(std::bit_cast<real>(kOne | own_bits));
+  const Simd chosen(bit.batch() & Simd::load_unaligned(kLaneBits.data()).batch());
+  return select(chosen != Simd(real{1}), x, Simd(real{0}));
 }
 
 /// 32 bits of the mask from bit `first` on. Those beyond the mask have any value.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Element-wise functions in the CPU's vector registers. A function is written once, for a vector:
-// `[](Simd x) { return x * x; }`; xsimd provides exp, log, tanh, select and more. The last few
-// elements go through a padded vector, so that the bits of a result do not depend on its position.
+// Element-wise functions in the CPU's vector registers. A function is written once, for a vector
+// (simd.hpp): `[](Simd x) { return exp(x) * x; }`. The last few elements go through a padded
+// vector, so that the bits of a result do not depend on its position.
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,10 @@
 #include <utility>
 
 #include <rowgrad/core/kernels/parallel.hpp>
+#include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
-
-using Simd = xsimd::batch<real>;
-constexpr std::size_t kLanes = Simd::size;
 
 /// Loads `count` < kLanes values from `from`; the other lanes get the first of them.
 inline Simd load_partial(const real* from, std::size_t count) {

@@ -143,7 +143,7 @@ class RowBlock {
             logit += Simd(head_.bias[first + i]);
             logit.store_aligned(at);
           }
-          most = xsimd::max(most, logit);
+          most = max(most, logit);
         }
         most.store_aligned(of_block(maxima_, panel, block) + lane);
       }
@@ -155,12 +155,11 @@ class RowBlock {
       real* begin = logits(panel, first);
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
         const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
-        const Simd shift =
-            xsimd::select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
+        const Simd shift = select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
         Simd sum(real{0});
         for (std::size_t i = 0; i < count; ++i) {
           real* at = begin + i * kPanel + lane;
-          const Simd exponential = xsimd::exp(Simd::load_aligned(at) - shift);
+          const Simd exponential = exp(Simd::load_aligned(at) - shift);
           exponential.store_aligned(at);
           sum += exponential;
         }
@@ -176,14 +175,14 @@ class RowBlock {
       most.fill(-std::numeric_limits<real>::infinity());
       for (std::size_t block = 0; block < blocks_; ++block)
         map_span(
-            kPanel, most.data(), [](const Simd& a, const Simd& b) { return xsimd::max(a, b); },
+            kPanel, most.data(), [](const Simd& a, const Simd& b) { return max(a, b); },
             most.data(), of_block(maxima_, panel, block));
       std::array<double, kPanel> total{};
       for (std::size_t block = 0; block < blocks_; ++block) {
         real* shift = of_block(maxima_, panel, block);
         const real* sums = of_block(sums_, panel, block);
         map_span(
-            kPanel, shift, [](const Simd& x, const Simd& m) { return xsimd::exp(x - m); }, shift,
+            kPanel, shift, [](const Simd& x, const Simd& m) { return exp(x - m); }, shift,
             most.data());
         for (std::size_t lane = 0; lane < kPanel; ++lane)
           total[lane] += static_cast<double>(sums[lane]) * shift[lane];
@@ -200,7 +199,7 @@ class RowBlock {
             kPanel, of_block(maxima_, panel, block),
             [](const Simd& x, const Simd& factor) {
               const Simd zero(real{0});  // avoids ∞ · 0 in ignored rows
-              return xsimd::select(factor == zero, zero, x * factor);
+              return select(factor == zero, zero, x * factor);
             },
             of_block(maxima_, panel, block), inverse.data());
     }
@@ -231,7 +230,7 @@ class RowBlock {
           const Simd factor = Simd::load_aligned(factors + lane) * Simd(scale);
           for (std::size_t at = lane; at < count * kPanel; at += kPanel) {
             const Simd product = Simd::load_aligned(from + at) * factor;
-            xsimd::select(factor == Simd(real{0}), Simd(real{0}), product).store_aligned(to + at);
+            select(factor == Simd(real{0}), Simd(real{0}), product).store_aligned(to + at);
           }
         }
       }

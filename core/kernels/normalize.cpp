@@ -66,7 +66,7 @@ Sums<kRows, kSums, double> means(std::size_t width, const Add add) {
 }
 
 Simd normalized(const Simd& x, const RowScaling& row) {
-  return xsimd::fma(x - Simd(row.shift), Simd(row.scale), Simd(row.offset));
+  return fma(x - Simd(row.shift), Simd(row.scale), Simd(row.offset));
 }
 
 struct RowMoments {
@@ -98,7 +98,7 @@ void find_layer_scalings(const real* x, std::size_t width, double epsilon, RowSc
       for (std::size_t r = 0; r < kRows; ++r) {
         const Simd distance = place.load(x + r * width, shifts[r]) - Simd(shifts[r]);
         sums[r][0] += distance;
-        sums[r][1] = xsimd::fma(distance, distance, sums[r][1]);
+        sums[r][1] = fma(distance, distance, sums[r][1]);
       }
     });
     again = false;
@@ -116,7 +116,7 @@ void find_rms_scalings(const real* x, std::size_t width, double epsilon, RowScal
   const auto mean = means<kRows, 1>(width, [=](auto& sums, const auto& place) {
     for (std::size_t r = 0; r < kRows; ++r) {
       const Simd v = place.load(x + r * width);
-      sums[r][0] = xsimd::fma(v, v, sums[r][0]);
+      sums[r][0] = fma(v, v, sums[r][0]);
     }
   });
   for (std::size_t r = 0; r < kRows; ++r)
@@ -140,7 +140,7 @@ void forward_group(const real* x, std::size_t width, std::size_t ahead, const re
           const Simd normal = normalized(place.load(from), row);
           const Simd w = place.load(weight);
           if constexpr (kNorm == RowNorm::kLayer)
-            place.store(xsimd::fma(normal, w, place.load(bias)), to);
+            place.store(fma(normal, w, place.load(bias)), to);
           else
             place.store(normal * w, to);
         });
@@ -176,8 +176,8 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
       const Simd upstream = place.load(dy + r * width);
       const Simd g = upstream * w;
       if constexpr (kLayer) sums[r][0] += g;
-      sums[r][1] = xsimd::fma(g, normal, sums[r][1]);
-      weight_sum = xsimd::fma(upstream, normal, weight_sum);
+      sums[r][1] = fma(g, normal, sums[r][1]);
+      weight_sum = fma(upstream, normal, weight_sum);
       if constexpr (kLayer) bias_sum += upstream;
     }
     place.store(weight_sum, weight_sums);
@@ -192,9 +192,9 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
           __builtin_prefetch(from + ahead + place.at);
           __builtin_prefetch(upstream + ahead + place.at);
           const Simd rest =
-              xsimd::fma(place.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
+              fma(place.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
           const Simd g = place.load(upstream) * place.load(weight);
-          const Simd gradient = xsimd::fma(g, Simd(row.scale), rest);
+          const Simd gradient = fma(g, Simd(row.scale), rest);
           place.store(add_dx ? place.load(to) + gradient : gradient, to);
         });
   }

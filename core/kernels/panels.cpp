@@ -51,8 +51,8 @@ void multiply_tiles(const LeftFactor& a, std::size_t first, std::size_t tiles,
 #pragma GCC unroll 12
       for (std::size_t i = 0; i < Rows; ++i) {
         const Simd factor(factors[i * a.row]);
-        left[i] = xsimd::fma(factor, of_left, left[i]);
-        right[i] = xsimd::fma(factor, of_right, right[i]);
+        left[i] = fma(factor, of_left, left[i]);
+        right[i] = fma(factor, of_right, right[i]);
       }
     };
     const real* factors = a.data + first * a.row;
@@ -105,7 +105,8 @@ Simd exchanged(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
     return static_cast<int>(First ? (of_b ? kLanes + lane - Step : lane)
                                   : (of_b ? kLanes + lane : lane + Step));
   };
-  return __builtin_shufflevector(a.data, b.data, source(Lane)...);
+  return Simd(
+      xsimd::batch<real>(__builtin_shufflevector(a.batch().data, b.batch().data, source(Lane)...)));
 }
 
 // Transposes a square of kLanes vectors: in each group of 2 × 2 blocks with sides of Step values,

@@ -18,7 +18,7 @@ void for_each_row(std::size_t rows, std::size_t width, const auto& row) {
 real largest(const real* x, std::size_t count) {
   Simd most(-std::numeric_limits<real>::infinity());
   std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) most = xsimd::max(most, Simd::load_unaligned(x + i));
+  for (; i + kLanes <= count; i += kLanes) most = max(most, Simd::load_unaligned(x + i));
   std::array<real, kLanes> lanes;
   most.store_unaligned(lanes.data());
   real result = *std::max_element(lanes.begin(), lanes.end());
@@ -31,7 +31,7 @@ double log_sum_exp(const real* x, std::size_t count) {
   if (!std::isfinite(most)) return most;  // all entries are −∞, or one is ∞ or NaN
   const Simd shift(most);
   const real total = sum_span(
-      count, [&](const Simd& v) { return xsimd::exp(v - shift); }, x);
+      count, [&](const Simd& v) { return exp(v - shift); }, x);
   return most + std::log(static_cast<double>(total));
 }
 
@@ -61,7 +61,7 @@ void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
     real* to = y + i * width;
     const Simd most(largest(from, width));
     map_span(
-        width, to, [&](const Simd& v) { return xsimd::exp(v - most); }, from);
+        width, to, [&](const Simd& v) { return exp(v - most); }, from);
     const Simd factor(1 / sum_span(
                               width, [](const Simd& v) { return v; }, to));
     map_span(
@@ -95,8 +95,8 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
     const Simd total(sum_span(
         width, [](const Simd& g) { return g; }, dy + at));
     map_span(
-        width, dx + at, [&](const Simd& v, const Simd& g) { return g - xsimd::exp(v) * total; },
-        y + at, dy + at);
+        width, dx + at, [&](const Simd& v, const Simd& g) { return g - exp(v) * total; }, y + at,
+        dy + at);
   });
 }
 
@@ -112,7 +112,7 @@ void cross_entropy_rows_backward(const real* logits, const double* log_sums,
     const MinusDouble minus_log_sum(log_sums[i]);
     const Simd factor(scale);
     map_span(
-        width, to, [&](const Simd& v) { return xsimd::exp(minus_log_sum(v)) * factor; },
+        width, to, [&](const Simd& v) { return exp(minus_log_sum(v)) * factor; },
         logits + i * width);
     to[targets[i]] -= scale;
   });

@@ -4,6 +4,7 @@
 #include <numbers>
 #include <utility>
 
+#include <rowgrad/core/kernels/lane_check.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 
 namespace rowgrad {
@@ -19,19 +20,19 @@ struct Normal {
 };
 
 Normal normal(Simd x) {
-  const Simd power = xsimd::exp(real{-0.5} * x * x);
+  const Simd power = exp(real{-0.5} * x * x);
   const Simd density = Simd(kInverseSqrt2Pi) * power;
   if constexpr (sizeof(real) == 8)
-    return {real{0.5} * (real{1} + xsimd::erf(x * Simd(kInverseSqrt2))), density};
+    return {real{0.5} * (real{1} + erf(x * Simd(kInverseSqrt2))), density};
   // As in Abramowitz & Stegun 1964, "Handbook of Mathematical Functions", 7.1.26, with a polynomial
   // fitted for a relative error below 2⁻²⁴: half the time of erf, which computes a second power.
   constexpr std::array<real, 8> kTail{0.037467711F, -0.17020841F, 0.23828523F, -0.082432032F,
                                       0.143875F,    0.094325818F, 0.12031084F, 0.1183758F};
-  const Simd t = real{1} / (real{1} + Simd(real{0.42F} * kInverseSqrt2) * xsimd::abs(x));
+  const Simd t = real{1} / (real{1} + Simd(real{0.42F} * kInverseSqrt2) * abs(x));
   Simd tail(kTail[0]);
-  for (std::size_t i = 1; i < kTail.size(); ++i) tail = xsimd::fma(tail, t, Simd(kTail[i]));
+  for (std::size_t i = 1; i < kTail.size(); ++i) tail = fma(tail, t, Simd(kTail[i]));
   tail *= t * power;
-  return {xsimd::select(x > Simd(real{0}), real{1} - tail, tail), density};
+  return {select(x > 0, real{1} - tail, tail), density};
 }
 
 // The approximation of Φ(x) is (1 + tanh(u)) / 2 = 1 / (1 + exp(−2u)) with u = sqrt(2 / π) (x +
@@ -39,7 +40,7 @@ Normal normal(Simd x) {
 constexpr real kCubic = static_cast<real>(0.044715);
 constexpr real kTwice = 4 * kInverseSqrt2Pi;  // 2 sqrt(2 / π)
 Simd gelu_share(Simd x) {
-  return real{1} / (real{1} + xsimd::exp(Simd(-kTwice) * (x + Simd(kCubic) * x * x * x)));
+  return real{1} / (real{1} + exp(Simd(-kTwice) * (x + Simd(kCubic) * x * x * x)));
 }
 Simd gelu_twice_inner_derivative(Simd x) {
   return Simd(kTwice) * (real{1} + Simd(3 * kCubic) * x * x);
@@ -70,47 +71,52 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
+void check_pointwise(OpName op, const std::function<Simd(Simd)>& function,
+                     const std::function<Simd(Simd, Simd, Simd)>& backward) {
+  kernels::check_lanes(op, std::array<std::string_view, 1>{"the result"},
+                       [&](std::span<Simd> x) { x[0] = function(x[0]); });
+  kernels::check_lanes(op, std::array<std::string_view, 3>{"the gradient", "x", "y"},
+                       [&](std::span<Simd> x) { x[0] = backward(x[0], x[1], x[2]); });
+}
+
 Variable exp(const Variable& x) {
   return pointwise(
-      "exp", x, [](Simd v) { return xsimd::exp(v); }, [](Simd g, Simd, Simd y) { return g * y; });
+      "exp", x, [](Simd v) { return exp(v); }, [](Simd g, Simd, Simd y) { return g * y; });
 }
 
 Variable log(const Variable& x) {
   return pointwise(
-      "log", x, [](Simd v) { return xsimd::log(v); }, [](Simd g, Simd v, Simd) { return g / v; });
+      "log", x, [](Simd v) { return log(v); }, [](Simd g, Simd v, Simd) { return g / v; });
 }
 
 Variable tanh(const Variable& x) {
   return pointwise(
-      "tanh", x, [](Simd v) { return xsimd::tanh(v); },
+      "tanh", x, [](Simd v) { return tanh(v); },
       [](Simd g, Simd, Simd y) { return g * (real{1} - y * y); });
 }
 
 Variable sigmoid(const Variable& x) {
   return pointwise(
-      "sigmoid", x, [](Simd v) { return real{1} / (real{1} + xsimd::exp(-v)); },
+      "sigmoid", x, [](Simd v) { return real{1} / (real{1} + exp(-v)); },
       [](Simd g, Simd, Simd y) { return g * y * (real{1} - y); });
 }
 
 Variable relu(const Variable& x) {
   return pointwise(
-      "relu", x, [](Simd v) { return xsimd::select(v < Simd(real{0}), Simd(real{0}), v); },
-      [](Simd g, Simd v, Simd) { return xsimd::select(v > Simd(real{0}), g, Simd(real{0})); });
+      "relu", x, [](Simd v) { return select(v < 0, 0, v); },
+      [](Simd g, Simd v, Simd) { return select(v > 0, g, 0); });
 }
 
 Variable sqrt(const Variable& x) {
   return pointwise(
-      "sqrt", x, [](Simd v) { return xsimd::sqrt(v); },
+      "sqrt", x, [](Simd v) { return sqrt(v); },
       [](Simd g, Simd, Simd y) { return real{0.5} * g / y; });
 }
 
 Variable abs(const Variable& x) {
   return pointwise(
-      "abs", x, [](Simd v) { return xsimd::abs(v); },
-      [](Simd g, Simd v, Simd) {
-        const Simd zero(real{0});
-        return xsimd::select(v > zero, g, xsimd::select(v < zero, -g, zero));
-      });
+      "abs", x, [](Simd v) { return abs(v); },
+      [](Simd g, Simd v, Simd) { return select(v > 0, g, select(v < 0, -g, 0)); });
 }
 
 Variable pow(const Variable& x, double exponent) {
@@ -135,14 +141,8 @@ Variable pow(const Variable& x, double exponent) {
 Variable clamp(const Variable& x, real low, real high) {
   check_argument(low <= high, "clamp: low ", low, " is above high ", high);
   return pointwise(
-      "clamp", x,
-      [=](Simd v) {
-        return xsimd::select(v < Simd(low), Simd(low),
-                             xsimd::select(v > Simd(high), Simd(high), v));
-      },
-      [=](Simd g, Simd v, Simd) {
-        return xsimd::select(v < Simd(low) || v > Simd(high), Simd(real{0}), g);
-      });
+      "clamp", x, [=](Simd v) { return select(v < low, low, select(v > high, high, v)); },
+      [=](Simd g, Simd v, Simd) { return select(v < low || v > high, 0, g); });
 }
 
 Variable gelu(const Variable& x) {

@@ -2,18 +2,26 @@
 
 // Element-wise functions. `pointwise` makes an op from a function and its derivative.
 
+#include <functional>
+
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad {
 
-using kernels::Simd;
+/// Throws std::logic_error, naming the op, if a lane of a result depends on other lanes.
+void check_pointwise(OpName op, const std::function<Simd(Simd)>& function,
+                     const std::function<Simd(Simd, Simd, Simd)>& backward);
 
-/// y = function(x) for every element of x, in vector registers: function takes and returns a Simd.
-/// backward(g, x, y) returns the gradient of x, where g is that of y.
+/// y = function(x) for every element of x, in vector registers: function takes and returns a Simd
+/// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, where g is that of y. Both have
+/// `select(x > 0, x, 0.1 * x)` instead of branches, and are tried when they are first used: see
+/// check_pointwise.
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
+  [[maybe_unused]] static const bool checked =
+      (check_pointwise(op, std::cref(function), std::cref(backward)), true);
   return record(op, {x}, kernels::map(function, x.value()), [backward](Backward& node) {
     node.give(0,
               kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));

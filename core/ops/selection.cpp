@@ -9,7 +9,6 @@
 namespace rowgrad {
 namespace {
 
-using kernels::Simd;
 using kernels::sum_to;
 
 constexpr auto kProduct = [](Simd g, Simd share) { return g * share; };
@@ -58,22 +57,22 @@ Variable choice(OpName op, const Variable& a, const Variable& b, const F& f, con
       });
 }
 
-Simd share_of(const xsimd::batch_bool<real>& chosen, const xsimd::batch_bool<real>& equal) {
-  return xsimd::select(chosen, Simd(real{1}), xsimd::select(equal, Simd(real{0.5}), Simd(real{0})));
+Simd share_of(const kernels::Mask& chosen, const kernels::Mask& equal) {
+  return select(chosen, 1, select(equal, 0.5, 0));
 }
 
 }  // namespace
 
 Variable maximum(const Variable& a, const Variable& b) {
   return choice(
-      "maximum", a, b, [](Simd x, Simd y) { return xsimd::select(x > y || xsimd::isnan(x), x, y); },
-      [](Simd x, Simd y) { return share_of(x > y || xsimd::isnan(x), x == y); });
+      "maximum", a, b, [](Simd x, Simd y) { return select(x > y || isnan(x), x, y); },
+      [](Simd x, Simd y) { return share_of(x > y || isnan(x), x == y); });
 }
 
 Variable minimum(const Variable& a, const Variable& b) {
   return choice(
-      "minimum", a, b, [](Simd x, Simd y) { return xsimd::select(x < y || xsimd::isnan(x), x, y); },
-      [](Simd x, Simd y) { return share_of(x < y || xsimd::isnan(x), x == y); });
+      "minimum", a, b, [](Simd x, Simd y) { return select(x < y || isnan(x), x, y); },
+      [](Simd x, Simd y) { return share_of(x < y || isnan(x), x == y); });
 }
 
 Variable max(const Variable& x, int axis) {
@@ -99,15 +98,9 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   const Shape pair = kernels::broadcast_shape("where", a.shape(), b.shape());
   const Shape shape = kernels::broadcast_shape("where", condition.shape(), pair);
   Tensor mask = kernels::expand(condition.value(), shape);
-  const auto choose = [](Simd c, Simd x, Simd y) {
-    return xsimd::select(c == Simd(real{0}), y, x);
-  };
-  const auto chosen = [](Simd c, Simd g) {
-    return xsimd::select(c == Simd(real{0}), Simd(real{0}), g);
-  };
-  const auto left = [](Simd c, Simd g) {
-    return xsimd::select(c == Simd(real{0}), g, Simd(real{0}));
-  };
+  const auto choose = [](Simd c, Simd x, Simd y) { return select(c == 0, y, x); };
+  const auto chosen = [](Simd c, Simd g) { return select(c == 0, 0, g); };
+  const auto left = [](Simd c, Simd g) { return select(c == 0, g, 0); };
   Tensor value = kernels::map(choose, mask, kernels::expand(a.value(), shape),
                               kernels::expand(b.value(), shape));
   return record(

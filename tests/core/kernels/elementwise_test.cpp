@@ -16,7 +16,7 @@ using testing::irregular;
 using testing::kInfinity;
 
 constexpr auto kPolynomial = [](const Simd& x) { return x * x * x - x / Simd(real{3}); };
-constexpr auto kExp = [](const Simd& x) { return xsimd::exp(x); };
+constexpr auto kExp = [](const Simd& x) { return exp(x); };
 constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
 
 TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
@@ -133,19 +133,19 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
   for (const Range& range : {Range{-largest_exponent, largest_exponent}, Range{-1, 1}})
     EXPECT_LE(worst_error(range, kExp, exp_of), 2) << "exp " << range.low;
 
-  const auto log_simd = [](const Simd& v) { return xsimd::log(v); };
+  const auto log_simd = [](const Simd& v) { return log(v); };
   const auto log_of = [](long double v) { return std::log(v); };
   for (const Range& range :
        {Range{std::numeric_limits<real>::min(), std::numeric_limits<real>::max(), true},
         Range{0.5, 2}, Range{0.99, 1.01}})
     EXPECT_LE(worst_error(range, log_simd, log_of), 2) << "log " << range.low;
 
-  const auto tanh_simd = [](const Simd& v) { return xsimd::tanh(v); };
+  const auto tanh_simd = [](const Simd& v) { return tanh(v); };
   const auto tanh_of = [](long double v) { return std::tanh(v); };
   for (const Range& range : {Range{-20, 20}, Range{-1, 1}, Range{1e-30, 1, true}})
     EXPECT_LE(worst_error(range, tanh_simd, tanh_of), 2) << "tanh " << range.low;
 
-  const auto erf_simd = [](const Simd& v) { return xsimd::erf(v); };
+  const auto erf_simd = [](const Simd& v) { return erf(v); };
   const auto erf_of = [](long double v) { return std::erf(v); };
   for (const Range& range : {Range{-6, 6}, Range{-1, 1}, Range{1e-30, 1, true}})
     EXPECT_LE(worst_error(range, erf_simd, erf_of), kDouble ? 40 : 2) << "erf " << range.low;
@@ -154,11 +154,9 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
 TEST(VectorFunctions, GoToTheirLimitsOutsideIt) {
   const Tensor x = testing::tensor({4}, {-kInfinity, -10000, 10000, kInfinity});
   EXPECT_EQ(map(kExp, x), testing::tensor({4}, {0, 0, kInfinity, kInfinity}));
-  EXPECT_EQ(map([](const Simd& v) { return xsimd::tanh(v); }, x),
-            testing::tensor({4}, {-1, -1, 1, 1}));
-  EXPECT_EQ(map([](const Simd& v) { return xsimd::erf(v); }, x),
-            testing::tensor({4}, {-1, -1, 1, 1}));
-  const auto log_simd = [](const Simd& v) { return xsimd::log(v); };
+  EXPECT_EQ(map([](const Simd& v) { return tanh(v); }, x), testing::tensor({4}, {-1, -1, 1, 1}));
+  EXPECT_EQ(map([](const Simd& v) { return erf(v); }, x), testing::tensor({4}, {-1, -1, 1, 1}));
+  const auto log_simd = [](const Simd& v) { return log(v); };
   EXPECT_EQ(map(log_simd, testing::tensor({3}, {0, 1, kInfinity})),
             testing::tensor({3}, {-kInfinity, 0, kInfinity}));
   EXPECT_TRUE(std::isnan(map(log_simd, full({1}, -1)).data()[0]));
@@ -167,9 +165,9 @@ TEST(VectorFunctions, GoToTheirLimitsOutsideIt) {
 TEST(VectorFunctions, PassNotANumberOn) {
   const Tensor nan = full({1}, std::numeric_limits<real>::quiet_NaN());
   EXPECT_TRUE(std::isnan(map(kExp, nan).data()[0]));
-  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return xsimd::log(v); }, nan).data()[0]));
-  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return xsimd::tanh(v); }, nan).data()[0]));
-  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return xsimd::erf(v); }, nan).data()[0]));
+  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return log(v); }, nan).data()[0]));
+  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return tanh(v); }, nan).data()[0]));
+  EXPECT_TRUE(std::isnan(map([](const Simd& v) { return erf(v); }, nan).data()[0]));
 }
 
 }  // namespace

@@ -1,0 +1,140 @@
+#pragma once
+
+// Vectors of numbers, as many as a register of the processor holds. Functions of numbers are
+// written for them, once: kernels, `pointwise` and update rules. Every operation works lane by
+// lane. A comparison gives a Mask, a yes or no for each lane, with which `select` chooses values:
+//
+//   select(x > 0, x, 0.1 * x)
+//
+// There is no branch, for it would decide for all lanes at once: a Mask is no `bool`.
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+#include <rowgrad/core/tensor/number_type.hpp>
+#include <rowgrad/core/tensor/xtensor.hpp>
+
+namespace rowgrad::kernels {
+
+/// A yes or no for each lane.
+class Mask {
+ public:
+  explicit Mask(const xsimd::batch_bool<real>& lanes) : lanes_(lanes) {}
+  const xsimd::batch_bool<real>& batch() const { return lanes_; }
+
+  explicit operator bool() const = delete;  // lanes differ: no branch, but select(condition, a, b)
+
+  friend Mask operator&&(const Mask& a, const Mask& b) { return Mask(a.lanes_ && b.lanes_); }
+  friend Mask operator||(const Mask& a, const Mask& b) { return Mask(a.lanes_ || b.lanes_); }
+  friend Mask operator!(const Mask& a) { return Mask(!a.lanes_); }
+
+ private:
+  xsimd::batch_bool<real> lanes_;
+};
+
+/// A vector of kLanes numbers; uninitialised unless given any.
+class Simd {
+ public:
+  static constexpr std::size_t size = xsimd::batch<real>::size;
+
+  Simd() = default;
+  explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
+  const xsimd::batch<real>& batch() const { return lanes_; }
+
+  /// The same number in all lanes. Implicit, so that formulas read as they do for single numbers.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Simd(Number number)
+      : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
+
+  static Simd load_aligned(const real* from) {
+    return Simd(xsimd::batch<real>::load_aligned(from));
+  }
+  static Simd load_unaligned(const real* from) {
+    return Simd(xsimd::batch<real>::load_unaligned(from));
+  }
+  void store_aligned(real* to) const { lanes_.store_aligned(to); }
+  void store_unaligned(real* to) const { lanes_.store_unaligned(to); }
+
+  friend Simd operator+(const Simd& a, const Simd& b) { return Simd(a.lanes_ + b.lanes_); }
+  friend Simd operator-(const Simd& a, const Simd& b) { return Simd(a.lanes_ - b.lanes_); }
+  friend Simd operator*(const Simd& a, const Simd& b) { return Simd(a.lanes_ * b.lanes_); }
+  friend Simd operator/(const Simd& a, const Simd& b) { return Simd(a.lanes_ / b.lanes_); }
+  friend Simd operator-(const Simd& a) { return Simd(-a.lanes_); }
+  Simd& operator+=(const Simd& other) { return *this = *this + other; }
+  Simd& operator-=(const Simd& other) { return *this = *this - other; }
+  Simd& operator*=(const Simd& other) { return *this = *this * other; }
+  Simd& operator/=(const Simd& other) { return *this = *this / other; }
+
+  friend Mask operator<(const Simd& a, const Simd& b) { return Mask(a.lanes_ < b.lanes_); }
+  friend Mask operator<=(const Simd& a, const Simd& b) { return Mask(a.lanes_ <= b.lanes_); }
+  friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
+  friend Mask operator>=(const Simd& a, const Simd& b) { return Mask(a.lanes_ >= b.lanes_); }
+  friend Mask operator==(const Simd& a, const Simd& b) { return Mask(a.lanes_ == b.lanes_); }
+  friend Mask operator!=(const Simd& a, const Simd& b) { return Mask(a.lanes_ != b.lanes_); }
+
+ private:
+  xsimd::batch<real> lanes_;
+};
+
+constexpr std::size_t kLanes = Simd::size;
+
+/// a in the lanes where the condition holds, b in the others.
+inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
+  return Simd(xsimd::select(condition.batch(), a.batch(), b.batch()));
+}
+
+// The functions of <cmath>, called without a namespace, after `using std::sqrt;` in templates that
+// are for single numbers, too. With a NaN, `min` and `max` return either of the two.
+inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
+inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
+inline Simd exp(const Simd& x) { return Simd(xsimd::exp(x.batch())); }
+inline Simd expm1(const Simd& x) { return Simd(xsimd::expm1(x.batch())); }
+inline Simd log(const Simd& x) { return Simd(xsimd::log(x.batch())); }
+inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
+inline Simd tanh(const Simd& x) { return Simd(xsimd::tanh(x.batch())); }
+inline Simd erf(const Simd& x) { return Simd(xsimd::erf(x.batch())); }
+inline Simd floor(const Simd& x) { return Simd(xsimd::floor(x.batch())); }
+inline Simd ceil(const Simd& x) { return Simd(xsimd::ceil(x.batch())); }
+inline Simd min(const Simd& a, const Simd& b) { return Simd(xsimd::min(a.batch(), b.batch())); }
+inline Simd max(const Simd& a, const Simd& b) { return Simd(xsimd::max(a.batch(), b.batch())); }
+inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
+  return Simd(xsimd::fma(a.batch(), b.batch(), c.batch()));
+}
+inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
+
+/// f of each lane: for functions of single numbers.
+template <class F>
+Simd by_lane(const F& f, const Simd& x) {
+  alignas(64) std::array<real, kLanes> lanes;
+  x.store_aligned(lanes.data());
+  for (real& lane : lanes) lane = f(lane);
+  return Simd::load_aligned(lanes.data());
+}
+
+// Not those of xsimd, which reduce all arguments as the largest of them needs it: the last bits of
+// a lane would depend on the others.
+inline Simd sin(const Simd& x) {
+  return by_lane([](real number) { return std::sin(number); }, x);
+}
+inline Simd cos(const Simd& x) {
+  return by_lane([](real number) { return std::cos(number); }, x);
+}
+
+// What looks at all lanes together is for kernels: in a function of numbers, it would be a fault,
+// which check_lanes (lane_check.hpp) reports.
+inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
+inline real sum_of_lanes(const Simd& x) { return rowgrad::sum_of_lanes(x.batch()); }
+
+}  // namespace rowgrad::kernels
+
+namespace rowgrad {
+
+using kernels::select;
+using kernels::Simd;
+
+/// The same for single numbers, so that a rule is written once.
+inline double select(bool condition, double a, double b) { return condition ? a : b; }
+
+}  // namespace rowgrad
