@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include <rowgrad/core/kernels/bags.hpp>
@@ -117,7 +118,7 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, Winners& winners) {
     for_places(layout, bag, [&](std::size_t place) {
       const real* row = rows.data() + place * width;
       for (std::size_t column = 0; column < width; ++column) {
-        if (!first && !(row[column] > to[column])) continue;
+        if (!first && (row[column] <= to[column] || std::isnan(to[column]))) continue;
         to[column] = row[column];
         winner[column] = static_cast<std::uint32_t>(place);
       }

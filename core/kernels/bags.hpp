@@ -37,8 +37,8 @@ MergedRows sum_bags_backward(const BagLayout& layout, const Tensor& upstream, co
 Tensor bag_weights_backward(const BagLayout& layout, const Tensor& upstream, const Tensor& rows,
                             const Shape& shape);
 
-/// For each bag and column, the place of the id whose row has the largest value there, the first of
-/// several; kNobody in empty bags.
+/// For each bag and column, the place of the id whose row has the largest value there (NaN, if
+/// there is one), the first of several; kNobody in empty bags.
 using Winners = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 constexpr std::uint32_t kNobody = 0xFFFFFFFF;
 

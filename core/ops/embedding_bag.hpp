@@ -33,8 +33,8 @@ struct Bags {
 };
 
 /// table [rows, width] → [bags, width]: for each bag, the sum, mean or element-wise maximum of the
-/// rows of its ids. A bag that is empty or all padding gives zeros. Of several equal maxima, the
-/// first one gets the gradient.
+/// rows of its ids, which is NaN if one of them is. A bag that is empty or all padding gives zeros.
+/// Of several equal maxima, or NaNs, the first one gets the gradient.
 ///
 /// The cost, forward and backward, depends only on the number of ids, not on the size of the table
 /// (unless dense_gradient is set). Throws std::invalid_argument for ids or padding outside the

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -115,6 +116,27 @@ TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
   const RowGradient& rows = table.gradient().rows();
   EXPECT_EQ(rows.indices(), (Numbers{1, 2}));
   EXPECT_EQ(rows.values(), tensor({2, 3}, {4, 0, 3 + 6, 1, 2 + 5, 0}));
+}
+
+TEST(EmbeddingBag, PassesNotANumberOnWhereverItStandsInABag) {
+  constexpr real nan = std::numeric_limits<real>::quiet_NaN();
+  const Tensor rows = tensor({4, 2}, {nan, 5, 1, 6, -testing::kInfinity, 7, nan, 4});
+  for (const Numbers& bag : {Numbers{0, 1, 2}, Numbers{1, 0, 2}, Numbers{2, 1, 0}}) {
+    Tape tape;
+    const Variable table = tape.input(rows);
+    const Variable y =
+        embedding_bag(table, {.ids = list(bag), .offsets = list({0})}, {.mode = BagMode::kMax});
+    EXPECT_TRUE(std::isnan(y.value()(0, 0)));
+    EXPECT_EQ(y.value()(0, 1), 7);
+    tape.backward(y, tensor({1, 2}, {2, 3}));
+    EXPECT_EQ(tape.gradient(table).rows().to_dense(), tensor({4, 2}, {2, 0, 0, 0, 0, 3, 0, 0}));
+  }
+  Tape tape;  // of two, the first gets the gradient
+  const Variable table = tape.input(rows);
+  tape.backward(
+      embedding_bag(table, {.ids = list({1, 3, 0}), .offsets = list({0})}, {.mode = BagMode::kMax}),
+      tensor({1, 2}, {2, 3}));
+  EXPECT_EQ(tape.gradient(table).rows().to_dense(), tensor({4, 2}, {0, 0, 0, 3, 0, 0, 2, 0}));
 }
 
 TEST(EmbeddingBag, IsALookupAndAReduction) {
