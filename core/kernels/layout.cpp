@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <functional>
 
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/layout.hpp>
-#include <rowgrad/core/kernels/parallel.hpp>
 
 namespace rowgrad::kernels {
 
@@ -42,13 +43,29 @@ Tensor permute(const Tensor& x, const std::vector<std::size_t>& axes) {
   return result;
 }
 
+namespace {
+
+// Calls f(to, from) for the two ends of each block, in parallel.
+void for_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
+                std::size_t length, std::size_t blocks, const auto& f) {
+  parallel_for(blocks, row_grain(length), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t block = begin; block < end; ++block)
+      f(to + block * to_step, from + block * from_step);
+  });
+}
+
+}  // namespace
+
 void copy_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
                  std::size_t length, std::size_t blocks) {
-  const std::size_t grain = row_grain(length);
-  parallel_for(blocks, grain, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t block = begin; block < end; ++block)
-      std::copy(from + block * from_step, from + block * from_step + length, to + block * to_step);
-  });
+  for_blocks(from, from_step, to, to_step, length, blocks,
+             [length](real* t, const real* f) { std::copy_n(f, length, t); });
+}
+
+void add_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
+                std::size_t length, std::size_t blocks) {
+  for_blocks(from, from_step, to, to_step, length, blocks,
+             [length](real* t, const real* f) { map_span(length, t, std::plus<>(), t, f); });
 }
 
 }  // namespace rowgrad::kernels

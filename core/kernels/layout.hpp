@@ -1,6 +1,6 @@
 #pragma once
 
-// Data movement without arithmetic: axes are permuted, blocks are copied between arrays.
+// Data movement: axes are permuted, blocks are copied between arrays, or added to what is there.
 
 #include <cstddef>
 #include <vector>
@@ -16,5 +16,9 @@ Tensor permute(const Tensor& x, const std::vector<std::size_t>& axes);
 /// at `to + k · to_step`.
 void copy_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
                  std::size_t length, std::size_t blocks);
+
+/// The same, but adds each block to the values that are there.
+void add_blocks(const real* from, std::size_t from_step, real* to, std::size_t to_step,
+                std::size_t length, std::size_t blocks);
 
 }  // namespace rowgrad::kernels

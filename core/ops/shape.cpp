@@ -115,7 +115,16 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
     kernels::copy_blocks(x.value().data() + from, row, value.data() + to, sliced_row, run,
                          view.outer);
   });
+  // Where other ops have given x a gradient already, the slice's part is added to it in place: all
+  // slices of x together cost about as much as x, however many they are.
   return record("slice", {x}, std::move(value), [=](Backward& node) {
+    if (Tensor* const sum = node.gradient_so_far(0)) {
+      for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
+        kernels::add_blocks(node.gradient().data() + from, sliced_row, sum->data() + to, row, run,
+                            view.outer);
+      });
+      return node.give(0, Gradient());
+    }
     Tensor gradient = zeros(node.input_shape(0));
     for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
       kernels::copy_blocks(node.gradient().data() + from, sliced_row, gradient.data() + to, row,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
+#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
@@ -249,6 +251,31 @@ TEST(Slice, TakesEntriesOfAnAxis) {
     expect_gradients(
         [&](Inputs in) { return slice(in[0], item.axis, item.begin, item.end, item.step); },
         {irregular(item.shape)}, what);
+  }
+}
+
+TEST(Slice, AddsUpTheGradientsOfAllSlicesAndOfOtherOps) {
+  expect_gradients(
+      [](Inputs in) {
+        const Variable& x = in[0];
+        return slice(x, 1, 0, 3) * slice(x, 1, 1, 4) + slice(x, 1, 0, kAxisEnd, 2) +
+               slice(x * x, 1, 2);
+      },
+      {irregular({2, 5, 3})});
+}
+
+// Whether a slice's backward rule writes to entries that it did not take shows in -0: adding 0 to
+// it gives +0. If each did, a loop over an axis would cost its square.
+TEST(Slice, LeavesTheGradientOfOtherEntriesAlone) {
+  for (const int axis : {0, 1, 2}) {
+    const Tensor values = irregular({3, 4, 5});
+    Tape tape;
+    const Variable x = tape.input(values);
+    const std::vector<Variable> parts = split(x, 1, axis);
+    // All of x gets -0 first, since backward comes to the product last recorded.
+    const Variable all = concatenate(parts, axis) + x;
+    tape.backward(all, full(values.shape(), real{-0.0}));
+    for (const real gradient : tape.gradient(x).dense()) EXPECT_TRUE(std::signbit(gradient));
   }
 }
 
