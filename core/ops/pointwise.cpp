@@ -104,7 +104,7 @@ Variable sigmoid(const Variable& x) {
 Variable relu(const Variable& x) {
   return pointwise(
       "relu", x, [](Simd v) { return select(v < 0, 0, v); },
-      [](Simd g, Simd v, Simd) { return select(v > 0, g, 0); });
+      [](Simd g, Simd v, Simd) { return select(v <= 0, 0, g); });
 }
 
 Variable sqrt(const Variable& x) {
@@ -142,7 +142,7 @@ Variable clamp(const Variable& x, real low, real high) {
   check_argument(low <= high, "clamp: low ", low, " is above high ", high);
   return pointwise(
       "clamp", x, [=](Simd v) { return select(v < low, low, select(v > high, high, v)); },
-      [=](Simd g, Simd v, Simd) { return select(v < low || v > high, 0, g); });
+      [=](Simd g, Simd v, Simd) { return select(v >= low && v <= high, g, 0); });
 }
 
 Variable gelu(const Variable& x) {

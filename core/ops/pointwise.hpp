@@ -32,15 +32,15 @@ Variable exp(const Variable& x);
 Variable log(const Variable& x);  // natural; NaN below 0, −∞ at 0
 Variable tanh(const Variable& x);
 Variable sigmoid(const Variable& x);  // 1 / (1 + exp(−x))
-Variable relu(const Variable& x);     // max(x, 0); the gradient at 0 is 0
+Variable relu(const Variable& x);     // max(x, 0), NaN for NaN; the gradient at 0 is 0
 Variable sqrt(const Variable& x);     // NaN below 0
 Variable abs(const Variable& x);      // the gradient at 0 is 0
 
 /// x to a fixed power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);
 
-/// x limited to [low, high]; the gradient of values outside is 0. NaN stays NaN. Throws
-/// std::invalid_argument unless low ≤ high.
+/// x limited to [low, high]; the gradient of values outside is 0. NaN stays NaN, and its gradient
+/// is 0. Throws std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
 /// x Φ(x) (Hendrycks & Gimpel 2016), and that paper's approximation with tanh, which GPT-2 uses.

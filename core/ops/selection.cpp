@@ -11,8 +11,8 @@ namespace {
 
 using kernels::sum_to;
 
-constexpr auto kProduct = [](Simd g, Simd share) { return g * share; };
-constexpr auto kRest = [](Simd g, Simd share) { return g * (real{1} - share); };
+// A share of the gradient: of an infinite one, too, no share is 0.
+constexpr auto kPart = [](Simd share, Simd g) { return select(share == 0, 0, share * g); };
 
 struct Largest {
   Tensor values;
@@ -43,22 +43,19 @@ Largest largest_along(std::string_view op, const Tensor& x, int axis) {
   return largest;
 }
 
-// f(a, b), where share(a, b) is the fraction of the gradient that a gets; b gets the rest.
+// f(a, b), where share(a, b) is the fraction of the gradient that a gets, and share(b, a) that of
+// b.
 template <class F, class Share>
 Variable choice(OpName op, const Variable& a, const Variable& b, const F& f, const Share& share) {
   return record(
       op, {a, b}, kernels::broadcast_map(op, f, a.value(), b.value()), [share](Backward& node) {
-        const Tensor shares = kernels::broadcast_map("choice", share, node.input(0), node.input(1));
-        if (node.needs(0))
-          node.give(0,
-                    sum_to(kernels::map(kProduct, node.gradient(), shares), node.input_shape(0)));
-        if (node.needs(1))
-          node.give(1, sum_to(kernels::map(kRest, node.gradient(), shares), node.input_shape(1)));
+        for (std::size_t i = 0; i < 2; ++i) {
+          if (!node.needs(i)) continue;
+          Tensor shares = kernels::broadcast_map("choice", share, node.input(i), node.input(1 - i));
+          node.give(i, sum_to(kernels::map_in_place(kPart, std::move(shares), node.gradient()),
+                              node.input_shape(i)));
+        }
       });
-}
-
-Simd share_of(const kernels::Mask& chosen, const kernels::Mask& equal) {
-  return select(chosen, 1, select(equal, 0.5, 0));
 }
 
 }  // namespace
@@ -66,13 +63,13 @@ Simd share_of(const kernels::Mask& chosen, const kernels::Mask& equal) {
 Variable maximum(const Variable& a, const Variable& b) {
   return choice(
       "maximum", a, b, [](Simd x, Simd y) { return select(x > y || isnan(x), x, y); },
-      [](Simd x, Simd y) { return share_of(x > y || isnan(x), x == y); });
+      [](Simd own, Simd other) { return select(own < other, 0, select(own == other, 0.5, 1)); });
 }
 
 Variable minimum(const Variable& a, const Variable& b) {
   return choice(
       "minimum", a, b, [](Simd x, Simd y) { return select(x < y || isnan(x), x, y); },
-      [](Simd x, Simd y) { return share_of(x < y || isnan(x), x == y); });
+      [](Simd own, Simd other) { return select(own > other, 0, select(own == other, 0.5, 1)); });
 }
 
 Variable max(const Variable& x, int axis) {

@@ -7,7 +7,7 @@
 namespace rowgrad {
 
 /// The larger and the smaller of two values, broadcast as in arithmetic; NaN if either is NaN.
-/// Where they are equal, each gets half of the gradient.
+/// Where they are equal, each gets half of the gradient; where either is NaN, both get all of it.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 

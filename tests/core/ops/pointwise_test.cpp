@@ -132,6 +132,19 @@ TEST(Relu, HasNoGradientAtZeroAndPassesNotANumberOn) {
   EXPECT_TRUE(std::isnan(relu(tape.input(scalar(std::numeric_limits<real>::quiet_NaN()))).item()));
 }
 
+// As PyTorch 1.13 does it.
+TEST(Relu, PassesTheGradientOfNotANumberOnAndClampDoesNot) {
+  const Tensor x = full({3}, std::numeric_limits<real>::quiet_NaN());
+  const auto gradient_through = [&](const auto& op) {
+    Tape tape;
+    const Variable in = tape.input(x);
+    tape.backward(op(in), full({3}, 2));
+    return tape.gradient(in).dense();
+  };
+  EXPECT_EQ(gradient_through([](const Variable& in) { return relu(in); }), full({3}, 2));
+  EXPECT_EQ(gradient_through([](const Variable& in) { return clamp(in, 0, 1); }), zeros({3}));
+}
+
 TEST(Gelu, HasTheTwoFormsOfThePaper) {
   Tape tape;
   const Variable one = tape.constant(scalar(1));

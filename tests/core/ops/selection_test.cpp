@@ -43,6 +43,32 @@ TEST(Maximum, SharesTheGradientOfEqualNumbers) {
   EXPECT_EQ(tape.gradient(b).dense(), tensor({3}, {1, 2, 0}));
 }
 
+// The gradients that PyTorch 1.13 computes, with torch.arange(1, 10) upstream.
+TEST(Maximum, GivesBothTheWholeGradientWhereEitherIsNotANumber) {
+  constexpr real kInf = testing::kInfinity;
+  const Tensor a = tensor({9}, {1, kNan, 1, kNan, 2, 2, kInf, -kInf, -kInf});
+  const Tensor b = tensor({9}, {kNan, 1, 2, kNan, 2, 1, kInf, 0, -kInf});
+  const Tensor larger = tensor({9}, {1, 2, 0, 4, 2.5, 6, 3.5, 0, 4.5});
+  const Tensor other = tensor({9}, {1, 2, 3, 4, 2.5, 0, 3.5, 8, 4.5});
+  for (const bool of_maximum : {true, false}) {
+    Tape tape;
+    const Variable x = tape.input(a);
+    const Variable y = tape.input(b);
+    tape.backward(of_maximum ? maximum(x, y) : minimum(x, y), testing::counting({9}));
+    EXPECT_EQ(tape.gradient(x).dense(), of_maximum ? larger : other);
+    EXPECT_EQ(tape.gradient(y).dense(), of_maximum ? other : larger);
+  }
+}
+
+TEST(Maximum, GivesNothingOfAnInfiniteGradientToTheOther) {
+  Tape tape;
+  const Variable a = tape.input(tensor({2}, {1, 2}));
+  const Variable b = tape.input(tensor({2}, {2, 1}));
+  tape.backward(maximum(a, b), full({2}, testing::kInfinity));
+  EXPECT_EQ(tape.gradient(a).dense(), tensor({2}, {0, testing::kInfinity}));
+  EXPECT_EQ(tape.gradient(b).dense(), tensor({2}, {testing::kInfinity, 0}));
+}
+
 TEST(Max, IsTheLargestAlongAnAxis) {
   const Tensor x = tensor({2, 3, 2}, {1, 9, 7, 2, 7, 3, -1, -9, -7, -2, -7, -3});
   Tape tape;
