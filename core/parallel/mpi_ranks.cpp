@@ -1,10 +1,17 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <map>
-#include <mpi.h>
+#include <mutex>
+#include <string>
 #include <thread>
+#ifdef ROWGRAD_MPI
+#include <mpi.h>
+#endif
 
 #include <rowgrad/core/parallel/mpi_ranks.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -12,18 +19,50 @@
 namespace rowgrad {
 namespace {
 
+// The rank that Open MPI, PMIx or PMI (MPICH, Slurm, Intel) has given this process; null without.
+const char* launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char* rank = std::getenv(name)) return rank;
+  return nullptr;
+}
+
+#ifdef ROWGRAD_MPI
+
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongest = std::size_t{1}
                                  << 30;  // bytes of a message: MPI counts them as int
 constexpr auto kSpins = std::chrono::microseconds(200);  // before others get the processor
 
+// Ends the process if it still exists after so many seconds.
+class StartLimit {
+ public:
+  explicit StartLimit(double seconds)
+      : watch_([this, seconds](const std::stop_token& started) {
+          std::unique_lock lock(mutex_);
+          const std::chrono::duration<double> limit(seconds);
+          if (wake_.wait_for(lock, started, limit, [&] { return started.stop_requested(); }))
+            return;
+          std::cerr << "MPI has not started after " << seconds << " seconds: a rank hangs"
+                    << std::endl;
+          std::_Exit(EXIT_FAILURE);
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread watch_;  // the last member, as it uses the others until it is joined
+};
+
 class MpiRanks : public Ranks {
  public:
   explicit MpiRanks(double patience) : patience_(patience) {
-    int level = 0;
-    check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
-                  "MPI does not start");
+    {
+      const StartLimit limit(patience);
+      int level = 0;
+      check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
+                    "MPI does not start");
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int size = 0;
     int rank = 0;
@@ -31,6 +70,11 @@ class MpiRanks : public Ranks {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     size_ = static_cast<std::size_t>(size);
     rank_ = static_cast<std::size_t>(rank);
+    const char* launched = launched_rank();
+    check_runtime(launched == nullptr || launched == std::to_string(rank),
+                  "this process was started as rank ", launched == nullptr ? "" : launched,
+                  ", but MPI takes it for rank ", rank, " of ", size,
+                  ": use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiRanks() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
@@ -100,9 +144,17 @@ class MpiRanks : public Ranks {
     }
   }
 
+  static std::string reason(int status) {
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(status, text.data(), &length);
+    return text.data();
+  }
+
   void check(int status, std::size_t other) const {
-    check_runtime(status == MPI_SUCCESS, "rank ", rank_, ": rank ", other,
-                  " cannot be reached any more (MPI error ", status, ")");
+    if (status != MPI_SUCCESS)
+      throw std::runtime_error(
+          concat("rank ", rank_, ": exchange with rank ", other, ": ", reason(status)));
   }
 
   // Whether some of them have become complete.
@@ -116,7 +168,8 @@ class MpiRanks : public Ranks {
     for (int i = 0; status == MPI_ERR_IN_STATUS && i < count; ++i)
       check(requests.statuses[static_cast<std::size_t>(i)].MPI_ERROR,
             requests.others[static_cast<std::size_t>(requests.done[static_cast<std::size_t>(i)])]);
-    check(status, requests.others.front());
+    if (status != MPI_SUCCESS)  // of no one rank
+      throw std::runtime_error(concat("rank ", rank_, ": ", reason(status)));
     return count > 0;
   }
 
@@ -133,13 +186,21 @@ class MpiRanks : public Ranks {
   std::map<std::size_t, Requests> requests_;  // [channel]
 };
 
+#endif  // ROWGRAD_MPI
+
 }  // namespace
 
-bool started_by_mpi() {
-  const char* const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
-  return std::ranges::any_of(names, [](const char* name) { return std::getenv(name) != nullptr; });
-}
+bool started_by_mpi() { return launched_rank() != nullptr; }
 
+#ifdef ROWGRAD_MPI
 std::unique_ptr<Ranks> mpi_ranks(double patience) { return std::make_unique<MpiRanks>(patience); }
+#else
+std::unique_ptr<Ranks> mpi_ranks(double) {
+  check_runtime(!started_by_mpi(),
+                "rowgrad was built without MPI, so the processes of mpirun know "
+                "nothing of each other: install libopenmpi-dev and build it again");
+  return std::make_unique<OneRank>();
+}
+#endif
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
 #pragma once
 
-// Ranks that mpirun has started. In the target rowgrad::mpi, for programs that are built where MPI
-// is installed.
+// Ranks that mpirun has started. In the target rowgrad::mpi, for programs that train in several
+// processes.
 
 #include <memory>
 
@@ -9,13 +9,19 @@
 
 namespace rowgrad {
 
-/// Whether mpirun or a like of it has started this process, as Open MPI, MPICH and Slurm tell it.
+/// Whether mpirun or a like of it has started this process, as Open MPI, MPICH, Slurm and whatever
+/// speaks PMI or PMIx tell it.
 bool started_by_mpi();
 
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
 /// an exception is under way: then the process is to end with an error, by which MPI ends all
 /// others, too. If a rank lets others wait for more than `patience` seconds, these throw
-/// std::runtime_error naming it.
+/// std::runtime_error naming it. While MPI starts, which cannot be broken off, such a wait ends the
+/// process with a message. Throws std::runtime_error if this MPI and the mpirun that was used do
+/// not know each other: each process would take itself for the only one.
+///
+/// Where rowgrad was built without MPI, a process alone is one rank, and one that mpirun has
+/// started throws std::runtime_error.
 std::unique_ptr<Ranks> mpi_ranks(double patience = 50);
 
 }  // namespace rowgrad

@@ -21,7 +21,8 @@ class OwnFile {
   explicit OwnFile(std::filesystem::path path);
 
   /// Calls write(). Throws std::runtime_error instead if another program has written the file since
-  /// the last call or, before that, since construction. Files are compared by their beginnings.
+  /// the last call or, before that, since construction. Files are compared by their beginnings. A
+  /// pipe without a reader is waited for until the user stops the program, which is then an error.
   void rewrite(const std::function<void()>& write);
 
  private:

@@ -1,39 +1,25 @@
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <thread>
 
 #include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/parallel/mpi_ranks.hpp>
 #include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
-#ifdef ROWGRAD_MPI
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
-#endif
 
 namespace rowgrad {
-namespace {
 
-// A number that mpirun passes on, under the names of Open MPI, MPICH and Slurm.
-int passed_on(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (const char* value = std::getenv(name)) return std::atoi(value);
-  return 1;
-}
-
-}  // namespace
-
-std::unique_ptr<Ranks> program_ranks([[maybe_unused]] double patience) {
-  if (passed_on({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) < 2) return nullptr;
-#ifdef ROWGRAD_MPI
+std::unique_ptr<Ranks> program_ranks(double patience) {
+  if (!started_by_mpi()) return nullptr;
   auto ranks = mpi_ranks(patience);
-  const int here = passed_on({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  set_threads(std::clamp(cores / std::max(here, 1), 1, thread_count()));
+  if (ranks->size() == 1) return nullptr;
+  // Which ranks share a machine, whoever started them: each boot of a kernel has another id.
+  const auto machines = ranks->gather_texts(read_file("/proc/sys/kernel/random/boot_id"));
+  const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  set_threads(std::clamp(cores / here, 1, thread_count()));
   return ranks;
-#else
-  throw std::runtime_error(
-      "mpirun needs programs that are built with MPI: install libopenmpi-dev and build again");
-#endif
 }
 
 void check_same_on_all(Ranks& ranks, const nlohmann::json& facts) {

@@ -13,8 +13,7 @@ namespace rowgrad {
 
 /// The processes of this run; null if mpirun has not started it, or started it once. If a rank lets
 /// others wait for `patience` seconds, that is an error. Each process gets its share of the
-/// machine's threads. Throws std::runtime_error if the programs were built without MPI, saying what
-/// to install.
+/// machine's threads. Throws std::runtime_error as mpi_ranks.
 std::unique_ptr<Ranks> program_ranks(double patience);
 
 /// Throws std::runtime_error naming a rank and a fact, if facts are not the same on all ranks. A

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cmath>
-
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
@@ -14,13 +11,6 @@ RunFiles::RunFiles(const TrainProgram& options)
       json_(options.json) {}
 
 void RunFiles::save(const Training& training) {
-  for (const Parameter* parameter : training.model().parameters()) {
-    const Tensor& values = parameter->value();
-    check_runtime(
-        std::all_of(values.begin(), values.end(), [](real x) { return std::isfinite(x); }),
-        parameter->name(), " is not finite any more at step ", training.run.steps(),
-        "; try a smaller --learning-rate");
-  }
   if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
 }
 

@@ -15,8 +15,7 @@ class RunFiles {
  public:
   explicit RunFiles(const TrainProgram& options);
 
-  /// The checkpoint. Throws std::runtime_error, and leaves the last one, for a run that has
-  /// diverged.
+  /// The checkpoint: see Training::save.
   void save(const Training& training);
 
   /// The checkpoint and the losses by epoch.

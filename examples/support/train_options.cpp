@@ -52,6 +52,13 @@ const Names<double> kLearningRates{
 const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "one-cycle"};
 const std::set<std::string> kDecays{"all", "matrices"};
 
+// How many numbers an optimizer keeps for each parameter.
+int states_of(const std::string& optimizer, double momentum) {
+  if (optimizer == "adam" || optimizer == "adamw") return 2;
+  const int moments = momentum != 0 ? 1 : 0;
+  return optimizer == "sgd" ? moments : moments + 1;  // adagrad and rmsprop: of squares, too
+}
+
 // The fields by name, as the options of a program are called.
 template <class Options, class Visit>
 void visit_fields(Options& o, const Visit& visit) {
@@ -209,9 +216,8 @@ GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) c
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
                                                         Random& random) const {
-  const bool moments = optimizer == "adam" || optimizer == "adamw";
   const double numbers = least_numbers(vocabulary_size);
-  const double needed = numbers * sizeof(real) * (moments ? 3 : 1) / 1e9;
+  const double needed = numbers * sizeof(real) * (1 + states_of(optimizer, momentum)) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
   check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",

@@ -25,6 +25,7 @@
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/examples/support/training_report.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/version.hpp>
 
 namespace rowgrad {
 namespace {
@@ -216,8 +217,8 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
 
   const Corpus corpus = Corpus::find(options.corpus);
   const auto check_options = [&](nlohmann::json chosen) {
-    chosen["sample"] = options.sample;
-    chosen["temperature"] = options.temperature;
+    chosen["sample"] = given.sample;
+    chosen["temperature"] = given.temperature;
     check_options_have_effects(app, chosen);
   };
   std::unique_ptr<Training> training;

@@ -235,6 +235,14 @@ void Training::start_schedule(std::uint64_t step) {
 
 void Training::save(const std::filesystem::path& path) const {
   Checkpoint file = run.state_dict();
+  for (const std::string& name : file.names()) {
+    const auto* values = std::get_if<Tensor>(&file.at(name));
+    if (values == nullptr || !name.starts_with("model.")) continue;
+    check_runtime(std::ranges::all_of(*values, [](real x) { return std::isfinite(x); }),
+                  name.substr(std::string_view("model.").size()),
+                  " is not finite any more at step ", run.steps(),
+                  "; try a smaller --learning-rate");
+  }
   file.put("evaluations", saved(evaluations_));
   // A sample may end within a character, which is then replaced.
   file.put("samples", json(samples_).dump(-1, ' ', true, json::error_handler_t::replace));

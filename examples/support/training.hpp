@@ -53,7 +53,8 @@ class Training {
   static std::unique_ptr<Training> resume(const std::filesystem::path& path, const Corpus& corpus,
                                           Ranks* ranks = nullptr);
 
-  /// Saves everything that resume() needs. Replaces the file, as write_file does.
+  /// Saves everything that resume() needs. Replaces the file, as write_file does. Throws
+  /// std::runtime_error, and leaves the file, for a run that has diverged.
   void save(const std::filesystem::path& path) const;
 
   /// Replaces the weights of a GPT that has not been trained yet: see load_gpt2_weights.

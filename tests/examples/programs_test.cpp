@@ -1,6 +1,7 @@
 // The programs themselves, run as a user runs them.
 
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
@@ -63,6 +65,15 @@ TEST(Programs, SayThatThereIsTooLittleMemory) {
                                     "train_verdict --width 1000000 --hidden 1000000"}) {
     expect_refused("ulimit -v 3000000; exec " + options, " GB, but the machine has ");
   }
+  // A matrix of 0.7 of the memory, with what the optimizer keeps for each of its numbers.
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const auto side = static_cast<std::uint64_t>(std::sqrt(0.7 * bytes / sizeof(real)));
+  const std::string matrix =
+      concat("ulimit -v 3000000; exec train_verdict --hidden ", side, ',', side);
+  for (const std::string optimizer : {"sgd --momentum 0.9", "adagrad", "rmsprop", "adam", "adamw"})
+    expect_refused(concat(matrix, " --optimizer ", optimizer), " GB, but the machine has ");
+  expect_refused(matrix, "there is not enough memory");
 }
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
@@ -318,6 +329,19 @@ TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
   std::filesystem::remove(folder_ / "model.safetensors");
   expect_refused(start + "--warmup 2000", "--warmup 2000 is not shorter than the run of 2000");
   expect_refused("cd /; train_verdict --gpt2-export out", "--gpt2-export");
+}
+
+TEST_F(ProgramsAndFiles, SaveToAPipeOnceSomebodyReadsIt) {
+  const Outcome read =
+      shell(in_folder("mkfifo pipe; cat pipe >copy & $train --save pipe && wait && "
+                      "$train --resume copy"));
+  EXPECT_EQ(read.status, 0) << read.output;
+  const Outcome stopped =
+      shell(in_folder("timeout -s KILL 60 $train --evaluate-every 1 --save pipe >log 2>&1 & "
+                      "for i in $(seq 600); do grep -q validation log && break; sleep 0.1; done; "
+                      "sleep 0.3; kill -TERM $!; wait $!; echo \"status $?\"; tail -n 1 log"));
+  EXPECT_EQ(stopped.output,
+            "status 1\ntrain_verdict: pipe: nobody reads this pipe; nothing was saved there\n");
 }
 
 // Writes more than a pipe holds, so the program has begun to read once all but the rest is written;

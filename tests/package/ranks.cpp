@@ -1,7 +1,9 @@
-// Adds up a gradient over the ranks that mpirun has started; alone without it.
+// Adds up a gradient over the ranks that mpirun has started, alone without it; then sends to a rank
+// that does not exist, which is an error of that rank, with MPI's reason.
 
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
 #include <rowgrad/core/parallel/mpi_ranks.hpp>
@@ -16,5 +18,20 @@ int main() {
   const bool right = sums[0].dense() == full({3}, size);
   if (ranks->rank() == 0)
     std::cout << "the sum over " << size << " ranks is " << (right ? "right" : "wrong") << '\n';
-  return right ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (ranks->size() == 1) return right ? EXIT_SUCCESS : EXIT_FAILURE;
+
+  const std::byte byte{};
+  const Ranks::Send send{ranks->size(), {&byte, 1}};
+  std::string error;
+  try {
+    ranks->exchange({&send, 1}, {});
+  } catch (const std::runtime_error& caught) {
+    error = caught.what();
+  }
+  const std::string expected = "rank " + std::to_string(ranks->rank()) + ": exchange with rank " +
+                               std::to_string(ranks->size()) + ": ";
+  const bool named =
+      error.starts_with(expected) && error.find("rank", expected.size()) != error.npos;
+  if (!named) std::cout << "an error without its rank or reason: '" << error << "'\n";
+  return right && named ? EXIT_SUCCESS : EXIT_FAILURE;
 }

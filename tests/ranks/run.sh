@@ -36,7 +36,8 @@ fail() {
   exit 1
 }
 
-text=(--corpus "$root/examples/data/the-slow-clock.txt" --sample 0)
+corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
+text=("${corpus[@]}" --sample 0)
 verdict=("$build/examples/train_verdict" "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
 gpt=("$build/examples/train_gpt" "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
@@ -61,6 +62,30 @@ compare "${verdict[@]}" --max-steps 12 "${small[@]}" --look-back 2 --hidden 8 --
 compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
+
+# The first rank alone samples, on the way (which is in the checkpoint) and at the end.
+sampled=("$build/examples/train_verdict" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+  --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
+"${sampled[@]}" --save alone >log 2>&1 || fail "the run alone failed"
+last=$(grep -A 1 "^Sample" log)
+on_ranks 2 "${sampled[@]}" --save ranks >log 2>&1 || fail "a run on 2 ranks that samples failed"
+[[ $(grep -A 1 "^Sample" log) == "$last" ]] || fail "the last sample is another: $last"
+grep -aq '"samples":"\[{' ranks || fail "no samples were kept"
+expect_same_numbers alone ranks
+rm ranks
+echo "samples on the way and at the end: those of a run alone"
+
+# A launcher that speaks nothing but PMIx.
+pmix=(env)
+for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
+"${verdict[@]}" "${small[@]}" --max-steps 3 --shards 2 --save alone >log 2>&1 ||
+  fail "the run alone failed"
+on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --max-steps 3 --save ranks >log 2>&1 ||
+  fail "the run with PMIx alone failed"
+grep -q "sent by each of 2 ranks" log || fail "with PMIx alone, each process trained alone"
+expect_same_numbers alone ranks
+rm ranks
+echo "a launcher that speaks PMIx alone: two ranks, not two runs"
 
 run=("${verdict[@]}" "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 --dropout 0.3)
 "${run[@]}" --shards 4 --max-steps 30 --save alone >log 2>&1 || fail "the run alone failed"
@@ -114,6 +139,14 @@ kill -9 "$second" 2>/dev/null || true
 expect_error "has not answered for 3 seconds"
 "${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
 echo "a rank that hangs: the end of all, named, and a whole checkpoint"
+
+# Stopped before MPI has started, which no rank can do without it.
+status=0
+timeout 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
+  -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-patience 3 >log 2>&1 || status=$?
+((status != 0 && status != 124)) || fail "a run with a rank that does not start: status $status"
+expect_error "MPI has not started after 3 seconds: a rank hangs"
+echo "a rank that hangs before MPI has started: the end of all, in words"
 
 endless
 pkill -INT -f "^mpirun .*--epochs 1000000"

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Uses rowgrad as other projects do: installed, moved to another folder, and as a part of their own
+# sources; with MPI and without.
+#   tests/package/run.sh
+# ROWGRAD_BUILD names another build folder, which must be complete.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+  printf 'package: %s\n' "$1" >&2
+  exit 1
+}
+
+# expect_failure WORDS COMMAND...: a failure with these words.
+expect_failure() {
+  local words=$1 output
+  shift
+  if output=$("$@" 2>&1); then fail "no failure: $*"; fi
+  # CMake breaks lines.
+  [[ $(tr -s ' \n' ' ' <<<"$output") == *"$words"* ]] || fail "there is no word of '$words' in: $output"
+}
+
+quietly cmake --install "$build" --prefix "$scratch/first"
+mv "$scratch/first" "$scratch/installed"
+for file in README.md core/README.md examples/first_step.cpp; do
+  [[ -f $scratch/installed/share/doc/rowgrad/$file ]] || fail "$file is not installed"
+done
+# The targets say which libraries they need, not where these are on this machine.
+targets=$(dirname "$scratch"/installed/lib*/cmake/rowgrad/rowgradTargets.cmake)
+if grep -nE "/lib[a-z0-9-]*\.(so|a)|$scratch/first" "$targets"/*.cmake |
+  grep -vF "\${_IMPORT_PREFIX}"; then
+  fail "the targets have absolute paths"
+fi
+
+consumer=(cmake -S "$root/tests/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed")
+components=
+! grep -q MPI::MPI_CXX "$targets"/rowgradTargets.cmake || components=mpi
+quietly "${consumer[@]}" -B "$scratch/consumer" -DCMAKE_BUILD_TYPE=Release -DROWGRAD_COMPONENTS=$components
+quietly cmake --build "$scratch/consumer"
+"$scratch/consumer/consumer_rowgrad"
+"$scratch/consumer/consumer_rowgrad_double"
+if [[ $components ]]; then
+  mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
+  expect_failure "MPI, with which rowgrad was built, is not installed" \
+    "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+fi
+
+quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
+quietly cmake --build "$scratch/parent" --target one_rank
+[[ $("$scratch/parent/one_rank") == "rowgrad 0.1.0, 1 process" ]] || fail "a process is not alone"
+expect_failure "rowgrad was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
+echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"

@@ -1,0 +1,22 @@
+// A process that is alone, as there is no MPI; started by an mpirun, it fails.
+
+#include <cstdlib>
+#include <iostream>
+
+#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/version.hpp>
+
+#if ROWGRAD_VERSION_MAJOR == 0 && ROWGRAD_VERSION_MINOR < 1
+#error "this rowgrad is too old"
+#endif
+
+int main() {
+  try {
+    std::cout << "rowgrad " << ROWGRAD_VERSION << ", " << rowgrad::mpi_ranks()->size()
+              << " process\n";
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    std::cout << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
+}
