@@ -26,6 +26,7 @@ struct ProgramOptions {
   std::string corpus;
   std::string save;
   std::size_t vocabulary = 512;
+  WordOptions words;
   bool decode = false;
   bool jsonl = false;
   bool special = false;
@@ -39,7 +40,7 @@ struct ProgramOptions {
 std::unique_ptr<Tokenizer> chosen_tokenizer(const ProgramOptions& options) {
   const std::string text =
       is_made_from_text(options.tokenizer) ? find_corpus(options.corpus).contents : "";
-  return make_tokenizer(options.tokenizer, text, options.vocabulary);
+  return make_tokenizer(options.tokenizer, text, options.vocabulary, options.words);
 }
 
 EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {
@@ -172,6 +173,13 @@ int run_with(int argc, char** argv) {
       ->check(file_name());
   app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
       ->check(whole_number(1));
+  app.add_option("--min-count", options.words.min_count,
+                 "how often a word must occur in the corpus to get an id")
+      ->check(whole_number(1));
+  app.add_option("--max-tokens", options.words.max_tokens,
+                 "number of ids for words at most, the most frequent; 0 for no limit")
+      ->check(whole_number(0));
+  app.add_flag("--lower", options.words.lower, "words in lower case");
   app.add_option("--save", options.save, "write the tokenizer to this JSON file")
       ->check(file_name());
   app.add_flag("--decode", options.decode, "ids separated by blanks on standard input, text out");
@@ -206,6 +214,9 @@ int run_with(int argc, char** argv) {
       " is made here; --save FILE keeps it, and training takes it as --tokenizer FILE");
   check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe");
+  for (const char* option : {"--min-count", "--max-tokens", "--lower"})
+    check_argument(app.count(option) == 0 || options.tokenizer == "word", option,
+                   " is for --tokenizer word");
   std::ios::sync_with_stdio(false);
   run(options);
   return 0;

@@ -1,6 +1,7 @@
 // The file format of tokenizers, written and read in one place:
 //
-//   {"format": "rowgrad tokenizer", "version": 1, "type": "character" | "word" | "byte pair",
+//   {"format": "rowgrad tokenizer", "version": 1, "type": "character" | "word" |
+//    "lower-case word" | "byte pair",
 //    "tokens": [in the order of ids], "special_ids": [ids of the special ones],
 //    "merges": [in the order of ranks, "left right"; byte pair only]}
 //
@@ -130,7 +131,8 @@ BytePairTokenizer byte_pair_tokenizer(Contents& contents) {
 std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
   const std::string& type = contents.type;
   if (type == "character") return std::make_unique<CharacterTokenizer>(text_vocabulary(contents));
-  if (type == "word") return std::make_unique<WordTokenizer>(text_vocabulary(contents));
+  if (type == "word" || type == "lower-case word")
+    return std::make_unique<WordTokenizer>(text_vocabulary(contents), type != "word");
   if (type == "byte pair")
     return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(contents));
   throw std::invalid_argument(concat("the type ", in_quotes(type), " is unknown"));
@@ -140,7 +142,9 @@ std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
 
 std::string CharacterTokenizer::to_json() const { return text_json("character", vocabulary()); }
 
-std::string WordTokenizer::to_json() const { return text_json("word", vocabulary()); }
+std::string WordTokenizer::to_json() const {
+  return text_json(lower() ? "lower-case word" : "word", vocabulary());
+}
 
 std::string BytePairTokenizer::to_json() const {
   std::vector<std::string> tokens = vocabulary().tokens();

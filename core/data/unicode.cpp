@@ -1,5 +1,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 
+#include <clocale>
+#include <cwctype>
+#include <locale.h>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,6 +66,19 @@ CharacterClass character_class(char32_t code_point) {
   if (code_point >= kClassified) return CharacterClass::other;
   static const std::vector<CharacterClass> table = class_table();
   return table[code_point];
+}
+
+std::string lower_case(std::string_view text) {
+  // Of the system's locales, the one that has Unicode and no language.
+  static const locale_t unicode = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  check_runtime(unicode != nullptr, "lower_case: the system has no locale C.UTF-8");
+  std::string lower;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const Utf8Character character = decode_utf8(text, offset);
+    append_utf8(lower, ::towlower_l(character.code_point, unicode));
+    offset += character.bytes;
+  }
+  return lower;
 }
 
 }  // namespace rowgrad

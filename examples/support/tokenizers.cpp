@@ -5,7 +5,6 @@
 #include <rowgrad/core/data/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/data/gpt2_files.hpp>
-#include <rowgrad/core/data/word_tokenizer.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
@@ -22,10 +21,11 @@ std::string tokenizer_file(const std::string& tokenizer) {
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::string_view text,
-                                          std::size_t vocabulary) {
+                                          std::size_t vocabulary, const WordOptions& words) {
   if (tokenizer == "char")
     return std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(text));
-  if (tokenizer == "word") return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text));
+  if (tokenizer == "word")
+    return std::make_unique<WordTokenizer>(WordTokenizer::from_text(text, words));
   if (tokenizer == "bpe")
     return std::make_unique<BytePairTokenizer>(
         BytePairTokenizer::train(text, {.size = vocabulary}));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/word_tokenizer.hpp>
 
 namespace rowgrad {
 
@@ -23,7 +24,7 @@ std::string tokenizer_file(const std::string& tokenizer);
 /// Makes a tokenizer from the text, or for gpt2 from GPT-2's files, or reads it from a file.
 /// `vocabulary` is the number of ids to train for bpe. Throws std::runtime_error as load_tokenizer.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::string_view text,
-                                          std::size_t vocabulary);
+                                          std::size_t vocabulary, const WordOptions& words = {});
 
 /// A token for display in a table: in quotes, with line ends and control characters as \n and \x0b.
 std::string readable_token(std::string_view token);

@@ -224,6 +224,13 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
             other.string() +
                 ": encode: the character \"c\" at byte 100 of the text has no id in "
                 "the vocabulary of 3 tokens");
+  const auto words = WordTokenizer::from_text("a b");
+  const fs::path broken = file("broken", "a b a b a b \xFF");
+  TokenFileWriter of_words(folder_ / "words.bin", words.vocabulary());
+  EXPECT_EQ(error_of<std::runtime_error>(
+                [&] { encode_files(words, {broken}, of_words, {.block_bytes = 4}); }),
+            broken.string() +
+                ": encode: the byte \"\\xff\" at byte 12 of the text is not part of valid UTF-8");
   const fs::path empty = file("empty", "");
   EXPECT_EQ(refusal(empty, {}), empty.string() + " is empty");
   EXPECT_THROW(encode_files_job({empty}, {}), std::runtime_error);  // before there is a writer

@@ -25,5 +25,10 @@ TEST(Unicode, KnowsLettersNumbersAndWhiteSpace) {
   EXPECT_EQ(character_class(kInvalidCodePoint), other);
 }
 
+TEST(Unicode, KnowsLowerCase) {
+  EXPECT_EQ(lower_case("Aa1 ÄÖß ΣΔ МЫ \U00010400 世"), "aa1 äöß σδ мы \U00010428 世");
+  EXPECT_EQ(lower_case(""), "");
+}
+
 }  // namespace
 }  // namespace rowgrad

@@ -1,3 +1,4 @@
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -74,6 +75,58 @@ TEST(WordTokenizer, NamesAWordThatHasNoId) {
                 [&] { tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}); }),
             "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
             "tokens");
+}
+
+TEST(WordTokenizer, NamesThePlaceOfInvalidUtf8InTheWholeText) {
+  const auto tokenizer = WordTokenizer::from_text(kSentence);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              tokenizer.encode("cat<|endoftext|>on \xFF",
+                               {.allowed_special = {"<|endoftext|>"}, .offset = 100});
+            }),
+            "encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8");
+}
+
+TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
+  constexpr std::string_view text = "b a c b d c b a e";  // b 3, a and c 2, d and e 1
+  const auto words = [&](WordOptions options) {
+    options.special_tokens = {"<|unk|>"};
+    const auto tokenizer = WordTokenizer::from_text(text, options);
+    std::vector<std::string> tokens = tokenizer.vocabulary().tokens();
+    EXPECT_EQ(tokens.back(), "<|unk|>");
+    tokens.pop_back();
+    return tokens;
+  };
+  using Tokens = std::vector<std::string>;
+  const auto first_appearance = WordOptions::Order::first_appearance;
+  EXPECT_EQ(words({.min_count = 1}), (Tokens{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(words({.min_count = 2}), (Tokens{"a", "b", "c"}));
+  EXPECT_EQ(words({.order = first_appearance, .min_count = 2}), (Tokens{"b", "a", "c"}));
+  EXPECT_EQ(words({.min_count = 4}), Tokens{});
+  EXPECT_EQ(words({.max_tokens = 2}), Tokens{"b"});
+  EXPECT_EQ(words({.max_tokens = 3}), (Tokens{"a", "b"}));
+  EXPECT_EQ(words({.order = first_appearance, .max_tokens = 5}), (Tokens{"b", "a", "c", "d"}));
+  EXPECT_EQ(words({.max_tokens = 6}), (Tokens{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(words({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { words({.max_tokens = 1}); }),
+            "WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens");
+  const auto strict = WordTokenizer::from_text(text, {.special_tokens = {}, .min_count = 2});
+  EXPECT_THROW(strict.encode("a d"), std::invalid_argument);
+}
+
+TEST(WordTokenizer, TakesWordsInLowerCase) {
+  const auto tokenizer = WordTokenizer::from_text("The the ÄRA ära Σ <|UNK|>", {.lower = true});
+  EXPECT_EQ(tokenizer.vocabulary().tokens(),
+            (std::vector<std::string>{"the", "ära", "σ", "<|endoftext|>", "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("THE Ära, σ")), (std::vector<std::int32_t>{0, 1, 4, 2}));
+  EXPECT_EQ(values(tokenizer.encode("<|unk|>A", {.allowed_special = {"<|unk|>"}})),
+            (std::vector<std::int32_t>{4, 4}));
+  const auto again = tokenizer_from_json(tokenizer.to_json());
+  EXPECT_EQ(again->to_json(), tokenizer.to_json());
+  EXPECT_EQ(values(again->encode("THE")), std::vector<std::int32_t>{0});
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              WordTokenizer(Vocabulary({"a", "B"}), true);
+            }),
+            "WordTokenizer: token 1, \"B\", is not in lower case");
 }
 
 TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {

@@ -14,7 +14,7 @@ void run(std::string_view input) {
   EncodeOptions options;
   for (const std::int32_t id : tokenizer->vocabulary().special_ids())
     options.allowed_special.push_back(tokenizer->token(id));
-  const bool words = json.find("\"type\": \"word\"") != std::string::npos;
+  const bool words = json.find("word\",\n \"tokens\"") != std::string::npos;
   try {
     const Ids ids = tokenizer->encode(input, options);
     const std::string text = tokenizer->decode(ids);
