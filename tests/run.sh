@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, and runs every test.
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
-# ROWGRAD_BUILD names another build folder; ROWGRAD_DATA a folder with The Verdict and GPT-2's files.
+# ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
+# are found as all programs find them: in $ROWGRAD_DATA, in the cache or on the network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
 
@@ -18,4 +19,28 @@ install_packages
 echo "Building rowgrad and its tests in $build"
 configure "${cmake_options[@]}"
 compile
-exec ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "${ctest_options[@]}"
+
+if [[ -x $build/examples/texts ]]; then
+  if reason=$("$build/examples/texts" "$build/texts" 2>&1 >/dev/null); then
+    export ROWGRAD_DATA=$build/texts
+  else
+    echo "Without texts: ${reason#texts: }"
+    unset ROWGRAD_DATA
+  fi
+fi
+
+# ctest lists all that was skipped; one line with the reasons says more.
+log=$build/Testing/Temporary/LastTest.log
+rm -f "$log"
+status=0
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "${ctest_options[@]}" |
+  sed -u '/^The following tests did not run:$/d; /^\t.* (Skipped)$/d' || status=$?
+[[ ! -f $log ]] || awk '
+  /: Skipped$/ { getline reason; ++skipped[reason]; ++all }
+  END {
+    if (!all) exit
+    printf "%d tests were skipped:", all
+    for (reason in skipped) { printf "%s %d (%s)", separator, skipped[reason], reason; separator = ";" }
+    print ""
+  }' "$log"
+exit "$status"

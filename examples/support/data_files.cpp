@@ -163,14 +163,18 @@ class CachedFile {
 
 }  // namespace
 
+const std::vector<PublishedFile>& published_files() {
+  static const std::vector<PublishedFile> files{kVerdict, kGpt2Merges, kGpt2Encoder};
+  return files;
+}
+
 std::vector<fs::path> published_places() {
   std::vector<fs::path> folders;
   if (const auto given = environment("ROWGRAD_DATA")) folders.push_back(*given);
   if (const auto cache = cache_folder()) folders.push_back(*cache);
   std::vector<fs::path> places;
   for (const fs::path& folder : folders)
-    for (const PublishedFile* file : {&kVerdict, &kGpt2Merges, &kGpt2Encoder})
-      places.push_back(folder / file->name);
+    for (const PublishedFile& file : published_files()) places.push_back(folder / file.name);
   return places;
 }
 

@@ -53,6 +53,9 @@ struct Gpt2Files {
 /// Throws Unavailable with advice on how to get them.
 Gpt2Files find_gpt2_files(const Download& fetch = download);
 
+/// The Verdict and GPT-2's vocab.bpe and encoder.json.
+const std::vector<PublishedFile>& published_files();
+
 /// The file, from the first of the three places that has it; otherwise throws Unavailable. Throws
 /// std::runtime_error if $ROWGRAD_DATA is not a folder or the file in it is unreadable or empty.
 DataFile find_published(const PublishedFile& file, const Download& fetch = download);

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Writes the optimizers' golden files beside this script: step by step, from PyTorch in float64.
 
-Needs Debian's python3-torch (1.13) and python3-numpy, and The Verdict in the folder that
-$ROWGRAD_DATA names: the-verdict.txt, and the-verdict.gpt2.ids (its GPT-2 byte-pair ids, one line).
+Needs Debian's python3-torch (1.13) and python3-numpy, The Verdict, the-verdict.txt, in the folder
+that $ROWGRAD_DATA names, and beside this script the-verdict.gpt2.ids (its GPT-2 byte-pair ids).
 It takes about a minute on one core; with names of files as arguments, it writes those alone.
 
 The model is that of the toy files: token embedding + learned positions -> linear head -> mean
@@ -73,10 +73,11 @@ class Text:
     """A text's windows in order, by batches; without a short last one, and then from the start."""
 
     def __init__(self, tokens, context, stride, batch):
-        folder = pathlib.Path(os.environ["ROWGRAD_DATA"])
         if tokens == "gpt2":
-            ids = [int(word) for word in (folder / "the-verdict.gpt2.ids").read_text().split()]
+            file = pathlib.Path(__file__).parent / "the-verdict.gpt2.ids"
+            ids = [int(word) for word in file.read_text().split()]
         else:
+            folder = pathlib.Path(os.environ["ROWGRAD_DATA"])
             text = (folder / "the-verdict.txt").read_text()
             number = {character: i for i, character in enumerate(sorted(set(text)))}
             ids = [number[character] for character in text]

@@ -16,9 +16,9 @@
 
 namespace rowgrad::testing {
 
-/// For tests on the-verdict.txt, the-verdict.gpt2.ids, vocab.bpe and encoder.json in the folder
-/// that ROWGRAD_DATA names. Without the variable they are skipped; with it, a missing file is a
-/// failure.
+/// For tests on the-verdict.txt, vocab.bpe and encoder.json in the folder that ROWGRAD_DATA names,
+/// as the program `texts` puts them there. Without the variable they are skipped; with it, a
+/// missing file is a failure.
 class PublishedData : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -32,8 +32,9 @@ class PublishedData : public ::testing::Test {
 
   static std::string verdict() { return read_file(file("the-verdict.txt")); }
 
+  /// GPT-2's ids of The Verdict, as tiktoken makes them.
   static std::vector<std::int32_t> verdict_ids() {
-    std::istringstream text(read_file(file("the-verdict.gpt2.ids")));
+    std::istringstream text(read_file(ROWGRAD_TEST_DATA "/the-verdict.gpt2.ids"));
     std::vector<std::int32_t> ids;
     for (std::int32_t id; text >> id;) ids.push_back(id);
     return ids;

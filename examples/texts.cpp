@@ -1,0 +1,42 @@
+// Puts the texts that others publish, The Verdict and GPT-2's vocabulary, into a folder:
+//   texts FOLDER
+// It finds them as all programs do, in $ROWGRAD_DATA, in the cache or on the network.
+
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/program.hpp>
+
+namespace rowgrad {
+namespace {
+
+int run_with(int argc, char** argv) {
+  CLI::App app(
+      "Puts The Verdict and GPT-2's vocab.bpe and encoder.json into a folder, from $ROWGRAD_DATA, "
+      "the cache or the network.");
+  std::string folder;
+  app.add_option("FOLDER", folder, "made if need be")->required()->check(file_name());
+  CLI11_PARSE(app, argc, argv);
+  std::vector<DataFile> files;
+  for (const PublishedFile& file : published_files()) {
+    files.push_back(find_published(file));
+    check_runtime(files.back().title == file.title, files.back().source);  // a file of the user's
+  }
+  std::filesystem::create_directories(folder);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    write_file(std::filesystem::path(folder) / published_files()[i].name, files[i].contents);
+    std::cout << files[i].source << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  return rowgrad::run_program("texts", [&] { return rowgrad::run_with(argc, argv); });
+}
