@@ -48,6 +48,8 @@ TEST(Programs, RefuseNumbersThatAreNone) {
   expect_refused("inspect_rows --vocabulary 300", "--vocabulary is for --tokenizer bpe");
   expect_refused("train_verdict --epochs 010", "--epochs: got \"010\", expected a whole number");
   expect_refused("tokenize --output a.bin", "--output requires FILE");
+  expect_refused("tokenize --lower </dev/null", "--lower is for --tokenizer word");
+  expect_refused("ROWGRAD_OFFLINE=1 texts folder", "ROWGRAD_OFFLINE forbids its download");
   expect_refused("train_verdict --corpus none.bin", "cannot read none.bin");
   expect_refused("train_verdict --save ''",
                  "--save: got an empty text, expected the name of a file");
@@ -329,6 +331,13 @@ TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
   std::filesystem::remove(folder_ / "model.safetensors");
   expect_refused(start + "--warmup 2000", "--warmup 2000 is not shorter than the run of 2000");
   expect_refused("cd /; train_verdict --gpt2-export out", "--gpt2-export");
+}
+
+TEST_F(ProgramsAndFiles, MakeWordTokenizersOfTheMostFrequentWords) {
+  const Outcome ids = shell(
+      in_folder("tokenize --tokenizer word --corpus corpus --min-count 41 --max-tokens 5 --lower "
+                "--save words.json </dev/null && echo THE cat | tokenize --tokenizer words.json"));
+  EXPECT_EQ(ids.output, "\n2 4\n");  // a, and, the, <|endoftext|>, <|unk|>
 }
 
 TEST_F(ProgramsAndFiles, SaveToAPipeOnceSomebodyReadsIt) {
