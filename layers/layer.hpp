@@ -80,7 +80,10 @@ class Layer : public ParameterOwner {
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
   /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
-  /// missing or unexpected (the message lists the first few); then nothing changes.
+  /// missing or unexpected (the message lists the first few); then nothing changes, nor for tables
+  /// in files that have no such mark or a damaged journal. If writing a table fails after that,
+  /// those before it have gone back, and nothing else has changed: open that one again, and load
+  /// the same state.
   LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For

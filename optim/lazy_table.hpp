@@ -211,6 +211,7 @@ void LazyTable<Rule>::check_file(const Rule& rule) const {
 
 template <class Rule>
 void LazyTable<Rule>::prepare_file(std::span<const std::int32_t> ids) {
+  file_->verify_rows(ids);
   for (const std::int32_t id : ids) step_of(static_cast<std::size_t>(id));
   file_->begin_change(ids);
 }
@@ -371,8 +372,7 @@ void LazyTable<Rule>::read(real* out) {
 template <class Rule>
 void LazyTable<Rule>::write_rows(std::span<const std::int32_t> ids, const real* values) {
   if (file_ != nullptr) {
-    for (const std::int32_t id : ids) step_of(static_cast<std::size_t>(id));
-    file_->begin_change(ids);
+    prepare_file(ids);
   }
   visit_rows(ids.size(), [&](std::size_t i, Owed& owed) {
     const Row row = row_at(static_cast<std::size_t>(ids[i]));

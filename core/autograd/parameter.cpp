@@ -160,8 +160,8 @@ void Parameter::note_change(const LazyRows& keeper) {
 
 void Parameter::restore(std::string_view mark) {
   check_state(file_ != nullptr, name_, ": its values are in memory, and have no marks");
-  reclaim();
   file_->restore(mark, lease_);
+  reclaim();  // not before the table is back: what the keeper knows is of the rows as they were
   ++version_;
 }
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/tensor/check.hpp>
@@ -29,8 +32,8 @@ class Descriptor {
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&&) = delete;
 
   int number() const { return number_; }
   bool close() { return ::close(release()) == 0; }
@@ -40,10 +43,40 @@ class Descriptor {
   int number_;
 };
 
+// The same file under a number that is none of standard input, output and errors.
+int above_standard(int number) {
+  if (number < 0 || number > STDERR_FILENO) return number;
+  const Descriptor low(number);
+  return ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+int open_file(const char* path, int flags) {
+  return above_standard(TEMP_FAILURE_RETRY(::open(path, flags | O_CLOEXEC, 0666)));
+}
+
 int open_for_reading(const fs::path& path) {
-  const int number = TEMP_FAILURE_RETRY(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const int number = open_file(path.c_str(), O_RDONLY);
   if (number < 0) fail("cannot read", path);
   return number;
+}
+
+std::string read_to_end(int descriptor, const fs::path& path) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) fail("cannot read", path);
+
+  constexpr std::size_t kLeast = 4096;  // pipes and files in /proc report 0 bytes
+  std::string contents(static_cast<std::size_t>(status.st_size) + kLeast, '\0');
+  std::size_t length = 0;
+  for (;;) {
+    if (length == contents.size()) contents.resize(2 * length);
+    const ssize_t count =
+        TEMP_FAILURE_RETRY(::read(descriptor, contents.data() + length, contents.size() - length));
+    if (count < 0) fail("cannot read", path);
+    if (count == 0) break;
+    length += static_cast<std::size_t>(count);
+  }
+  contents.resize(length);
+  return contents;
 }
 
 void write_all(int descriptor, std::span<const std::string_view> pieces, const fs::path& path) {
@@ -86,58 +119,30 @@ std::int64_t changed_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// A new file beside `target`, which replaces the target or is removed. It is locked as long as its
-// writer lives: one without a lock was left behind by a process that was killed.
-class Replacement {
+// Files beside `target` that are to get its name. They are locked as long as their writers live:
+// one without a lock was left behind by a process that was killed.
+class TemporaryNames {
  public:
-  explicit Replacement(fs::path target)
-      : target_(std::move(target)),
-        prefix_(target_.filename().string().substr(0, kLongestPrefix) + '.') {
-    remove_abandoned();
-    create();
-  }
+  explicit TemporaryNames(const fs::path& target)
+      : target_(target), prefix_(target.filename().string().substr(0, kLongestPrefix) + '.') {}
 
-  ~Replacement() {
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
-
-  void write(std::span<const std::string_view> pieces) {
-    write_all(file_->number(), pieces, target_);
-  }
-
-  void commit(std::optional<mode_t> permissions) {
-    if (permissions && ::fchmod(file_->number(), *permissions) != 0) fail("cannot write", target_);
-    // Without this, a crash soon after the rename could leave an empty file in the target's place.
-    if (::fsync(file_->number()) != 0) fail("cannot write", target_);
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
-    temporary_.clear();
-  }
-
- private:
-  void create() {
+  // Creates and locks one.
+  std::pair<fs::path, Descriptor> create() const {
     static std::atomic<unsigned> count = 0;
     for (;;) {
-      temporary_ = target_.parent_path() / concat(prefix_, ::getpid(), '-', count++, kSuffix);
-      file_.emplace(TEMP_FAILURE_RETRY(
-          ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)));
-      if (file_->number() < 0) {
+      fs::path path = target_.parent_path() / concat(prefix_, ::getpid(), '-', count++, kSuffix);
+      Descriptor file(open_file(path.c_str(), O_RDWR | O_CREAT | O_EXCL));
+      if (file.number() < 0) {
         if (errno != EEXIST) fail("cannot write", target_);
         continue;
       }
       // Another writer may have removed it as abandoned before it was locked. On a file system
       // without locks, no writer gets a lock, and abandoned files are not removed.
-      TEMP_FAILURE_RETRY(::flock(file_->number(), LOCK_EX));
+      TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX));
       struct stat status {};
-      if (::fstat(file_->number(), &status) == 0 && status.st_nlink > 0) return;
+      if (::fstat(file.number(), &status) == 0 && status.st_nlink > 0)
+        return {std::move(path), std::move(file)};
     }
-  }
-
-  bool is_temporary(std::string_view name) const {
-    if (!name.starts_with(prefix_) || !name.ends_with(kSuffix)) return false;
-    if (name.size() <= prefix_.size() + kSuffix.size()) return false;
-    name.remove_prefix(prefix_.size());
-    name.remove_suffix(kSuffix.size());
-    return name.find_first_not_of("0123456789-") == std::string_view::npos;
   }
 
   // Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
@@ -146,22 +151,64 @@ class Replacement {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target_).c_str()),
                                                      ::closedir);
     while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-      if (!is_temporary(entry->d_name)) continue;
+      if (!has(entry->d_name)) continue;
       const int within = ::dirfd(folder.get());
-      const Descriptor file(
-          ::openat(within, entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+      const Descriptor file(above_standard(
+          ::openat(within, entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)));
       if (file.number() >= 0 && ::flock(file.number(), LOCK_EX | LOCK_NB) == 0)
         ::unlinkat(within, entry->d_name, 0);
     }
   }
 
+ private:
+  bool has(std::string_view name) const {
+    if (!name.starts_with(prefix_) || !name.ends_with(kSuffix)) return false;
+    if (name.size() <= prefix_.size() + kSuffix.size()) return false;
+    name.remove_prefix(prefix_.size());
+    name.remove_suffix(kSuffix.size());
+    return name.find_first_not_of("0123456789-") == std::string_view::npos;
+  }
+
   static constexpr std::string_view kSuffix = ".tmp";
   static constexpr std::size_t kLongestPrefix = 200;  // of the 255 bytes that a name may have
 
+  const fs::path& target_;
+  std::string prefix_;
+};
+
+std::pair<fs::path, Descriptor> create_beside(const fs::path& target) {
+  const TemporaryNames names(target);
+  names.remove_abandoned();
+  return names.create();
+}
+
+// A new file beside `target`, which replaces the target or is removed.
+class Replacement {
+ public:
+  explicit Replacement(fs::path target)
+      : target_(std::move(target)), file_(create_beside(target_)) {}
+  ~Replacement() {
+    if (!file_.first.empty()) ::unlink(file_.first.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  void write(std::span<const std::string_view> pieces) {
+    write_all(file_.second.number(), pieces, target_);
+  }
+
+  void commit(std::optional<mode_t> permissions) {
+    const int number = file_.second.number();
+    if (permissions && ::fchmod(number, *permissions) != 0) fail("cannot write", target_);
+    // Without this, a crash soon after the rename could leave an empty file in the target's place.
+    if (::fsync(number) != 0) fail("cannot write", target_);
+    if (::rename(file_.first.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
+    file_.first.clear();
+  }
+
+ private:
   fs::path target_;
-  std::string prefix_;  // of the names of temporary files
-  fs::path temporary_;
-  std::optional<Descriptor> file_;
+  std::pair<fs::path, Descriptor> file_;
 };
 
 }  // namespace
@@ -169,30 +216,23 @@ class Replacement {
 // A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
 // new file is in place by then, so that is not a failure.
 void sync_folder(const fs::path& folder) {
-  const char* name = folder.empty() ? "." : folder.c_str();
-  const Descriptor opened(::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor opened(open_file(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY));
   if (opened.number() >= 0) ::fsync(opened.number());
+}
+
+bool file_exists(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail("cannot read", path);
+  return false;
 }
 
 std::string read_file(const fs::path& path) {
   const Descriptor file(open_for_reading(path));
-  struct stat status {};
-  if (::fstat(file.number(), &status) != 0) fail("cannot read", path);
-
-  constexpr std::size_t kLeast = 4096;  // pipes and files in /proc report 0 bytes
-  std::string contents(static_cast<std::size_t>(status.st_size) + kLeast, '\0');
-  std::size_t length = 0;
-  for (;;) {
-    if (length == contents.size()) contents.resize(2 * length);
-    const ssize_t count = TEMP_FAILURE_RETRY(
-        ::read(file.number(), contents.data() + length, contents.size() - length));
-    if (count < 0) fail("cannot read", path);
-    if (count == 0) break;
-    length += static_cast<std::size_t>(count);
-  }
-  contents.resize(length);
-  return contents;
+  return read_to_end(file.number(), path);
 }
+
+std::string read_standard_input() { return read_to_end(STDIN_FILENO, "standard input"); }
 
 fs::path without_links(const fs::path& path) {
   constexpr int kMostLinks = 40;  // as in Linux
@@ -212,7 +252,7 @@ void write_file(const fs::path& path, std::string_view contents) {
 void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
   const auto replaced = replaced_file(path);
   if (replaced && !S_ISREG(replaced->st_mode)) {
-    Descriptor device(TEMP_FAILURE_RETRY(::open(path.c_str(), O_WRONLY | O_CLOEXEC)));
+    Descriptor device(open_file(path.c_str(), O_WRONLY));
     if (device.number() < 0) fail("cannot write", path);
     write_all(device.number(), pieces, path);
     if (!device.close()) fail("cannot write", path);
@@ -257,8 +297,13 @@ void InputFile::check_unchanged() const {
 }
 
 LockedFile::LockedFile(fs::path path, Open how) : path_(std::move(path)) {
-  const int flags = how == Open::kNew ? O_CREAT | O_EXCL : how == Open::kEither ? O_CREAT : 0;
-  Descriptor file(TEMP_FAILURE_RETRY(::open(path_.c_str(), O_RDWR | O_CLOEXEC | flags, 0666)));
+  if (how == Open::kNew) {
+    auto [temporary, made] = create_beside(path_);
+    temporary_ = std::move(temporary);
+    descriptor_ = made.release();
+    return;
+  }
+  Descriptor file(open_file(path_.c_str(), O_RDWR | (how == Open::kEither ? O_CREAT : 0)));
   if (file.number() < 0) fail("cannot write", path_);
   // On a file system without locks, no writer gets one, and all go on.
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX | LOCK_NB)) == 0;
@@ -269,7 +314,39 @@ LockedFile::LockedFile(fs::path path, Open how) : path_(std::move(path)) {
 
 LockedFile::~LockedFile() {
   if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
   ::close(descriptor_);
+}
+
+void LockedFile::publish() {
+  const char *from = temporary_.c_str(), *to = path_.c_str();
+  int result = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+  if (result != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot do that
+    result = file_exists(path_) ? (errno = EEXIST, -1) : ::rename(from, to);
+  if (result != 0) fail("cannot write", path_);
+  temporary_.clear();
+  sync_folder(path_.parent_path());
+}
+
+void LockedFile::check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
+                            std::string_view kind) const {
+  const std::uint64_t size = size_bytes();
+  std::vector<char> begin(std::min<std::uint64_t>(size, head_bytes));
+  read(0, std::as_writable_bytes(std::span(begin)));
+  const bool unwritten =
+      size <= head_bytes && std::ranges::all_of(begin, [](char byte) { return byte == 0; });
+  const bool ours =
+      begin.size() >= magic.size() && std::equal(magic.begin(), magic.end(), begin.begin());
+  check_runtime(unwritten || ours, path_.string(), ": is no ", kind,
+                ", but in the place of one; move it away");
+}
+
+auto LockedFile::stored_from(std::uint64_t offset) const -> Extent {
+  const std::uint64_t size = size_bytes();
+  const ::off_t begin = ::lseek(descriptor_, static_cast<::off_t>(offset), SEEK_DATA);
+  if (begin < 0) return errno == ENXIO ? Extent{size, size} : Extent{offset, size};
+  const ::off_t end = ::lseek(descriptor_, begin, SEEK_HOLE);
+  return {static_cast<std::uint64_t>(begin), end < 0 ? size : static_cast<std::uint64_t>(end)};
 }
 
 std::uint64_t LockedFile::size_bytes() const {
@@ -316,19 +393,14 @@ void LockedFile::fetch(std::uint64_t offset, std::size_t bytes) const {
   ::madvise(mapped_.data() + begin, offset + bytes - begin, MADV_WILLNEED);
 }
 
-namespace {
-
-// The file to write for one that is to be replaced, if it can be.
-fs::path partial_path(const fs::path& path) {
+fs::path PartialFile::name_for(const fs::path& path) {
   const auto replaced = replaced_file(path);
   if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);
   return without_links(path) += ".partial";
 }
 
-}  // namespace
-
 PartialFile::PartialFile(const fs::path& path)
-    : LockedFile(partial_path(path), Open::kEither), target_(without_links(path)) {
+    : LockedFile(name_for(path), Open::kEither), target_(without_links(path)) {
   if (const auto replaced = replaced_file(path))
     permissions_ = static_cast<fs::perms>(replaced->st_mode & 07777);
 }

@@ -1,8 +1,11 @@
 #pragma once
 
 // Reading and writing files. Every failure throws std::system_error (a std::runtime_error) with the
-// path and the system's reason: `cannot write runs/a.csv: No such file or directory`.
+// path and the system's reason: `cannot write runs/a.csv: No such file or directory`. No file is
+// opened as descriptor 0, 1 or 2, which a program may have been started without: what it prints
+// would go into the file.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,8 +16,14 @@
 
 namespace rowgrad {
 
+/// Whether there is a file, a folder or a device. Throws if the system cannot tell.
+bool file_exists(const std::filesystem::path& path);
+
 /// Reads a file or a pipe to its end.
 std::string read_file(const std::filesystem::path& path);
+
+/// Reads standard input to its end.
+std::string read_standard_input();
 
 /// Replaces the contents of a file, or changes nothing at all: `contents` are written to a new file
 /// beside it, which is synced to the disk and renamed over it. The file keeps its permissions; a
@@ -62,8 +71,9 @@ class LockedFile {
  public:
   enum class Open { kNew, kExisting, kEither };
 
-  /// Throws std::runtime_error if the file is open already, and std::system_error if
-  /// there is no file (kExisting) or one already (kNew).
+  /// Throws std::runtime_error if the file is open already, and std::system_error if there is no
+  /// file (kExisting). A new one has another name until publish(), and if that is never called, as
+  /// the program ends before, it is gone, or removed by the next program that makes it.
   LockedFile(std::filesystem::path path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
@@ -77,6 +87,23 @@ class LockedFile {
 
   /// Returns when all that was written is on the disk.
   void sync();
+
+  /// Gives a new file its name, on the disk when this returns. Throws std::system_error if there is
+  /// a file of that name.
+  void publish();
+
+  /// Throws std::runtime_error unless the file can be written over as one of ours: it begins with
+  /// `magic`, or it is empty or has zeros only, `head_bytes` at most, which is what a machine may
+  /// leave that stops while such a file is made. `kind` says what it should be: "journal".
+  void check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
+                  std::string_view kind) const;
+
+  /// The next part of the file from `offset` on that has a place on the disk, or [size, size]. A
+  /// file system that cannot tell has all of it there.
+  struct Extent {
+    std::uint64_t begin, end;
+  };
+  Extent stored_from(std::uint64_t offset) const;
 
   /// The whole file as memory, for as long as this object exists: pages are read where they are
   /// touched, alone, and written by the system when it likes to, by sync() at the latest. The file
@@ -92,6 +119,7 @@ class LockedFile {
 
  private:
   std::filesystem::path path_;
+  std::filesystem::path temporary_;  // the name of a new file before publish()
   int descriptor_;
   std::span<std::byte> mapped_;
 };
@@ -104,6 +132,9 @@ class PartialFile : public LockedFile {
   /// Opens PATH.partial, or creates it. Throws std::runtime_error if another process is writing it,
   /// and if PATH cannot be replaced: a folder, a device or a write-protected file.
   explicit PartialFile(const std::filesystem::path& path);
+
+  /// The name of the file that is written for this one. Throws if this one cannot be replaced.
+  static std::filesystem::path name_for(const std::filesystem::path& path);
 
   /// Puts the file in its place, on the disk. Nothing may be called after that.
   void commit();

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <iomanip>
 #include <limits>
+#include <new>
 #include <numbers>
+#include <random>
 #include <sys/resource.h>
 
 #include <rowgrad/core/io/checksum.hpp>
@@ -16,20 +18,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> kTableMagic{'r', 'g', 't', 'a', 'b', 'l', 'e', '1'};
+constexpr std::string_view kTableMagic = "rgtable";  // and then the format
+constexpr char kFormat = '2', kFirstFormat = '1';    // without checksums, and an identity of 0
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();  // ids are of 32 bits
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;
+constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;
 
-// Returns nullopt if the file would be too large.
+// Returns nullopt if the file would be too large. `other_bytes` are those beside the numbers.
 std::optional<std::size_t> stride_of(std::size_t rows, std::size_t width, std::size_t states,
-                                     std::size_t head_bytes) {
+                                     std::size_t other_bytes) {
   std::size_t numbers, bytes, all;
   if (__builtin_mul_overflow(width, 1 + states, &numbers) ||
       __builtin_mul_overflow(numbers, sizeof(real), &bytes) || bytes > kMostBytes)
     return std::nullopt;
   const std::size_t stride =
-      (head_bytes + bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+      (other_bytes + bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
   if (__builtin_mul_overflow(stride, rows, &all) || all > kMostBytes) return std::nullopt;
   return stride;
 }
@@ -44,6 +48,11 @@ std::string mark_text(std::uint64_t number, std::uint64_t mark) {
   return std::move(text).str();
 }
 
+std::uint64_t random_identity() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 // How often this thread had to wait for a page from the disk.
 long waits() {
   struct rusage usage {};
@@ -52,6 +61,13 @@ long waits() {
 }
 
 }  // namespace
+
+// Zeros, which take memory where bits are set.
+auto TableFile::bits_for(std::size_t rows) -> Bits {
+  Bits bits(static_cast<std::uint64_t*>(std::calloc((rows + 63) / 64, sizeof(std::uint64_t))));
+  if (!bits) throw std::bad_alloc();
+  return bits;
+}
 
 std::uint64_t TableFile::checksum_of(const Head& head) {
   Checksum sum;
@@ -68,12 +84,14 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   check_argument(std::isfinite(options.deviation) && options.deviation >= 0,
                  "TableFile: deviation is ", options.deviation,
                  ", expected a finite number, not negative");
-  const auto stride = stride_of(options.rows, options.width, options.states, sizeof(RowHead));
+  checksum_bytes_ = sizeof(std::uint64_t);
+  const auto stride =
+      stride_of(options.rows, options.width, options.states, sizeof(RowHead) + checksum_bytes_);
   check_argument(stride.has_value(), "TableFile: shape [", options.rows, ", ", options.width,
                  "] has more bytes than a file can have");
-  check_argument(!fs::exists(path), "TableFile: there is a file ", path.string(),
+  check_argument(!file_exists(path), "TableFile: there is a file ", path.string(),
                  ", expected a new one; to open a table, give its path alone");
-  Head made{.magic = kTableMagic,
+  Head made{.magic = {},
             .number_bytes = sizeof(real),
             .states = options.states,
             .rows = options.rows,
@@ -82,24 +100,27 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
             .deviation = options.deviation,
             .checksum = 0,
             .now = {},
-            .journal_bytes = 0};
+            .journal_bytes = 0,
+            .identity = random_identity()};
+  std::ranges::copy(kTableMagic, made.magic.begin());
+  made.magic.back() = kFormat;
   made.checksum = checksum_of(made);
   made.now.mark = scramble(made.checksum);
   made.now.epoch = 1;
   stride_ = *stride;
+  verified_ = bits_for(options.rows);
   file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
+  file_->truncate(kHeadBytes + options.rows * stride_);
+  file_->write(0, std::as_bytes(std::span(&made, 1)));
+  mapped_ = file_->map();
+  journal_ = new_journal(made.now);
   try {
-    file_->truncate(kHeadBytes + options.rows * stride_);
-    journal_ = new_journal(made.now);
-    made.journal_bytes = journal_->size_bytes();
-    file_->write(0, std::as_bytes(std::span(&made, 1)));
+    head().journal_bytes = journal_->size_bytes();
     file_->sync();
-    sync_folder(this->path().parent_path());
-    mapped_ = file_->map();
+    file_->publish();
   } catch (...) {
-    std::error_code ignored;
-    fs::remove(this->path(), ignored);
-    if (journal_) remove_journal(0);
+    journal_.reset();
+    remove_journal(0);
     throw;
   }
 }
@@ -110,17 +131,23 @@ TableFile::TableFile(const fs::path& path)
   const std::uint64_t size = file_->size_bytes();
   check_runtime(size >= kHeadBytes, name, ": is no table, or one that was not finished");
   mapped_ = file_->map();
-  check_runtime(head().magic == kTableMagic, name, ": is no table, or one that was not finished");
+  check_runtime(std::ranges::equal(kTableMagic, std::span(head().magic).first(kTableMagic.size())),
+                name, ": is no table, or one that was not finished");
+  const char format = head().magic.back();
+  check_runtime(format >= kFirstFormat && format <= kFormat, name, ": is a table of format ",
+                format, ", expected ", kFirstFormat, " to ", kFormat);
+  checksum_bytes_ = format == kFirstFormat ? 0 : sizeof(std::uint64_t);
   const Now now = head().now;
   check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
                     std::ranges::all_of(now.names, [](const Name& n) { return n.back() == 0; }),
                 name, ": the head of the table is damaged");
   check_runtime(head().number_bytes == sizeof(real), name, ": has numbers of ", head().number_bytes,
                 " bytes, expected ", sizeof(real));
-  const auto stride = stride_of(rows(), width(), head().states, sizeof(RowHead));
+  const auto stride = stride_of(rows(), width(), head().states, sizeof(RowHead) + checksum_bytes_);
   check_runtime(stride && size == kHeadBytes + rows() * *stride, name, ": has ", size,
                 " bytes, which is not what a table [", rows(), ", ", width(), "] has");
   stride_ = *stride;
+  verified_ = bits_for(rows());
   journal_ = open_journal(now, head().journal_bytes);
   roll_back();
   // What a checkpoint that was interrupted has left.
@@ -135,7 +162,7 @@ fs::path TableFile::journal_path(std::uint64_t number) const {
 }
 
 std::unique_ptr<UndoJournal> TableFile::new_journal(const Now& now) const {
-  UndoJournal::Begin begin{.mark = now.mark, .record_bytes = stride_};
+  UndoJournal::Begin begin{.mark = journal_mark(now), .record_bytes = stride_};
   static_assert(sizeof begin.notes >= sizeof now + sizeof(std::uint64_t));
   std::memcpy(begin.notes.data(), &now, sizeof now);
   begin.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the one before
@@ -144,20 +171,23 @@ std::unique_ptr<UndoJournal> TableFile::new_journal(const Now& now) const {
 
 std::unique_ptr<UndoJournal> TableFile::open_journal(const Now& now, std::uint64_t bytes) const {
   const fs::path path = journal_path(now.number);
-  check_runtime(fs::exists(path), path.string(), ": is missing; without this journal, which is a ",
+  check_runtime(file_exists(path), path.string(), ": is missing; without this journal, which is a ",
                 "part of the table ", this->path().string(), ", that cannot be opened");
   return std::make_unique<UndoJournal>(
-      path, UndoJournal::Expected{.mark = now.mark, .record_bytes = stride_, .bytes = bytes});
+      path,
+      UndoJournal::Expected{.mark = journal_mark(now), .record_bytes = stride_, .bytes = bytes});
 }
 
 // What cannot be removed takes space, no more.
 void TableFile::remove_journal(std::uint64_t number) const {
-  std::error_code ignored;
-  fs::remove(journal_path(number), ignored);
+  try {
+    UndoJournal::remove(journal_path(number));
+  } catch (const std::runtime_error&) {
+  }
 }
 
 void TableFile::check_usable() const {
-  check_state(!failed_, path().string(), ": a sync of the table has failed; open it again");
+  if (failed_) check_state(false, path().string(), ": writing the table has failed; open it again");
 }
 
 // After a failure, the system may have dropped what it could not write.
@@ -180,14 +210,17 @@ bool TableFile::has_changed() const {
          std::memcmp(&head().now, journal_->begin().notes.data(), sizeof(Now)) != 0;
 }
 
-// From the mark before and the rows that changed, with what they have now.
-std::uint64_t TableFile::mark_of_contents() const {
+// Gives the rows that changed their checksums. Returns the mark of what the table has now, from the
+// mark before and these rows.
+std::uint64_t TableFile::seal() {
   Checksum sum(head().now.mark);
   journal_->visit([&](const UndoJournal::Records& records) {
     for (const std::uint64_t row : records.numbers) {
-      sum.add(row);
-      sum.add(row_head(row).step);
-      sum.add_words({record(row) + sizeof(RowHead), stride_ - sizeof(RowHead)});
+      const std::uint64_t of_row = checksum_of(row, record(row));
+      sum.add(of_row);
+      const std::uint64_t own = of_row ^ head().identity;
+      if (row_head(row).epoch != 0)  // it was not stored if the disk was full
+        std::memcpy(record(row) + stride_ - checksum_bytes_, &own, checksum_bytes_);
     }
   });
   sum.add_words(std::as_bytes(std::span(&head().now, 1)));
@@ -202,7 +235,7 @@ void TableFile::checkpoint() {
   Now next = head().now;
   ++next.number;
   next.mark_before = next.mark;
-  next.mark = mark_of_contents();
+  next.mark = seal();
   sync();
   auto journal = new_journal(next);
   failed_ = true;  // until head and journal agree
@@ -219,30 +252,30 @@ std::string TableFile::mark() const {
   return mark_text(head().now.number, head().now.mark);
 }
 
-// Whether this is the mark of the checkpoint before the last one.
-bool TableFile::goes_back(std::string_view mark) const {
-  const Now& now = head().now;
-  if (mark == mark_text(now.number, now.mark)) return false;
-  const bool before = now.number > 0 && fs::exists(journal_path(now.number - 1)) &&
-                      mark == mark_text(now.number - 1, now.mark_before);
-  check_argument(before, path().string(), ": has no '", mark, "', only its last one, '",
-                 mark_text(now.number, now.mark), "', and the one before that");
-  return true;
+// The journal of the checkpoint before the last one, if this is its mark; null for the last one's.
+std::unique_ptr<UndoJournal> TableFile::journal_before(std::string_view mark) const {
+  check_usable();
+  Now before = head().now;
+  if (mark == mark_text(before.number, before.mark)) return nullptr;
+  const bool last_but_one = before.number > 0 && file_exists(journal_path(before.number - 1)) &&
+                            mark == mark_text(before.number - 1, before.mark_before);
+  check_argument(last_but_one, path().string(), ": has no '", mark, "', only its last one, '",
+                 mark_text(before.number, before.mark), "', and the one before that");
+  --before.number;
+  before.mark = before.mark_before;
+  return open_journal(before, journal_->begin().notes.back());
 }
 
 void TableFile::restore(std::string_view mark, const Lease& lease) {
   check_usable();
   check_state(lease == lease_.lock(), path().string(),
               ": a layer uses the table; load the layer's state instead");
-  const bool back = goes_back(mark);
+  auto journal = journal_before(mark);
   roll_back();
-  if (!back) return;
-  const std::uint64_t last = head().now.number;
-  Now before = head().now;
-  before.number = last - 1;
-  before.mark = before.mark_before;
-  auto journal = open_journal(before, journal_->begin().notes.back());
+  if (!journal) return;
   failed_ = true;
+  const std::uint64_t last = head().now.number;
+  Now before{};
   std::memcpy(&before, journal->begin().notes.data(), sizeof before);
   write_head(before, *journal);
   journal_ = std::move(journal);
@@ -271,7 +304,9 @@ void TableFile::roll_back() {
   std::memcpy(&head().now, journal_->begin().notes.data(), sizeof(Now));
   head().journal_bytes = 0;  // before it is cleared, so that it is never too short
   sync();
+  failed_ = true;
   journal_->clear();
+  failed_ = false;
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
@@ -287,6 +322,7 @@ TableFile::Lease TableFile::lease() {
 // To fetch a row costs more than to touch one that is in memory. So it is done as long as rows had
 // to be waited for; a 64th of them is not fetched, to see whether that is still so.
 void TableFile::bring_in(std::span<const std::int32_t> ids) {
+  check_usable();
   constexpr std::size_t kTogether = 1024, kProbes = kTogether / 64;
   for (std::size_t begin = 0; begin < ids.size(); begin += kTogether) {
     const auto part = ids.subspan(begin, std::min(kTogether, ids.size() - begin));
@@ -302,7 +338,70 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
       static_cast<void>(*static_cast<const volatile std::byte*>(row + stride_ - 1));
     }
     if (!cold_) cold_ = waits() - before > static_cast<long>(part.size() / 64);
+    verify_rows(part, cold_);
   }
+}
+
+// Again, if rows come from the disk: those that have a checksum, as they have not changed since.
+void TableFile::verify_rows(std::span<const std::int32_t> ids, bool again) {
+  for (const std::int32_t id : ids) {
+    const auto row = static_cast<std::size_t>(id);
+    std::uint64_t& bits = verified_[row / 64];
+    const std::uint64_t bit = std::uint64_t{1} << row % 64;
+    if ((bits & bit) != 0 && (!again || row_head(row).journal == journal_number())) continue;
+    if (!is_whole(row, record(row)))
+      check_runtime(false, path().string(), ": row ", row, " is damaged");
+    bits |= bit;
+  }
+}
+
+std::uint64_t TableFile::checksum_of(std::size_t row, const std::byte* record) const {
+  Checksum sum;
+  sum.add(row);
+  sum.add_words({record, stride_ - checksum_bytes_});
+  return sum.value();
+}
+
+// Whether a row is as a checkpoint can have left it.
+bool TableFile::is_whole(std::size_t row, const std::byte* record) const {
+  RowHead of_row{};
+  std::memcpy(&of_row, record, sizeof of_row);
+  if (of_row.epoch == 0) return of_row.step == 0 && of_row.journal == 0;
+  if (of_row.epoch > head().now.epoch || of_row.journal == 0 || of_row.journal > head().now.number)
+    return false;
+  std::uint64_t found = 0;
+  std::memcpy(&found, record + stride_ - checksum_bytes_, checksum_bytes_);
+  return !has_checksums() || found == (checksum_of(row, record) ^ head().identity);
+}
+
+std::uint64_t TableFile::verify() const {
+  check_usable();
+  check_state(!has_changed(), path().string(),
+              ": the table has changed since its last checkpoint; call TableFile::checkpoint() "
+              "before it is verified");
+  const std::size_t most = std::max<std::size_t>(1, kVerifiedBytes / stride_);  // rows at a time
+  std::vector<std::byte> records;
+  std::uint64_t stored = 0, damaged = 0;
+  std::size_t first_damaged = 0, row = 0;
+  while (row < rows()) {
+    const auto [begin, end] = file_->stored_from(record_offset(row));
+    row = std::max(row, (begin - kHeadBytes) / stride_);
+    const std::size_t count =
+        std::min({rows() - row, most, (end - record_offset(row) + stride_ - 1) / stride_});
+    records.resize(count * stride_);
+    if (count == 0) break;  // nothing is stored from here on
+    file_->read(record_offset(row), records);
+    for (std::size_t i = 0; i < count; ++i, ++row) {
+      const std::byte* record = records.data() + i * stride_;
+      if (!is_whole(row, record) && damaged++ == 0) first_damaged = row;
+      stored += reinterpret_cast<const RowHead*>(record)->epoch != 0;
+    }
+  }
+  check_runtime(damaged == 0, path().string(), ": row ", first_damaged, " is damaged, and ",
+                damaged - 1, " others");
+  check_runtime(stored == rows_stored(), path().string(), ": has ", stored,
+                " rows, but there were ", rows_stored());
+  return stored;
 }
 
 void TableFile::read(std::size_t row, std::span<real> out) const {
@@ -318,6 +417,7 @@ void TableFile::begin_change(std::span<const std::int32_t> ids) {
   check_usable();
   if (cold_)
     for (const std::int32_t id : ids) fetch(static_cast<std::size_t>(id));
+  verify_rows(ids);
   for (const std::int32_t id : ids)
     if (const auto row = static_cast<std::size_t>(id); row_head(row).journal != journal_number())
       journal_->add(row, {record(row), stride_});

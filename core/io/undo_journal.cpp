@@ -39,10 +39,7 @@ auto UndoJournal::head_for(const Begin& begin) -> Head {
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
     : file_(path, LockedFile::Open::kEither), begin_(begin) {
-  std::array<char, 8> magic = kJournalMagic;
-  if (file_.size_bytes() >= sizeof magic) file_.read(0, writable_bytes_of(magic));
-  check_runtime(magic == kJournalMagic, path.string(),
-                ": is no journal of a table, but in the place of one; move it away");
+  file_.check_ours(kJournalMagic, sizeof(Head), "journal of a table");
   file_.truncate(0);
   file_.write(0, bytes_of(head_for(begin)));
   file_.sync();
@@ -63,6 +60,12 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
   written_ = end_;
   check_runtime(end_ >= expected.bytes, path.string(), ": is damaged at byte ", end_, " of ",
                 expected.bytes);
+}
+
+void UndoJournal::remove(const std::filesystem::path& path) {
+  LockedFile(path, LockedFile::Open::kExisting)
+      .check_ours(kJournalMagic, sizeof(Head), "journal of a table");
+  std::filesystem::remove(path);
 }
 
 void UndoJournal::forget_unfinished() noexcept {

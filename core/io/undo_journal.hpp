@@ -24,13 +24,13 @@ class UndoJournal {
  public:
   /// What the journal goes back to.
   struct Begin {
-    std::uint64_t mark = 0;  // of the checkpoint
+    std::uint64_t mark = 0;  // of the checkpoint of this one file
     std::uint64_t record_bytes = 0;
     std::array<std::uint64_t, 32> notes = {};  // what else the checkpoint had
   };
 
   /// A new journal, on the disk when this returns. Throws std::runtime_error if `path` has a file
-  /// that is no journal; a journal is replaced.
+  /// that is no journal, nor the beginning of one; a journal is replaced.
   UndoJournal(const std::filesystem::path& path, const Begin& begin);
 
   /// Opens a journal. Throws std::runtime_error if it is of something else, and if any of its first
@@ -41,6 +41,9 @@ class UndoJournal {
     std::uint64_t bytes = 0;
   };
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
+
+  /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
+  static void remove(const std::filesystem::path& path);
 
   const Begin& begin() const { return begin_; }
 

@@ -293,6 +293,79 @@ TEST_F(TableFileOptimizers, LoadOnlyTheStateOfTheTablesCheckpoint) {
   EXPECT_EQ(table.weight.rows(Ids32{0, 1}), rows);
 }
 
+// A byte of the journal that the table goes back with.
+void damage_journal(const TableFile& file, const char* number) {
+  const std::string journal = file.path().string() + ".undo-" + number;
+  std::string contents = read_file(journal);
+  contents.back() = static_cast<char>(contents.back() ^ 1);
+  write_file(journal, contents);
+}
+
+TEST_F(TableFileOptimizers, KeepWhatRowsAreOwedIfTheTableCannotGoBack) {
+  TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});
+  Embedding table(file);
+  SGD sgd({&table.weight}, {.momentum = 0.9});
+  std::vector<std::string> marks;
+  for (const std::int32_t row : {0, 1}) {
+    sgd.zero_grad();
+    table.weight.add_gradient(RowGradient({4, 2}, {row}, full({1, 2}, 1)));
+    sgd.step();
+    file.checkpoint();
+    marks.push_back(file.mark());
+  }
+  const Tensor rows = table.weight.rows(Ids32{0, 1, 2, 3});
+  damage_journal(file, "1");
+  EXPECT_THROW(table.weight.restore(marks[0]), std::runtime_error);
+  EXPECT_EQ(file.mark(), marks[1]);
+  EXPECT_EQ(table.weight.rows(Ids32{0, 1, 2, 3}), rows);
+}
+
+TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
+  struct TwoTables : Layer {
+    TwoTables(TableFile& one, TableFile& two)
+        : first(*this, "first", one), second(*this, "second", two) {}
+    Part<Embedding> first, second;
+  };
+  TableFile one(folder_ / "one.table", {.rows = 4, .width = 2});
+  TableFile two(folder_ / "two.table", {.rows = 4, .width = 2});
+  TwoTables layer(one, two);
+  std::vector<Checkpoint> states;
+  for (const real value : {1, 2}) {
+    for (Embedding* table :
+         {static_cast<Embedding*>(&layer.first), static_cast<Embedding*>(&layer.second)})
+      table->weight.assign_rows(Ids32{1}, full({1, 2}, value));
+    one.checkpoint();
+    two.checkpoint();
+    states.push_back(layer.state_dict());
+  }
+  damage_journal(two, "1");
+  EXPECT_THROW(layer.load_state_dict(states[0]), std::runtime_error);
+  EXPECT_EQ(layer.state_dict().text("first.weight"), states[1].text("first.weight"));
+  EXPECT_EQ(layer.first.weight.rows(Ids32{1})(0, 0), 2);
+  layer.load_state_dict(states[1]);
+}
+
+TEST_F(TableFileOptimizers, AreRefusedDamagedRowsBeforeAnythingChanges) {
+  {
+    TableFile file(folder_ / "words.table", {.rows = 4, .width = 2});
+    file.begin_change(Ids32{1, 2});
+    file.checkpoint();
+  }
+  std::string contents = read_file(folder_ / "words.table");
+  const std::size_t stride = (contents.size() - 4096) / 4;
+  contents[4096 + stride] ^= 1;  // the step of row 1
+  write_file(folder_ / "words.table", contents);
+  TableFile file(folder_ / "words.table");
+  Embedding table(file);
+  SGD sgd({&table.weight}, {.learning_rate = 1});
+  const Tensor row = table.weight.rows(Ids32{2});
+  table.weight.add_gradient(RowGradient({4, 2}, {1, 2}, full({2, 2}, 1)));
+  EXPECT_NE(error_of<std::runtime_error>([&] { sgd.step(); }).find("row 1 is damaged"),
+            std::string::npos);
+  EXPECT_THROW(table.weight.rows(Ids32{0, 1}), std::runtime_error);
+  EXPECT_EQ(table.weight.rows(Ids32{2}), row);
+}
+
 // Counted, as times would depend on the machine: bench_table_file measures them.
 TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
   constexpr std::size_t kLookups = 100;

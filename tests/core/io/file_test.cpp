@@ -1,5 +1,6 @@
 #include <csignal>
 #include <fstream>
+#include <iostream>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -61,6 +62,58 @@ TEST(File, GivesBackEveryByteThatWasWritten) {
     EXPECT_EQ(read_file(folder / "file"), contents);
     EXPECT_EQ(entries(folder), 1u);
   }
+}
+
+// So that what a program prints does not get into them if it was started without a standard output.
+TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
+  const TemporaryFolder folder;
+  std::cout.flush();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int number = 0; number <= 2; ++number) ::close(number);
+    LockedFile existing(folder / "existing", LockedFile::Open::kEither);
+    LockedFile made(folder / "made", LockedFile::Open::kNew);
+    made.publish();
+    const InputFile read(folder / "made");
+    write_file(folder / "whole", "whole");
+    bool lost = true;
+    for (int number = 0; number <= 2; ++number) lost = lost && ::write(number, "print", 5) < 0;
+    ::_exit(lost && existing.size_bytes() == 0 && made.size_bytes() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_file(folder / "whole"), "whole");
+}
+
+TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
+  const TemporaryFolder folder;
+  { const LockedFile given_up(folder / "file", LockedFile::Open::kNew); }
+  EXPECT_EQ(entries(folder), 0u);
+  write_file(folder / "file.12-3.tmp", "left by a program that was killed");
+  LockedFile made(folder / "file", LockedFile::Open::kNew);
+  LockedFile second(folder / "file", LockedFile::Open::kNew);
+  EXPECT_FALSE(fs::exists(folder / "file"));
+  EXPECT_EQ(entries(folder), 2u);
+  made.publish();
+  EXPECT_TRUE(fs::exists(folder / "file"));
+  EXPECT_NE(error_of<std::runtime_error>([&] { second.publish(); }).find("File exists"),
+            std::string::npos);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              LockedFile(folder / "file", LockedFile::Open::kExisting);
+            }).find("is open already"),
+            std::string::npos);
+}
+
+TEST(File, ExistsOrNotOrThatCannotBeTold) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(file_exists(folder.path()));
+  EXPECT_FALSE(file_exists(folder / "none"));
+  EXPECT_FALSE(file_exists(folder / "none/file"));
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              file_exists(folder / std::string(300, 'n'));
+            }).find("File name too long"),
+            std::string::npos);
 }
 
 TEST(File, JoinsPieces) {

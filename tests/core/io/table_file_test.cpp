@@ -1,8 +1,11 @@
 // Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
+#include <random>
 #include <set>
 #include <sys/stat.h>
 
@@ -42,6 +45,22 @@ class TableFiles : public ::testing::Test {
     std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
   }
 
+  static std::vector<std::vector<real>> all_rows(TableFile& table) {
+    std::vector<std::vector<real>> rows;
+    for (std::size_t id = 0; id < table.rows(); ++id)
+      rows.push_back(row(table, static_cast<std::int32_t>(id)));
+    return rows;
+  }
+
+  // XORs a byte.
+  static void damage(const std::filesystem::path& path, std::size_t place, char bits) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(place));
+    const char byte = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(place));
+    file.put(static_cast<char>(byte ^ bits));
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -50,7 +69,7 @@ constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed =
 TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
   EXPECT_EQ(std::filesystem::file_size(path()),
-            4096 + 100'000'000ULL * (16 + 3 * 64 * sizeof(real)));
+            4096 + 100'000'000ULL * ((16 + 3 * 64 * sizeof(real) + 8 + 15) / 16 * 16));
   Ids32 ids(5000);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 19'997);
   table.bring_in(ids);
@@ -260,6 +279,256 @@ TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
   EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), 16);
 }
 
+TEST_F(TableFiles, DoNotReplaceOtherFilesThatAreShorterThanAJournal) {
+  for (const std::string mine : {"m", "mine!", "minemin"}) {
+    { std::ofstream(path("words.table.undo-0")) << mine; }
+    EXPECT_NE(error_of<std::runtime_error>([&] {
+                TableFile table(path(), kSmall);
+              }).find("undo-0: is no journal of a table, but in the place of one"),
+              std::string::npos);
+    EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), mine.size());
+  }
+  // What a machine may leave that stops while a journal is made.
+  { std::ofstream(path("words.table.undo-0")) << std::string(288, '\0'); }
+  TableFile table(path(), kSmall);
+}
+
+TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
+  {
+    TableFile table(path(), kSmall);
+    for (int step = 1; step <= 2; ++step) {
+      set_row(table, 1, static_cast<real>(step));
+      table.checkpoint();
+    }
+  }
+  for (const char* name : {"words.table.undo-0", "words.table.undo-3"})
+    std::ofstream(path(name)) << "somebody's notes";
+  TableFile table(path());
+  EXPECT_EQ(files().count("words.table.undo-0"), 1);
+  set_row(table, 1, 3);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              table.checkpoint();
+            }).find("undo-3: is no journal of a table"),
+            std::string::npos);
+  std::filesystem::remove(path("words.table.undo-3"));
+  table.checkpoint();
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
+}
+
+TEST_F(TableFiles, RefuseTheJournalOfAnotherTableOfTheSameOptions) {
+  for (const char* name : {"one", "two"}) {
+    TableFile table(path(name), kSmall);
+    set_row(table, name[0] == 'o' ? 1 : 2, 5);
+  }
+  std::filesystem::rename(path("one.undo-0"), path("of one"));
+  std::filesystem::rename(path("two.undo-0"), path("one.undo-0"));
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile table(path("one"));
+            }).find("one.undo-0: is damaged, or no journal of this checkpoint of this table"),
+            std::string::npos);
+  std::filesystem::rename(path("of one"), path("one.undo-0"));
+  TableFile table(path("one"));
+  EXPECT_EQ(table.rows_stored(), 0);
+}
+
+// --- Damage -------------------------------------------------------------------------------------
+
+constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
+
+TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
+  {
+    TableFile table(path(), kSmall);
+    for (const std::int32_t id : {3, 4, 999}) set_row(table, id, 1);
+    table.checkpoint();
+    set_row(table, 4, 2);
+    table.checkpoint();
+  }
+  ASSERT_EQ(std::filesystem::file_size(path()), 4096 + 1000 * kSmallStride);
+  std::mt19937 random(1);
+  for (const std::int32_t id : {3, 4, 999}) {
+    for (std::size_t i = 0; i < kSmallStride; ++i) {
+      const std::size_t place = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
+      const char bits = static_cast<char>(1 << random() % 8);
+      damage(path(), place, bits);
+      TableFile table(path());
+      const std::string expected = concat("row ", id, " is damaged");
+      EXPECT_NE(error_of<std::runtime_error>([&] { row(table, id); }).find(expected),
+                std::string::npos)
+          << i;
+      EXPECT_THROW(set_row(table, id, 7), std::runtime_error) << i;
+      EXPECT_NE(error_of<std::runtime_error>([&] {
+                  table.verify();
+                }).find(concat("row ", id, " is damaged, and 0 others")),
+                std::string::npos)
+          << i;
+      EXPECT_NO_THROW(row(table, 5));
+      damage(path(), place, bits);
+    }
+  }
+  TableFile table(path());
+  EXPECT_EQ(table.verify(), 3);
+}
+
+TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 3, 1);
+    table.checkpoint();
+  }
+  for (std::size_t i = 0; i < 16; ++i) {  // the head of a row that is not stored
+    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+    TableFile table(path());
+    EXPECT_THROW(row(table, 8), std::runtime_error) << i;
+    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+  }
+  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(4096 + 3 * kSmallStride))
+      .write(std::string(kSmallStride, '\0').data(), kSmallStride);
+  TableFile table(path());
+  EXPECT_NE(
+      error_of<std::runtime_error>([&] { table.verify(); }).find("has 0 rows, but there were 1"),
+      std::string::npos);
+}
+
+TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
+  for (const char* name : {"one", "two"}) {
+    TableFile table(path(name), kSmall);
+    for (const std::int32_t id : {3, 4}) set_row(table, id, static_cast<real>(name[0]));
+    table.checkpoint();
+  }
+  const auto record = [&](const char* name, std::size_t id) {
+    return read_file(path(name)).substr(4096 + id * kSmallStride, kSmallStride);
+  };
+  for (const std::string& other : {record("one", 4), record("two", 3)}) {
+    std::string table = read_file(path("one"));
+    table.replace(4096 + 3 * kSmallStride, kSmallStride, other);
+    write_file(path("mixed"), table);
+    for (const char* journal : {".undo-0", ".undo-1"})
+      std::filesystem::copy_file(path("one").string() + journal, path("mixed").string() + journal,
+                                 std::filesystem::copy_options::overwrite_existing);
+    TableFile mixed(path("mixed"));
+    EXPECT_THROW(row(mixed, 3), std::runtime_error);
+    EXPECT_NO_THROW(row(mixed, 4));
+  }
+}
+
+TEST_F(TableFiles, AreVerifiedOnlyAtACheckpoint) {
+  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
+  EXPECT_EQ(table.verify(), 0);
+  for (const std::int32_t id : {0, 5'000'000, 99'999'999}) set_row(table, id, 1);
+  EXPECT_THROW(table.verify(), std::logic_error);
+  table.checkpoint();
+  EXPECT_EQ(table.verify(), 3);
+}
+
+// Wherever the machine stops, the disk has the head as it was written at some time, each sector of
+// the rows as it is or was since the checkpoint that the head names, and the journals.
+TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
+  constexpr std::size_t kSector = 512;
+  std::mt19937 random(3);
+  const auto stop = [&](const std::string& head, const std::vector<std::string>& rows,
+                        const std::string& expected_mark,
+                        const std::vector<std::vector<real>>& expected) {
+    std::string disk = head.substr(0, 4096);
+    for (std::size_t at = disk.size(); at < head.size(); at += kSector)
+      disk += rows[random() % rows.size()].substr(at, kSector);
+    write_file(path("stopped"), disk);
+    for (const std::string journal : {".undo-0", ".undo-1", ".undo-2"})
+      if (std::filesystem::exists(path().string() + journal))
+        std::filesystem::copy_file(path().string() + journal, path("stopped").string() + journal,
+                                   std::filesystem::copy_options::overwrite_existing);
+    TableFile table(path("stopped"));
+    EXPECT_EQ(table.mark(), expected_mark);
+    EXPECT_EQ(all_rows(table), expected);
+    EXPECT_EQ(table.verify(), table.rows_stored());
+  };
+  for (int round = 0; round < 8; ++round) {
+    for (const std::string& name : files()) std::filesystem::remove(path(name.c_str()));
+    TableFile table(path(), {.rows = 60, .width = 5, .states = 1, .seed = 7});
+    const auto change = [&](real value) {
+      for (int i = 0; i < 12; ++i) set_row(table, static_cast<std::int32_t>(random() % 60), value);
+    };
+    change(1);
+    table.checkpoint();
+    const std::string mark = table.mark(), marked = read_file(path());
+    const auto rows = all_rows(table);
+    change(2);
+    const std::string halfway = read_file(path());
+    change(3);
+    const std::string changed = read_file(path());
+    const auto later_rows = all_rows(table);
+    stop(round % 2 == 0 ? marked : changed, {marked, halfway, changed}, mark, rows);
+    table.checkpoint();
+    const std::string later = read_file(path());
+    // While the rows get their checksums, and when the next journal is there, but not the head.
+    stop(changed, {marked, halfway, changed, later}, mark, rows);
+    stop(marked, {later}, mark, rows);
+    stop(later, {later}, table.mark(), later_rows);
+  }
+}
+
+TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
+  TableFile table(path(), kSmall);
+  set_row(table, 1, 1);
+  table.checkpoint();
+  const std::string mark = table.mark();
+  set_row(table, 1, 2);
+  table.checkpoint();
+  set_row(table, 1, 3);
+  damage(path("words.table.undo-1"), 330, 1);
+  EXPECT_THROW(table.check_mark(mark), std::runtime_error);
+  EXPECT_THROW(table.restore(mark), std::runtime_error);
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
+  damage(path("words.table.undo-1"), 330, 1);
+  table.restore(mark);
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+}
+
+// Made by a version whose rows had no checksums: 12 rows of width 3, with one state, of which rows
+// 2 and 11 were changed before the first checkpoint, 2 and 5 before the second, and 2 and 7 after
+// it.
+TEST_F(TableFiles, OfTheFirstFormatStayReadable) {
+  const std::string name = sizeof(real) == 4 ? "float.table" : "double.table";
+  for (const char* part : {"", ".undo-1", ".undo-2"})
+    std::filesystem::copy_file(concat(ROWGRAD_TEST_DATA, "/table_format_1/", name, part),
+                               path().string() + part);
+  const auto values = [](real first) { return std::vector<real>{first, first + 1, first + 2}; };
+  {
+    TableFile table(path());
+    EXPECT_FALSE(table.has_checksums());
+    EXPECT_EQ(table.mark(), sizeof(real) == 4 ? "checkpoint 2 (2612faaccb3938a2)"
+                                              : "checkpoint 2 (f5dc34de0f3b6916)");
+    EXPECT_EQ(table.verify(), 3);
+    EXPECT_EQ(table.state_place("sum"), 0);
+    EXPECT_EQ(row(table, 2), values(20));
+    EXPECT_EQ(row(table, 5), values(30));
+    EXPECT_EQ(row(table, 11), values(10));
+    EXPECT_EQ(table.step(2), 2);
+    TableFile fresh(path("fresh"), {.rows = 12, .width = 3, .states = 1, .seed = 7});
+    EXPECT_EQ(row(table, 7), row(fresh, 7));
+    set_row(table, 7, 9);
+    table.checkpoint();
+  }
+  {
+    TableFile table(path());
+    EXPECT_EQ(row(table, 7), std::vector<real>(3, 9));
+    EXPECT_EQ(row(table, 5), values(30));
+    table.restore(sizeof(real) == 4 ? "checkpoint 2 (2612faaccb3938a2)"
+                                    : "checkpoint 2 (f5dc34de0f3b6916)");
+    EXPECT_EQ(table.rows_stored(), 3);
+    EXPECT_EQ(table.verify(), 3);
+  }
+  const std::size_t second_row = 4096 + 2 * ((16 + 6 * sizeof(real) + 15) / 16 * 16);
+  for (const std::size_t place : {second_row + 9, second_row + 13, second_row + 12}) {
+    damage(path(), place, 1);  // a journal or an epoch that it cannot have
+    TableFile table(path());
+    EXPECT_THROW(row(table, 2), std::runtime_error);
+    damage(path(), place, 1);
+  }
+  TableFile table(path());
+  EXPECT_EQ(row(table, 2), values(20));
+}
+
 TEST_F(TableFiles, AreUsedByOneLayerOnly) {
   TableFile table(path(), kSmall);
   const std::string mark = table.mark();
@@ -305,6 +574,9 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   EXPECT_NE(refused().find("the head of the table is damaged"), std::string::npos);
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
+  damage(path(), 7, '2' ^ '3');
+  EXPECT_NE(refused().find("is a table of format 3, expected 1 to 2"), std::string::npos);
+  damage(path(), 7, '2' ^ '3');
   std::filesystem::remove(path("words.table.undo-0"));
   EXPECT_NE(refused().find("words.table.undo-0: is missing"), std::string::npos);
   { TableFile other(path("other"), {.rows = 10, .width = 5}); }
