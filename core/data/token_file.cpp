@@ -12,7 +12,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-constexpr std::uint64_t kBlock = std::uint64_t{1} << 16;  // ids that verify() reads at a time
+constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes: about a second
+constexpr std::uint64_t kBlock = std::uint64_t{1} << 16;      // ids that verify() reads at a time
 
 struct LlmcKind {
   std::uint32_t magic;
@@ -129,7 +130,7 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
                 " is outside the vocabulary of ", vocabulary_size_, " tokens");
 }
 
-void TokenFile::verify() const {
+std::uint64_t TokenFile::checksum() const {
   Checksum sum;
   std::vector<std::int32_t> ids(std::min(size_, kBlock));
   for (std::uint64_t begin = 0; begin < size_; begin += ids.size()) {
@@ -137,7 +138,12 @@ void TokenFile::verify() const {
     read(begin, ids);
     for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
   }
-  check_runtime(!header_ || sum.value() == header_->checksum, path().string(),
+  return sum.value();
+}
+
+void TokenFile::verify() const {
+  const std::uint64_t present = checksum();
+  check_runtime(!header_ || present == header_->checksum, path().string(),
                 ": its ids are not those that were written, by their checksum");
 }
 
@@ -147,6 +153,10 @@ std::uint64_t TokenFile::fingerprint() const {
   if (header_) {
     sum.add(header_->vocabulary_hash);
     sum.add(header_->checksum);
+    return sum.value();
+  }
+  if (file_->size_bytes() <= kReadWhole) {
+    sum.add(checksum());
     return sum.value();
   }
   constexpr std::uint64_t kPlaces = 256;

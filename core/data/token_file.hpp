@@ -34,7 +34,8 @@ struct TokenFileHeader {
   std::uint64_t vocabulary_size = 0;
   std::uint64_t vocabulary_hash = 0;
   std::uint64_t checksum = 0;  // of the ids (checksum.hpp)
-  // How far the text has been encoded, in a file that is not finished; otherwise 0.
+  // In a file that is not finished: a checksum of the rest of the header and of what is being
+  // written, and how far that is. Otherwise 0.
   std::uint64_t job = 0;
   std::uint64_t position = 0;
 };
@@ -82,11 +83,12 @@ class TokenFile {
   /// is a header of rowgrad's, for ids that are not those that were written.
   void verify() const;
 
-  /// Tells files with other ids apart without reading all of them: the checksum of the header, or
-  /// without one that of the length and of a sample of the ids.
+  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in a
+  /// file of more than 1 GiB without one, of their number and of a sample of them.
   std::uint64_t fingerprint() const;
 
  private:
+  std::uint64_t checksum() const;
   void read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary);
   bool read_llmc_header(std::uint64_t bytes);
   void set_size(std::uint64_t ids_in_header, std::uint64_t bytes);

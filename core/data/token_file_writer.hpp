@@ -16,8 +16,9 @@ namespace rowgrad {
 class TokenFileWriter {
  public:
   /// `job` stands for all that the ids depend on besides the vocabulary. What an unfinished file
-  /// has of another job, or of another vocabulary, is discarded; job 0 never goes on. Throws as
-  /// PartialFile does.
+  /// has of another job or of another vocabulary, or with a damaged header, is discarded; job 0
+  /// never goes on. Throws as PartialFile does, and std::runtime_error if PATH.partial is no such
+  /// file.
   TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary,
                   std::uint64_t job = 0);
 
@@ -39,10 +40,12 @@ class TokenFileWriter {
 
  private:
   bool can_go_on(const TokenFileHeader& found) const;
+  std::uint64_t seal(TokenFileHeader header) const;
   std::uint64_t end_bytes() const;
   void write_header();
 
   PartialFile file_;
+  std::uint64_t job_;
   TokenFileHeader header_;
   std::vector<std::byte> stored_;
 };

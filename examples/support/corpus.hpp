@@ -38,8 +38,8 @@ class Corpus {
   /// none, if a text is needed.
   std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary) const;
 
-  /// The same for the same text, or the same ids in the same files. Ids are not all read for this:
-  /// see TokenFile::fingerprint.
+  /// The same for the same text, or the same ids in the same files: see TokenFile::fingerprint for
+  /// how ids are compared.
   std::string hash() const;
 
   /// Whether all files have a checksum of their ids.

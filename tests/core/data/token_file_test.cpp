@@ -179,6 +179,10 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
   EXPECT_EQ(raw({1, 2, 3}), raw({1, 2, 3}));
   EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 4}));
   EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 3, 3}));
+  std::vector<std::uint16_t> long_text(100'000);
+  const std::uint64_t before = raw(long_text);
+  long_text[99'000] = 1;
+  EXPECT_NE(raw(long_text), before);
   EXPECT_NO_THROW(raw({}));
   const auto hash = [&](const Numbers& ids) {
     return TokenFile(written(own(10, ids))).fingerprint();
@@ -222,6 +226,45 @@ TEST_F(TokenFiles, AreWrittenBesideAndContinuedForTheSameJob) {
   }
   EXPECT_EQ(all(TokenFile(path)), (Numbers{1, 2, 4}))
       << "the old file stays until the new one is whole";
+}
+
+TEST_F(TokenFiles, AreNotContinuedWithAChangedHeader) {
+  const Vocabulary ten = vocabulary(10);
+  const fs::path path = folder_ / "new.bin", partial = folder_ / "new.bin.partial";
+  {
+    TokenFileWriter writer(path, ten, 5);
+    writer.append(Numbers{1, 2});
+    writer.save(17);
+  }
+  const std::string good = read_file(partial);
+  for (std::size_t place = 8; place < sizeof(TokenFileHeader); ++place) {
+    std::string changed = good;
+    changed[place] = static_cast<char>(changed[place] ^ 1);
+    write_file(partial, changed);
+    TokenFileWriter writer(path, ten, 5);
+    EXPECT_EQ(writer.position(), 0U) << place;
+    EXPECT_EQ(writer.count(), 0U) << place;
+  }
+  write_file(partial, good);
+  EXPECT_EQ(TokenFileWriter(path, ten, 5).position(), 17U);
+}
+
+TEST_F(TokenFiles, AreNotWrittenOverOtherFiles) {
+  const Vocabulary ten = vocabulary(10);
+  const fs::path path = folder_ / "new.bin", partial = folder_ / "new.bin.partial";
+  for (const std::string& mine :
+       {std::string("mine"), std::string(100, 'a'), std::string(100, '\0'), own(10, {1, 2, 3})}) {
+    write_file(partial, mine);
+    EXPECT_EQ(error_of<std::runtime_error>([&] { TokenFileWriter(path, ten, 5); }),
+              partial.string() +
+                  ": is no unfinished file of token ids, but in the place of one; move it away");
+    EXPECT_EQ(read_file(partial), mine);
+  }
+  // What a machine may leave that stops while such a file is made.
+  for (const std::string& left : {std::string(), std::string(64, '\0')}) {
+    write_file(partial, left);
+    EXPECT_EQ(TokenFileWriter(path, ten, 5).position(), 0U);
+  }
 }
 
 }  // namespace
