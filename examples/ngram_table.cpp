@@ -28,6 +28,7 @@ struct Options {
   std::size_t steps = 100;
   std::size_t save_every = 25;
   std::string corpus;
+  bool verify = false;
 
   std::filesystem::path state() const { return table + ".run"; }
 };
@@ -89,11 +90,11 @@ double space_taken(const std::filesystem::path& path) {
 // Opens the table, or makes it if there is none.
 std::unique_ptr<TableFile> open_table(const Options& options, bool resumed) {
   const std::filesystem::path table = options.table;
-  if (!std::filesystem::exists(table))
+  if (!file_exists(table))
     check_argument(!resumed, table.string(), " is missing, but ", options.state().string(),
                    " is there; remove that to start again");
   // [table]
-  auto file = std::filesystem::exists(table)
+  auto file = file_exists(table)
                   ? std::make_unique<TableFile>(table)
                   : std::make_unique<TableFile>(table, TableFileOptions{.rows = options.rows,
                                                                         .width = options.width,
@@ -109,7 +110,15 @@ std::unique_ptr<TableFile> open_table(const Options& options, bool resumed) {
   return file;
 }
 
+void verify(const Options& options) {
+  const TableFile file(options.table);
+  check_runtime(file.has_checksums(), options.table, ": has no checksums to verify its rows by");
+  const std::uint64_t rows = file.verify();
+  std::cout << options.table << ": " << rows << " rows, as they were written\n";
+}
+
 void run(const Options& options) {
+  if (options.verify) return verify(options);
   const Corpus corpus = Corpus::find(options.corpus.empty() ? std::vector<std::string>()
                                                             : std::vector{options.corpus});
   const auto tokenizer = corpus.make_tokenizer("char", 0);
@@ -119,7 +128,7 @@ void run(const Options& options) {
                       {.batch = kBatch, .shuffle = stride == 1, .seed = 123});
   };
   DataLoader training = loader(split.train, 1), validation = loader(split.validation, kContext);
-  const bool resumed = std::filesystem::exists(options.state());
+  const bool resumed = file_exists(options.state());
   const auto file = open_table(options, resumed);
   Random random(123);
   NgramModel model(*file, options.longest, tokenizer->size(), random);
@@ -151,6 +160,8 @@ void run(const Options& options) {
     write_safetensors(options.state(), all);
     // [checkpoint]
   };
+  // Before the table changes, as it can go back to its last checkpoint but one, but not to none.
+  if (!resumed) save();
   const auto after_step = [&](double loss) {
     const bool ends = run.steps() >= options.steps || interrupted();
     if (ends || run.steps() % options.save_every == 0) {
@@ -188,6 +199,8 @@ int run_with(int argc, char** argv) {
       ->check(whole_number(1));
   app.add_option("--save-every", options.save_every, "steps")->check(whole_number(1));
   app.add_option("--corpus", options.corpus, "text to train on")->check(file_name());
+  app.add_flag("--verify", options.verify,
+               "whether the rows are still those that were written; nothing is trained");
   CLI11_PARSE(app, argc, argv);
   run(options);
   return 0;

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <chrono>
 #include <iostream>
-#include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -139,18 +138,21 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
       throw std::runtime_error(concat("line ", number, ": ", error.what()));
     }
   }
+  check_runtime(!std::cin.bad(), "cannot read standard input");
 }
 
 void run(const ProgramOptions& options) {
   if (options.verify) return verify_files(options.files);
   std::vector<std::string> read = options.files;
   read.insert(read.end(), {options.corpus, tokenizer_file(options.tokenizer)});
-  check_outputs({options.save, options.output}, read);
+  std::vector<std::string> written{options.save, options.output};
+  if (!options.output.empty()) written.push_back(PartialFile::name_for(options.output));
+  check_outputs(written, read);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
   if (!options.output.empty()) return run_files(*tokenizer, options);
   if (options.jsonl) return run_lines(*tokenizer, options);
-  const std::string input((std::istreambuf_iterator<char>(std::cin)), {});
+  const std::string input = read_standard_input();
   if (options.decode) {
     std::cout << tokenizer->decode(parse_ids(input));
   } else {

@@ -63,9 +63,11 @@ std::string read_text(const fs::path& path) {
 std::optional<DataFile> from_user_folder(const PublishedFile& file) {
   const auto folder = environment("ROWGRAD_DATA");
   if (!folder) return std::nullopt;
-  check_runtime(fs::is_directory(*folder), "$ROWGRAD_DATA is ", *folder, ", which is no folder");
+  std::error_code unknown;
+  check_runtime(fs::is_directory(*folder, unknown), "$ROWGRAD_DATA is ", *folder,
+                ", which is no folder");
   const fs::path path = fs::path(*folder) / file.name;
-  if (!fs::exists(path)) return std::nullopt;
+  if (!file_exists(path)) return std::nullopt;
   std::string contents = read_text(path);
   if (sha256(contents) == file.sha256)
     return DataFile{file.title, concat(file.title, ", from $ROWGRAD_DATA (", path.string(), ')'),

@@ -28,7 +28,7 @@ std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
     return concat("download ", published.url, " (", published.bytes, " bytes, SHA-256 ",
                   published.sha256, ") into that folder");
   };
-  check_runtime(std::filesystem::exists(path), "there is no ", path.string(), ": ", advice());
+  check_runtime(file_exists(path), "there is no ", path.string(), ": ", advice());
   const InputFile file(path);
   if (file.size_bytes() == published.bytes) {
     const std::string found = sha256(file);
@@ -41,7 +41,7 @@ std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
 GptShape read_gpt2_config(const std::filesystem::path& folder) {
   GptShape shape{.heads = 0, .qkv_bias = true};
   const std::filesystem::path path = folder / "config.json";
-  if (!std::filesystem::exists(path)) return shape;
+  if (!file_exists(path)) return shape;
   JsonReader config(read_file(path), path.string());
   config.object([&](const std::string& key) {
     if (key == "n_head") {
@@ -91,8 +91,7 @@ Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOption
 }
 
 std::filesystem::path gpt2_config_path(const std::filesystem::path& weights) {
-  const bool device =
-      std::filesystem::exists(weights) && !std::filesystem::is_regular_file(weights);
+  const bool device = file_exists(weights) && !std::filesystem::is_regular_file(weights);
   return weights.empty() || device ? "" : weights.parent_path() / "config.json";
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <unistd.h>
 
+#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
@@ -45,6 +46,13 @@ void handle_signals(const std::string& name) {
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
+// A file that is opened does not get the number of standard output, and what is printed does not
+// get into it, if the program was started without: with >&- in a shell.
+void open_standard_files() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
+    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest that is free
+}
+
 int fail(const std::string& name, const char* what) {
   std::cout.flush();
   std::cerr << name << ": " << what << '\n';
@@ -55,6 +63,7 @@ int fail(const std::string& name, const char* what) {
 
 int run_program(const std::string& name, const std::function<int()>& work) {
   constexpr const char* kNoMemory = "there is not enough memory for what was asked";
+  open_standard_files();
   handle_signals(name);
   int status = 0;
   try {
@@ -63,6 +72,9 @@ int run_program(const std::string& name, const std::function<int()>& work) {
     return fail(name, kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold
     return fail(name, kNoMemory);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(
+        name, concat("cannot use ", error.path1().string(), ": ", error.code().message()).c_str());
   } catch (const std::exception& error) {
     return fail(name, error.what());
   }

@@ -112,8 +112,9 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
   };
   const auto after_step = [&](double loss) {
     interrupts.agree();
-    check_runtime(std::isfinite(loss), "the loss became ", loss, " at step ", training.run.steps(),
-                  "; try a smaller --learning-rate");
+    // Processors give NaN a sign.
+    check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ",
+                  training.run.steps(), "; try a smaller --learning-rate");
     if (report != nullptr) report->after_step(loss);
     progress.show(progress_line(training, loss, options.max_steps));
     evaluate();
@@ -235,9 +236,9 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
   if (!options.gpt2_export.empty()) {
     check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
     check_gpt2_layout("--gpt2-export", gpt->options());
-    check_runtime(!std::filesystem::exists(config_path) ||
-                      read_file(config_path) == gpt2_config(gpt->options()),
-                  config_path.string(), ": is there already, for another model");
+    check_runtime(
+        !file_exists(config_path) || read_file(config_path) == gpt2_config(gpt->options()),
+        config_path.string(), ": is there already, for another model");
   }
   const Ids prompt = encode_prompt(*training, options);
   if (ranks != nullptr) check_ranks(*ranks, *training);

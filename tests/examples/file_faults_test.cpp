@@ -1,0 +1,113 @@
+// The programs and what may happen to their files: closed standard files, kills, damage, and files
+// of others in the places of theirs.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/shell.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/tensor/check.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::expect_refused;
+using testing::Outcome;
+using testing::shell;
+using testing::TemporaryFolder;
+
+class FileFaults : public ::testing::Test {
+ protected:
+  std::string in_folder(const std::string& command) const {
+    return concat(
+        "cd ", folder_.path().string(), "; story=", ROWGRAD_TEST_DATA,
+        "/../../examples/data/the-slow-clock.txt; ngram='ngram_table --rows 2000 --corpus "
+        "'$story; encode='tokenize --tokenizer char --save char.json --corpus '$story; ",
+        command);
+  }
+
+  std::string output_of(const std::string& command) const {
+    const Outcome outcome = shell(in_folder(command));
+    EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
+    return outcome.output;
+  }
+
+  // What a table ends with does depend on all of its bits.
+  std::string end_of(const std::string& command) const {
+    const std::string output = output_of(command);
+    return output.substr(std::min(output.size(), output.find("Sample ")));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(FileFaults, WhatIsPrintedGoesIntoNoFileIfAStandardFileIsClosed) {
+  const std::string expected = end_of("$ngram --table expected --steps 4 --save-every 1");
+  output_of("$encode --output expected.bin $story");
+  for (const std::string closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
+    output_of("rm -f t t.* ids.bin ck; $ngram --table t --steps 2 --save-every 1 " + closed);
+    EXPECT_NE(output_of("$ngram --table t --verify").find("rows, as they were written"),
+              std::string::npos);
+    EXPECT_EQ(end_of("$ngram --table t --steps 4 --save-every 1"), expected) << closed;
+    output_of("$encode --output ids.bin $story " + closed);
+    output_of("cmp ids.bin expected.bin && tokenize --verify ids.bin");
+    output_of("train_verdict --corpus $story --max-steps 2 --sample 0 --save ck " + closed);
+    output_of("train_verdict --corpus $story --resume ck --max-steps 3 --sample 0");
+  }
+}
+
+TEST_F(FileFaults, ATableGoesOnIfItsProgramEndedBeforeItSavedAnything) {
+  const std::string expected = end_of("$ngram --table expected --steps 4 --save-every 1");
+  // Between the table's first checkpoint and the state that belongs to it.
+  expect_refused(in_folder("ln -s none/t.run t.run; $ngram --table t --steps 4 --save-every 1"),
+                 "cannot write");
+  EXPECT_EQ(end_of("rm t.run; $ngram --table t --steps 4 --save-every 1"), expected);
+  // By a signal, at the first byte that is written.
+  const Outcome killed =
+      shell(in_folder("ulimit -c 0; ulimit -f 0; exec $ngram --table k --steps 4 --save-every 1"));
+  EXPECT_GT(killed.status, 256) << killed.output;
+  EXPECT_EQ(end_of("$ngram --table k --steps 4 --save-every 1"), expected);
+  EXPECT_EQ(output_of("echo k*"), "k k.run k.undo-3 k.undo-4\n");
+}
+
+TEST_F(FileFaults, ATableIsVerified) {
+  output_of("$ngram --table t --steps 2");
+  std::string table = read_file(folder_ / "t");
+  const auto value = std::find_if(table.begin() + 4096, table.end(), [](char c) { return c != 0; });
+  ASSERT_NE(value, table.end());
+  *value = static_cast<char>(*value ^ 1);
+  write_file(folder_ / "t", table);
+  expect_refused(in_folder("$ngram --table t --verify"), " is damaged, and 0 others");
+}
+
+TEST_F(FileFaults, FilesOfOthersAreNotReplacedByUnfinishedOnes) {
+  write_file(folder_ / "ids.bin.partial", "a file of mine");
+  expect_refused(in_folder("$encode --output ids.bin $story"),
+                 "ids.bin.partial: is no unfinished file of token ids, but in the place of one");
+  expect_refused(in_folder("ln -s ids.bin link; $encode --output link ids.bin.partial"),
+                 "ids.bin.partial: is written here and also read");
+  EXPECT_EQ(read_file(folder_ / "ids.bin.partial"), "a file of mine");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "ids.bin"));
+}
+
+TEST_F(FileFaults, AreSaidInWords) {
+  const std::string name(300, 'n');
+  expect_refused(in_folder("tokenize --tokenizer char --corpus $story </"),
+                 "cannot read standard input: Is a directory");
+  expect_refused(in_folder("tokenize --tokenizer char --corpus $story --jsonl </"),
+                 "cannot read standard input");
+  expect_refused(in_folder("$ngram --table " + name), "cannot read " + name);
+  expect_refused(in_folder("ln -s loop loop; $ngram --table loop/t"),
+                 "cannot read loop/t.run: Too many levels of symbolic links");
+  expect_refused(in_folder("train_gpt --gpt2 " + name), "File name too long");
+  expect_refused(in_folder("ROWGRAD_DATA=" + name + " train_verdict"), "which is no folder");
+  expect_refused(in_folder("train_verdict --corpus $story --learning-rate 1e38 --max-steps 9"),
+                 "the loss became nan at step");
+}
+
+}  // namespace
+}  // namespace rowgrad
