@@ -57,6 +57,9 @@ class StartLimit {
 class MpiRanks : public Ranks {
  public:
   explicit MpiRanks(double patience) : patience_(patience) {
+    // Before MPI starts, as it sets these variables itself where it knows no launcher.
+    const char* const given = launched_rank();
+    const std::string launched = given == nullptr ? "" : given;
     {
       const StartLimit limit(patience);
       int level = 0;
@@ -70,11 +73,9 @@ class MpiRanks : public Ranks {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     size_ = static_cast<std::size_t>(size);
     rank_ = static_cast<std::size_t>(rank);
-    const char* launched = launched_rank();
-    check_runtime(launched == nullptr || launched == std::to_string(rank),
-                  "this process was started as rank ", launched == nullptr ? "" : launched,
-                  ", but MPI takes it for rank ", rank, " of ", size,
-                  ": use the mpirun of the MPI that rowgrad was built with");
+    check_runtime(launched.empty() || launched == std::to_string(rank),
+                  "this process was started as rank ", launched, ", but MPI takes it for rank ",
+                  rank, " of ", size, ": use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiRanks() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();

@@ -45,6 +45,8 @@ quietly cmake --build "$scratch/consumer"
 "$scratch/consumer/consumer_rowgrad_double"
 if [[ $components ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
+  expect_failure "started as rank 1, but MPI takes it for rank 0 of 1" \
+    env PMIX_RANK=1 "$scratch/consumer/consumer_mpi"
   expect_failure "MPI, with which rowgrad was built, is not installed" \
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
 fi
