@@ -194,6 +194,12 @@ Checkpoint gpt2_weights(GptModel& model) {
   check_gpt2_layout("gpt2_weights", options);
   std::vector<Stored> layout = layout_of(model, options.tie_weights ? "" : kPrefix);
   if (!options.tie_weights) layout.push_back({kHead, {&model.head.weight}});
+  std::set<const Parameter*> known;
+  for (const Stored& stored : layout)
+    known.insert(stored.parameters.begin(), stored.parameters.end());
+  for (const Parameter* parameter : model.parameters())
+    check_argument(known.contains(parameter), "gpt2_weights: GPT-2 has no ",
+                   in_quotes(parameter->name()), ' ', bracketed(parameter->shape()));
 
   Checkpoint file;
   file.put("format", "pt");  // without it, Hugging Face's reader refuses a file

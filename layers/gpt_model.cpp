@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <rowgrad/core/ops/distance_bias.hpp>
@@ -31,6 +32,20 @@ Part<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table
 
 }  // namespace
 
+void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random) {
+  check_argument(layers > 0, "initialize_as_gpt2: layers is 0, expected at least 1");
+  const double added_up = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
+  for (Parameter* parameter : layer.parameters()) {
+    const std::string& name = parameter->name();
+    const bool last = name.ends_with(".out.weight") || name.ends_with(".down.weight");
+    if (parameter->shape().size() == 2) {
+      parameter->assign(random.normal(parameter->shape(), 0, last ? added_up : 0.02));
+    } else if (name.ends_with(".bias")) {
+      parameter->assign(zeros(parameter->shape()));
+    }
+  }
+}
+
 GptModel::GptModel(const GptOptions& options, Random& random)
     : options_(checked(options)),
       token(*this, "token", options.vocabulary, options.width, random),
@@ -57,20 +72,8 @@ GptModel::GptModel(const GptOptions& options, Random& random)
   if (options.positions == Positions::kRotary)
     rotary.emplace(options.context, options.width / options.heads,
                    RotaryOptions{.layout = options.rotary_layout, .base = options.rotary_base});
-  if (options.initialization == Initialization::kGpt2) initialize_as_gpt2(random);
-}
-
-void GptModel::initialize_as_gpt2(Random& random) {
-  const double added_up = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.layers));
-  for (Parameter* parameter : parameters()) {
-    const std::string& name = parameter->name();
-    const bool last = name.ends_with(".out.weight") || name.ends_with(".down.weight");
-    if (parameter->shape().size() == 2) {
-      parameter->assign(random.normal(parameter->shape(), 0, last ? added_up : 0.02));
-    } else if (name.ends_with(".bias")) {
-      parameter->assign(zeros(parameter->shape()));
-    }
-  }
+  if (options.initialization == Initialization::kGpt2)
+    initialize_as_gpt2(*this, options.layers, random);
 }
 
 Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {
@@ -95,6 +98,15 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
   return result;
 }
 
+Variable GptModel::before_block(std::size_t, const Variable& x, const TextSoFar&) { return x; }
+
+Variable GptModel::input_of(std::size_t block, const Variable& x, const TextSoFar& text) {
+  const Variable input = before_block(block, x, text);
+  check_state(input.shape() == x.shape(), "GptModel: before_block(", block, ", …) returned shape ",
+              bracketed(input.shape()), ", expected ", bracketed(x.shape()));
+  return input;
+}
+
 Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "GptModel: ids have shape ", bracketed(ids.shape()),
@@ -106,7 +118,11 @@ Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* 
   const std::size_t batch = length == 0 ? 0 : ids.size() / length;
   if (shape.size() != 3) x = reshape(x, {batch, length, options_.width});
   const AttentionPositions positions = attention_positions(tape, length);
-  for (TransformerBlock& block : blocks) {
+  Ids text = ids;
+  text.reshape(Ids::shape_type{batch, length});
+  for (std::size_t i = 0; i < options_.layers; ++i) {
+    TransformerBlock& block = blocks[i];
+    x = input_of(i, x, {.ids = text, .kept = nullptr});
     if (weights != nullptr)
       weights->push_back(block.attention.weights(block.norm1.forward(x), positions));
     x = block.forward(x, positions);
@@ -134,33 +150,56 @@ std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
 
 class GptModel::Reader : public TextReader {
  public:
-  explicit Reader(GptModel& model) : model_(model) {
+  explicit Reader(GptModel& model) : model_(model), kept_(model.options().layers, empty({0})) {
     const GptOptions& options = model.options();
     for (std::size_t i = 0; i < options.layers; ++i)
       caches_.emplace_back(options.context, options.width);
   }
 
+  // Ids that are refused, and those at which something fails, have not been read.
   Tensor read(std::span<const std::int32_t> ids) override {
-    check_argument(!ids.empty() && caches_[0].length() + ids.size() <= model_.context(),
-                   "GptModel: cannot read ", ids.size(), " ids after ", caches_[0].length(),
-                   ", the context is ", model_.context());
+    const std::size_t before = text_.size();
+    check_argument(!ids.empty() && before + ids.size() <= model_.context(),
+                   "GptModel: cannot read ", ids.size(), " ids after ", before, ", the context is ",
+                   model_.context());
+    std::vector<Tensor> kept = kept_;
+    text_.insert(text_.end(), ids.begin(), ids.end());
+    try {
+      return read_from(before);
+    } catch (...) {
+      for (KeyValueCache& cache : caches_) cache.truncate(std::min(before, cache.length()));
+      text_.resize(before);
+      kept_.swap(kept);
+      throw;
+    }
+  }
+
+ private:
+  Tensor read_from(std::size_t first) {
     const EvaluationMode mode(model_);
     Tape tape(Tape::inference);
-    const std::size_t first = caches_[0].length();
-    Ids batch = to_ids(ids);
-    batch.reshape(Ids::shape_type{1, ids.size()});
-    Variable x = model_.embed(tape, batch, first);
-    const AttentionPositions positions = model_.attention_positions(tape, first + ids.size());
-    for (std::size_t i = 0; i < caches_.size(); ++i)
+    const auto rows = [&](std::size_t begin) {
+      Ids row = to_ids(std::span(text_).subspan(begin));
+      row.reshape(Ids::shape_type{1, text_.size() - begin});
+      return row;
+    };
+    const Ids text = rows(0);
+    Variable x = model_.embed(tape, rows(first), first);
+    const AttentionPositions positions = model_.attention_positions(tape, text_.size());
+    for (std::size_t i = 0; i < caches_.size(); ++i) {
+      x = model_.input_of(i, x, {.ids = text, .kept = &kept_[i]});
       x = model_.blocks[i].forward(x, positions, caches_[i]);
-    x = slice(x, 1, ids.size() - 1, ids.size());
+    }
+    const auto last = static_cast<std::ptrdiff_t>(text_.size() - first);
+    x = slice(x, 1, last - 1, last);
     Tensor logits = model_.head.forward(model_.norm.forward(x)).value();
     logits.reshape(Shape{model_.vocabulary()});
     return logits;
   }
 
- private:
   GptModel& model_;
+  std::vector<std::int32_t> text_;  // read so far
+  std::vector<Tensor> kept_;        // [block]
   std::vector<KeyValueCache> caches_;
 };
 

@@ -48,36 +48,58 @@ struct GptOptions {
   std::size_t shaw_max_distance = 16;
 };
 
+/// The text around x in GptModel::before_block: x is [batch, length, width].
+struct TextSoFar {
+  /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
+  /// last `length` are those of x; there are more only if a text is read piece by piece.
+  const Ids& ids;
+  /// Where the hook keeps what it needs of earlier positions besides their ids, if a text is read
+  /// piece by piece: a tensor for this block and this text, empty at first. Null if x has all
+  /// positions.
+  Tensor* kept;
+};
+
 /// GPT-2's architecture (Radford et al. 2019): token embedding, positions, dropout, `layers`
 /// transformer blocks, a layer norm, and a linear head without bias. Parts are made in that order,
 /// so a seed gives the weights that the same modules have in PyTorch.
+///
+/// A model of one's own that derives from it overrides before_block(), through which training,
+/// generation and attention_weights() all go.
 class GptModel : public LanguageModel {
  public:
   /// Throws std::invalid_argument for a size of 0 and for options that its parts refuse.
   GptModel(const GptOptions& options, Random& random);
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override;
+  /// Takes ids [..., length] of any rank.
+  Variable forward(Tape& tape, const Ids& ids) final;
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) override;
-  std::unique_ptr<TextReader> reader() override;
+                const CrossEntropyOptions& options = {}) final;
+  std::unique_ptr<TextReader> reader() final;
 
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
   /// at: [batch, heads, length, length], a row of weights for each position.
   std::vector<Tensor> attention_weights(const Ids& ids);
 
-  std::size_t context() const override { return options_.context; }
-  std::size_t vocabulary() const override { return options_.vocabulary; }
+  std::size_t context() const final { return options_.context; }
+  std::size_t vocabulary() const final { return options_.vocabulary; }
   const GptOptions& options() const { return options_; }
+
+ protected:
+  /// What block `block` reads instead of x: x itself, unless a derived class puts something in
+  /// front of the block. A position may depend on earlier ones, but on no later one, and must be
+  /// the same whether a text is given whole or piece by piece: see TextSoFar. The shape is that
+  /// of x, or std::logic_error is thrown.
+  virtual Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text);
 
  private:
   class Reader;
 
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
+  Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
   // Adds the attention weights of each block to `weights` unless it is null.
   Variable before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights = nullptr);
-  void initialize_as_gpt2(Random& random);
 
   GptOptions options_;
 
@@ -96,5 +118,10 @@ class GptModel : public LanguageModel {
   Part<LayerNorm> norm;
   Part<Linear> head;
 };
+
+/// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the
+/// number of blocks of the whole model. A model that derives from GptModel calls it for its own
+/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are.
+void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 
 }  // namespace rowgrad

@@ -23,15 +23,17 @@ class ReadingAgain : public TextReader {
     const EvaluationMode mode(model_);
     std::vector<std::int32_t> text = text_;  // ids that are refused are not kept
     text.insert(text.end(), ids.begin(), ids.end());
+    Ids batch = to_ids(text);
+    batch.reshape(Ids::shape_type{1, text.size()});
     Tape tape(Tape::inference);
-    const Variable logits = model_.forward(tape, to_ids(text));
-    text_ = std::move(text);
+    const Variable logits = model_.forward(tape, batch);
     const std::size_t vocabulary = model_.vocabulary();
-    check_argument(logits.shape() == Shape({text_.size(), vocabulary}),
+    check_argument(logits.shape() == Shape({1, text.size(), vocabulary}),
                    "LanguageModel: forward returned logits of shape ", bracketed(logits.shape()),
-                   ", expected [", text_.size(), ", ", vocabulary, "]");
+                   ", expected [1, ", text.size(), ", ", vocabulary, "]");
     Tensor last = empty({vocabulary});
-    std::copy_n(logits.value().data() + (text_.size() - 1) * vocabulary, vocabulary, last.data());
+    std::copy_n(logits.value().data() + (text.size() - 1) * vocabulary, vocabulary, last.data());
+    text_ = std::move(text);
     return last;
   }
 

@@ -30,8 +30,9 @@ class TextReader {
 /// A model that predicts each next token of a text.
 class LanguageModel : public Layer {
  public:
-  /// ids [..., length], length ≤ context → logits [..., length, vocabulary]. Throws
-  /// std::invalid_argument for a longer input or an id outside the vocabulary.
+  /// ids [batch, length], length ≤ context → logits [batch, length, vocabulary]. Throws
+  /// std::invalid_argument for a longer input or an id outside the vocabulary. (A model may take
+  /// ids of other ranks, too; evaluation, generation and TrainingRun give it two axes.)
   virtual Variable forward(Tape& tape, const Ids& ids) = 0;
 
   /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. A model

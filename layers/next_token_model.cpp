@@ -51,6 +51,8 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
                           MlpOptions{.activate_last = true, .dropout = options.dropout})),
       head(make_head(*this, options, token.weight, random)) {}
 
+Variable NextTokenModel::before_look_back(const Variable& x, const Ids&) { return x; }
+
 Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "NextTokenModel: ids have shape ", bracketed(ids.shape()),
@@ -62,7 +64,7 @@ Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
       : sinusoidal
           ? sinusoidal_dropout.forward(token.forward(tape, ids, sinusoidal->rows(tape, length)))
           : token.forward(tape, ids);
-  x = look_back.forward(x);
+  x = look_back.forward(before_look_back(x, ids));
   if (hidden) x = hidden->forward(x);
   return x;
 }

@@ -32,6 +32,9 @@ struct NextTokenOptions {
 /// linear head. Parts are constructed in this order, so a seed gives the same weights as
 /// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
 /// bias, and the token table, which the embedding and the head both read, gets a dense gradient.
+///
+/// A model of one's own that derives from it overrides before_look_back(), through which training
+/// and generation both go.
 class NextTokenModel : public LanguageModel {
  public:
   /// Draws the initial weights from `random`. Throws std::invalid_argument for a size of 0, and for
@@ -40,15 +43,22 @@ class NextTokenModel : public LanguageModel {
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override;
+  /// Takes ids [..., length] of any rank.
+  Variable forward(Tape& tape, const Ids& ids) final;
 
   /// Faster than cross_entropy(forward(…), …), and never holds all logits in memory.
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) override;
+                const CrossEntropyOptions& options = {}) final;
 
-  std::size_t context() const override { return options_.context; }
-  std::size_t vocabulary() const override { return options_.vocabulary; }
+  std::size_t context() const final { return options_.context; }
+  std::size_t vocabulary() const final { return options_.vocabulary; }
   const NextTokenOptions& options() const { return options_; }
+
+ protected:
+  /// What the look-back reads instead of x [..., length, width], the embedding of ids
+  /// [..., length] with their positions: x itself, unless a derived class puts something there. A
+  /// position must depend on no later one.
+  virtual Variable before_look_back(const Variable& x, const Ids& ids);
 
  private:
   Variable before_head(Tape& tape, const Ids& ids);

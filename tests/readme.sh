@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readme=$(cat README.md ./*/README.md)
 parts=0
-for program in examples/{first_step,custom_layer,exact_rows,ngram_table}.cpp \
+for program in examples/{first_step,custom_layer,own_model,exact_rows,ngram_table}.cpp \
   tests/optim/{rule_optimizer_test,training/training_run_test}.cpp \
   tests/layers/{gpt_model_test,gpt2_weights_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
@@ -23,4 +23,4 @@ for program in examples/{first_step,custom_layer,exact_rows,ngram_table}.cpp \
   done
 done
 echo "The READMEs have all $parts parts of the programs"
-((parts >= 16))
+((parts >= 18))

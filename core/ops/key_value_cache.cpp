@@ -9,6 +9,12 @@ namespace rowgrad {
 KeyValueCache::KeyValueCache(std::size_t capacity, std::size_t width)
     : keys_(empty({capacity, width})), values_(empty({capacity, width})) {}
 
+void KeyValueCache::truncate(std::size_t length) {
+  check_argument(length <= length_, "KeyValueCache::truncate: length is ", length,
+                 ", but there are ", length_, " positions");
+  length_ = length;
+}
+
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache& cache) {
   constexpr const char* kOp = "causal_attention with a cache";
@@ -35,7 +41,6 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   Tensor value = empty(q.shape());
   std::copy_n(k.value().data(), added * width, cache.keys_.data() + cache.length_ * width);
   std::copy_n(v.value().data(), added * width, cache.values_.data() + cache.length_ * width);
-  cache.length_ = length;
   kernels::causal_attention(
       {.batch = 1,
        .heads = heads,
@@ -51,7 +56,9 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
        .relative_values = relative ? relative->values.value().data() : nullptr,
        .relative_distances = relative ? relative->keys.shape()[0] : 0},
       {value.data(), width, added * width}, nullptr);
-  return q.tape().constant(std::move(value));
+  const Variable result = q.tape().constant(std::move(value));
+  cache.length_ = length;  // after all that may fail
+  return result;
 }
 
 }  // namespace rowgrad

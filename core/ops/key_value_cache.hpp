@@ -17,6 +17,9 @@ class KeyValueCache {
   /// How many positions it holds.
   std::size_t length() const { return length_; }
 
+  /// Forgets the positions from `length` on. Throws std::invalid_argument if it holds fewer.
+  void truncate(std::size_t length);
+
  private:
   friend Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                                    const AttentionOptions& options, KeyValueCache& cache);

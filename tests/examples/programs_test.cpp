@@ -80,7 +80,7 @@ TEST(Programs, SayThatThereIsTooLittleMemory) {
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
   for (const std::string command :
-       {"first_step", "custom_layer", "inspect_rows", "exact_rows --rows 30 --steps 1",
+       {"first_step", "custom_layer", "own_model", "inspect_rows", "exact_rows --rows 30 --steps 1",
         "tokenize --tokenizer char </dev/null", "train_verdict --max-steps 1 --sample 0",
         "train_verdict --help"})
     expect_refused(command + " >/dev/full", "cannot write to standard output");

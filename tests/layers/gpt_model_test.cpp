@@ -1,4 +1,5 @@
 #include <numeric>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -6,7 +7,10 @@
 #include "tests/support/id_values.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/selection.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/layers/gpt2_weights.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/optim/adam.hpp>
 
@@ -31,6 +35,127 @@ GptOptions small(Positions positions) {
 constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions::kSinusoidal,
                               Positions::kRotary, Positions::kAlibi,   Positions::kT5,
                               Positions::kShaw};
+
+// In front of the second block, adds a row for the last two tokens, and a projection of each
+// position together with the one before it.
+class WithBigrams : public GptModel {
+ public:
+  WithBigrams(const GptOptions& options, Random&& random)
+      : GptModel(options, random),
+        bigrams(*this, "bigrams", 16, options.width, random),
+        mixed(*this, "mixed", options.width, options.width, random) {}
+
+  Part<Embedding> bigrams;
+  Part<Linear> mixed;
+  bool fails = false;
+
+ protected:
+  Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text) override {
+    if (block == 0) return x;
+    if (fails) throw std::runtime_error("no memory, say");
+    const std::size_t batch = x.shape()[0], length = x.shape()[1], width = x.shape()[2];
+    const std::size_t positions = text.ids.shape(1);
+    Ids hashes = Ids::from_shape({batch, length});
+    for (std::size_t i = 0; i < batch; ++i)
+      for (std::size_t j = 0; j < length; ++j) {
+        const std::size_t at = i * positions + positions - length + j;
+        const std::int32_t last = at == i * positions ? 11 : text.ids.data()[at - 1];
+        hashes(i, j) = (5 * text.ids.data()[at] + 3 * last) % 16;
+      }
+    const Variable y = mixed.forward(x);
+    const bool begins = text.kept == nullptr || text.kept->size() == 0;
+    const Variable first =
+        x.tape().constant(begins ? zeros({batch, 1, width}) : reshaped(*text.kept, {1, 1, width}));
+    const auto end = static_cast<std::ptrdiff_t>(length);
+    const Variable before = concatenate({first, slice(y, 1, 0, end - 1)}, 1);
+    if (text.kept != nullptr) *text.kept = slice(y, 1, end - 1, end).value();
+    return x + bigrams.forward(x.tape(), hashes) + y * before;
+  }
+};
+
+double largest_difference(const Tensor& a, const Tensor& b) { return xt::amax(xt::abs(a - b))(); }
+
+const std::vector<std::int32_t> kText{3, 1, 10, 0, 7, 7, 2, 5};
+
+TEST(GptModel, PassesAllThroughWhatADerivedModelPutsInFrontOfABlock) {
+  for (const Positions positions : kAll) {
+    GptModel base(small(positions), Random(3));
+    WithBigrams model(small(positions), Random(3));
+    model.eval();
+    const Ids text = ids({2, 4}, kText);
+    const Ids targets = ids({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+    Tape tape;
+    const Variable logits = model.forward(tape, text);
+    EXPECT_GT(largest_difference(logits.value(), base.forward(tape, text).value()), 0.1);
+    const Variable loss = model.loss(tape, text, targets);
+    EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * testing::kEpsilon);
+    tape.backward(loss);
+    for (const Parameter* parameter : {&model.bigrams.weight, &model.mixed.weight})
+      EXPECT_FALSE(parameter->gradient().is_none());
+
+    const auto weights = model.attention_weights(text);
+    const auto of_base = base.attention_weights(text);
+    EXPECT_EQ(weights[0], of_base[0]);
+    EXPECT_GT(largest_difference(weights[1], of_base[1]), 1e-3);
+  }
+}
+
+TEST(GptModel, ReadsPieceByPieceWithADerivedModel) {
+  for (const Positions positions : kAll) {
+    WithBigrams model(small(positions), Random(3));
+    Tape tape(Tape::inference);
+    const Tensor whole = model.forward(tape, to_ids(kText)).value();
+    const auto reader = model.reader();
+    std::size_t read = 0;
+    for (const std::size_t piece : {3, 1, 2, 1, 1}) {
+      const auto next = std::span(kText).subspan(read, piece);
+      model.fails = true;  // behind the first block, and then not: as if nothing had happened
+      EXPECT_THROW(reader->read(next), std::runtime_error);
+      model.fails = false;
+      const Tensor logits = reader->read(next);
+      read += piece;
+      for (std::size_t i = 0; i < 11; ++i)
+        EXPECT_NEAR(logits(i), whole(read - 1, i), 500 * testing::kEpsilon)
+            << static_cast<int>(positions) << ' ' << read;
+    }
+
+    std::vector<std::int32_t> expected{3, 1};
+    while (expected.size() < 12) {  // the context is 8
+      Tape longer(Tape::inference);
+      const auto last = std::span(expected).last(std::min<std::size_t>(expected.size(), 8));
+      const Ids best = argmax(model.forward(longer, to_ids(last)), -1);
+      expected.push_back(best.data()[best.size() - 1]);
+    }
+    Random random(1);
+    EXPECT_EQ(generate(model, ids({2}, {3, 1}), {.count = 10, .temperature = 0}, random),
+              to_ids(std::span(expected).subspan(2)));
+  }
+}
+
+TEST(GptModel, IsNotSavedAsGpt2IfADerivedModelHasMore) {
+  GptOptions options = small(Positions::kLearned);
+  options.qkv_bias = true;
+  WithBigrams model(options, Random(3));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { gpt2_weights(model); }),
+            "gpt2_weights: GPT-2 has no \"bigrams.weight\" [16, 12]");
+}
+
+TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
+  class Wrong : public GptModel {
+   public:
+    using GptModel::GptModel;
+
+   protected:
+    Variable before_block(std::size_t, const Variable& x, const TextSoFar&) override {
+      return concatenate({x, x}, 1);
+    }
+  } model(small(Positions::kNone), Random(1));
+  Tape tape;
+  EXPECT_EQ(error_of<std::logic_error>([&] {
+              model.forward(tape, ids({1, 2}, {1, 2}));
+            }),
+            "GptModel: before_block(0, …) returned shape [1, 4, 12], expected [1, 2, 12]");
+}
 
 // The first numbers that PyTorch 1.13 draws for the same modules under seed 123.
 TEST(GptModel, StartsFromTheWeightsOfTheTextbook) {
@@ -227,6 +352,15 @@ TEST(GptModel, StartsAsGpt2DoesIfAsked) {
   EXPECT_NEAR(deviation(model.blocks[1].feed_forward.down.weight), 0.01, 5e-4);
   EXPECT_EQ(deviation(*model.blocks[1].feed_forward.down.bias), 0);
   EXPECT_EQ(deviation(model.norm.weight), 1);
+
+  WithBigrams derived(options, Random(1));
+  Random same(1), next(2);
+  initialize_as_gpt2(derived.mixed, options.layers, next);
+  EXPECT_EQ(derived.token.weight.value(), GptModel(options, same).token.weight.value());
+  EXPECT_NEAR(deviation(derived.mixed.weight), 0.02, 1e-3);
+  EXPECT_EQ(deviation(*derived.mixed.bias), 0);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(derived, 0, next); }),
+            "initialize_as_gpt2: layers is 0, expected at least 1");
 }
 
 TEST(GptModel, RefusesWhatDoesNotFit) {

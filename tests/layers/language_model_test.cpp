@@ -8,6 +8,7 @@
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
+#include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
@@ -87,6 +88,32 @@ TEST(LanguageModel, HasALossOfItsLogits) {
   const Ids targets = testing::ids({1, 3}, {2, 3, 4});
   EXPECT_EQ(model.loss(tape, ids, targets).item(),
             cross_entropy(model.forward(tape, ids), targets).item());
+}
+
+TEST(LanguageModel, IsGivenBatchesOnly) {
+  class Flat : public Bigram {
+   public:
+    using Bigram::Bigram;
+    Variable forward(Tape& tape, const Ids& ids) override {
+      shape.assign(ids.shape().begin(), ids.shape().end());
+      const Variable rows = logits.forward(tape, ids);
+      return flattens ? reshape(rows, {ids.size(), 7}) : rows;
+    }
+    std::vector<std::size_t> shape;
+    bool flattens = false;
+  };
+  Random random(1);
+  Flat model(random);
+  const auto reader = model.reader();
+  const std::vector<std::int32_t> text{1, 2, 3};
+  model.flattens = true;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { reader->read(std::span(text).first(2)); }),
+            "LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]");
+  model.flattens = false;
+  reader->read(std::span(text).first(2));  // as if nothing had been read before
+  const Tensor logits = reader->read(std::span(text).last(1));
+  EXPECT_EQ(model.shape, std::vector<std::size_t>({1, 3}));
+  EXPECT_TRUE(std::ranges::equal(logits, model.logits.weight.rows(std::span(text).last(1))));
 }
 
 TEST(Generate, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {

@@ -196,5 +196,42 @@ TEST(NextTokenModel, PassesTheGradientCheck) {
 }
 #endif
 
+class WithPrevious : public NextTokenModel {
+ public:
+  WithPrevious(const NextTokenOptions& options, Random&& random)
+      : NextTokenModel(options, random),
+        previous(*this, "previous", options.vocabulary, options.width, random) {}
+
+  Part<Embedding> previous;
+
+ protected:
+  Variable before_look_back(const Variable& x, const Ids& ids) override {
+    Ids shifted = ids;
+    const std::size_t length = ids.shape().back();
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      shifted.data()[i] = i % length == 0 ? 0 : ids.data()[i - 1];
+    return x + previous.forward(x.tape(), shifted);
+  }
+};
+
+TEST(NextTokenModel, PassesAllThroughWhatADerivedModelPutsInFrontOfTheLookBack) {
+  const NextTokenOptions options{.vocabulary = 5, .context = 3, .width = 4, .look_back = 2};
+  NextTokenModel base(options, Random(3));
+  WithPrevious model(options, Random(3));
+  const Ids text = ids({2, 3}, {0, 1, 1, 4, 2, 0});
+  const Ids targets = ids({2, 3}, {1, 1, 3, 2, 0, 0});
+  Tape tape;
+  const Variable logits = model.forward(tape, text);
+  EXPECT_NE(logits.value(), base.forward(tape, text).value());
+  const Variable loss = model.loss(tape, text, targets);
+  EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * testing::kEpsilon);
+  tape.backward(loss);
+  EXPECT_EQ(model.previous.weight.gradient().rows().indices(),
+            std::vector<std::int32_t>({0, 1, 2, 4}));
+  const Tensor read = model.reader()->read(std::vector<std::int32_t>{4, 2, 0});
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(read(i), logits.value()(1, 2, i), 20 * testing::kEpsilon);
+}
+
 }  // namespace
 }  // namespace rowgrad

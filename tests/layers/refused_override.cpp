@@ -1,0 +1,8 @@
+// Must not compile: tests/CMakeLists.txt says for which BASE.
+
+#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+
+class Wrong : public rowgrad::BASE {
+  rowgrad::Variable forward(rowgrad::Tape&, const rowgrad::Ids&) override;
+};
