@@ -9,17 +9,27 @@
 namespace rowgrad {
 
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
-                    const std::optional<std::int32_t>& padding) {
+                    double deviation, const std::optional<std::int32_t>& padding) {
   element_count({rows, width}, layer);
+  check_argument(std::isfinite(deviation) && deviation >= 0, layer, ": deviation is ", deviation,
+                 ", expected a finite number not below 0");
   const auto row = padding_row(layer, padding, rows);
-  Tensor table = random.normal({rows, width});
+  if (deviation == 0) return sparse_zeros({rows, width});
+  Tensor table = random.normal({rows, width}, 0, deviation);
   if (row) std::fill_n(table.data() + static_cast<std::size_t>(*row) * width, width, real{0});
   return table;
 }
 
+void check_row_gradients(const char* layer, bool dense_gradient, const TableFile& table) {
+  check_argument(!dense_gradient, layer,
+                 ": the gradient of a table in a file cannot be dense: ", table.path().string());
+}
+
 Embedding::Embedding(std::size_t rows, std::size_t width, Random& random,
                      const EmbeddingOptions& options)
-    : Embedding(normal_table("Embedding", rows, width, random, options.padding_idx), options) {}
+    : Embedding(
+          normal_table("Embedding", rows, width, random, options.deviation, options.padding_idx),
+          options) {}
 
 Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
     : weight(*this, "weight", std::move(table)), options_(options) {
@@ -32,8 +42,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 
 Embedding::Embedding(TableFile& table, const EmbeddingOptions& options)
     : weight(*this, "weight", table), options_(options) {
-  check_argument(!options.dense_gradient, "Embedding: the gradient of a table in a file cannot be ",
-                 "dense: ", table.path().string());
+  check_row_gradients("Embedding", options.dense_gradient, table);
   check_options();
 }
 
@@ -58,11 +67,11 @@ EmbeddingLookup Embedding::lookup() const {
 }
 
 Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
-  if (options_.scale_by_sqrt_width) {
-    const Variable rows = forward(tape, ids);
-    check_added("Embedding", rows.shape(), added.shape());
-    return rows + added;
-  }
+  Shape rows = ids.shape();
+  rows.push_back(weight.shape()[1]);
+  check_added("Embedding", rows, added.shape());
+  check_state(&added.tape() == &tape, "Embedding: what is added belongs to another tape");
+  if (options_.scale_by_sqrt_width) return forward(tape, ids) + added;
   return embedding_add(begin_lookup(tape, ids), ids, added, lookup());
 }
 

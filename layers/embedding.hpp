@@ -11,6 +11,9 @@
 namespace rowgrad {
 
 struct EmbeddingOptions {
+  /// Of the normal distribution with mean 0 that a new table is drawn from. At 0 nothing is drawn,
+  /// and a large table of zeros takes memory only for rows that change.
+  double deviation = 1;
   /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
   bool scale_by_sqrt_width = false;
   /// This row starts as zeros and is never trained; −1 is the last row.
@@ -32,9 +35,9 @@ struct EmbeddingOptions {
 /// Parameter: weight [rows, width].
 class Embedding : public Layer {
  public:
-  /// Initialised from normal(0, 1). Throws std::invalid_argument for 0 rows or columns, more values
-  /// than memory could hold, a padding id outside the table, and a max_norm or norm_type that is
-  /// not above 0.
+  /// Initialised from normal(0, deviation). Throws std::invalid_argument for 0 rows or columns,
+  /// more values than memory could hold, a padding id outside the table, a max_norm or norm_type
+  /// that is not above 0, and a deviation that is negative or not finite.
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
@@ -68,9 +71,14 @@ class Embedding : public Layer {
   EmbeddingOptions options_;
 };
 
-/// The initial table: normal(0, 1), with zeros in the padding row. Throws std::invalid_argument
-/// naming `layer` for a padding id outside the table and for more values than memory could hold.
+/// The initial table: normal(0, deviation), with zeros in the padding row. Throws
+/// std::invalid_argument naming `layer` for a padding id outside the table, for more values than
+/// memory could hold, and for a deviation that is negative or not finite.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
+                    double deviation = 1,
                     const std::optional<std::int32_t>& padding = std::nullopt);
+
+/// Throws std::invalid_argument naming `layer` if the gradient of a table in a file is to be dense.
+void check_row_gradients(const char* layer, bool dense_gradient, const TableFile& table);
 
 }  // namespace rowgrad

@@ -11,6 +11,8 @@
 namespace rowgrad {
 
 struct EmbeddingBagOptions {
+  /// Of the normal distribution that a new table is drawn from: see EmbeddingOptions.
+  double deviation = 1;
   BagMode mode = BagMode::kMean;
   /// This row starts as zeros, is ignored in bags and never trained; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
@@ -38,6 +40,7 @@ class EmbeddingBag : public Layer {
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
   explicit EmbeddingBag(Tensor table, const EmbeddingBagOptions& options = {});
+  explicit EmbeddingBag(TableFile& table, const EmbeddingBagOptions& options = {});
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
   /// length. Throws what embedding_bag throws and, with max_norm, what Embedding::forward throws.
@@ -46,6 +49,8 @@ class EmbeddingBag : public Layer {
   Parameter weight;
 
  private:
+  void check(const EmbeddingBagOptions& options);
+
   EmbeddingBagLookup lookup_;
   std::optional<double> max_norm_;
   double norm_type_;

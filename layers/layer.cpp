@@ -62,8 +62,9 @@ void Layer::adopt(std::string_view name, Parameter& parameter) {
 }
 
 void Layer::share(std::string_view name, Parameter& parameter) {
-  shared_.emplace_back(claim(name), &parameter);
-  parameter.add_user(*this);
+  std::string own_name = claim(name);
+  parameter.add_user(*this);  // first, as in adopt()
+  shared_.emplace_back(std::move(own_name), &parameter);
 }
 
 void Layer::forget(const Parameter& parameter) noexcept {

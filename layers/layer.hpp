@@ -171,9 +171,11 @@ std::optional<Part<L>> part_if(bool wanted, Layer& owner, std::string_view name,
 template <class L>
 class LayerList : public Layer {
  public:
+  LayerList() = default;
+
   /// Makes `count` layers, each with the same arguments.
   template <class... Arguments>
-  explicit LayerList(std::size_t count = 0, Arguments&&... arguments) {
+  explicit LayerList(std::size_t count, Arguments&&... arguments) {
     for (std::size_t i = 0; i < count; ++i) add(arguments...);
   }
 

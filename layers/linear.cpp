@@ -14,6 +14,12 @@ Tensor start(const Shape& shape, std::size_t inputs, Random& random) {
   return random.uniform(shape, -bound, bound);
 }
 
+void check_weight(const Parameter& weight) {
+  check_argument(weight.shape().size() == 2 && weight.size() > 0, "Linear: ", weight.name(),
+                 " has shape ", bracketed(weight.shape()),
+                 ", expected [outputs, inputs], both above 0");
+}
+
 }  // namespace
 
 Linear::Linear(std::size_t inputs, std::size_t outputs, Random& random,
@@ -23,11 +29,19 @@ Linear::Linear(std::size_t inputs, std::size_t outputs, Random& random,
   start_bias(random, options);
 }
 
+Linear::Linear(Tensor weight_start, std::optional<Tensor> bias_start)
+    : own_weight_(std::in_place, *this, "weight", std::move(weight_start)), weight(*own_weight_) {
+  check_weight(weight);
+  if (!bias_start) return;
+  const std::size_t outputs = weight.shape()[0];
+  check_argument(bias_start->shape() == Shape({outputs}), "Linear: the bias has shape ",
+                 bracketed(bias_start->shape()), ", expected [", outputs, "]");
+  bias.emplace(*this, "bias", *std::move(bias_start));
+}
+
 Linear::Linear(Parameter& borrowed, Random& random, const LinearOptions& options)
     : weight(borrowed) {
-  check_argument(weight.shape().size() == 2 && weight.size() > 0, "Linear: ", weight.name(),
-                 " has shape ", bracketed(weight.shape()),
-                 ", expected [outputs, inputs], both above 0");
+  check_weight(weight);
   share("weight", weight);
   start_bias(random, options);
 }

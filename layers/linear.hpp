@@ -22,6 +22,10 @@ class Linear : public Layer {
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
+  /// Starts from these values [outputs, inputs] and, if it is to have a bias, [outputs].
+  /// Throws std::invalid_argument for other shapes.
+  explicit Linear(Tensor weight_start, std::optional<Tensor> bias_start = std::nullopt);
+
   /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and owns
   /// only its bias: an output head tied to an embedding (Press & Wolf 2017, "Using the Output
   /// Embedding to Improve Language Models"). Throws std::invalid_argument for other shapes.

@@ -22,7 +22,8 @@ void check_length(const char* layer, std::size_t first_position, std::size_t len
 
 PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                                          const PositionalEmbeddingOptions& options)
-    : weight(*this, "weight", normal_table("PositionalEmbedding", context, width, random)),
+    : weight(*this, "weight",
+             normal_table("PositionalEmbedding", context, width, random, options.deviation)),
       options_(options) {
   check_argument(context > 0 && width > 0, "PositionalEmbedding: context ", context, " and width ",
                  width, " must be above 0");

@@ -7,6 +7,7 @@
 namespace rowgrad {
 
 struct PositionalEmbeddingOptions {
+  double deviation = 1;         // of the normal distribution that the table is drawn from
   bool dense_gradient = false;  // whether the gradient is that of the whole table
 };
 
@@ -14,8 +15,8 @@ struct PositionalEmbeddingOptions {
 /// rows of a trained table. Only these rows get a gradient. Parameter: weight [context, width].
 class PositionalEmbedding : public Layer {
  public:
-  /// Initialised from normal(0, 1). Throws std::invalid_argument for a context or width of 0, and
-  /// for more values than memory could hold.
+  /// Initialised from normal(0, deviation). Throws std::invalid_argument for a context or width of
+  /// 0, for more values than memory could hold, and for a deviation that is negative or not finite.
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const PositionalEmbeddingOptions& options = {});
 

@@ -76,6 +76,8 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
                               bags.ids.shape().end()),
                    kBag, ": per-sample weights have shape ", bracketed(weights), ", expected ",
                    bracketed(bags.ids.shape()), " of the ids");
+    check_state(&bags.per_sample_weights->tape() == &table.tape(), kBag,
+                ": the per-sample weights belong to another tape");
   }
   return starts;
 }

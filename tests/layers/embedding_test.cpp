@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/embedding_bag.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/positional_embedding.hpp>
 #include <rowgrad/layers/sinusoidal.hpp>
@@ -132,6 +134,23 @@ TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
   for (std::size_t i = 3; i < 15; ++i)
     EXPECT_EQ(plain.weight.value().data()[i], padded.weight.value().data()[i]);
   EXPECT_EQ(first.bits(), second.bits());
+}
+
+TEST(Embedding, StartsWithTheDeviationThatIsAskedFor) {
+  Random random(7), same(7);
+  const Embedding small(3, 4, random, {.deviation = 0.5, .padding_idx = 1});
+  Tensor expected = same.normal({3, 4}, 0, 0.5);
+  std::fill_n(expected.data() + 4, 4, real{0});
+  EXPECT_EQ(small.weight.value(), expected);
+  EXPECT_EQ(Embedding(3, 4, random, {.deviation = 0}).weight.value(), zeros({3, 4}));
+  const EmbeddingBag bag(3, 4, random, {.deviation = 0.5});  // zeros have drawn nothing
+  EXPECT_EQ(bag.weight.value(), same.normal({3, 4}, 0, 0.5));
+  const PositionalEmbedding position(3, 4, random, {.deviation = 2});
+  EXPECT_EQ(position.weight.value(), same.normal({3, 4}, 0, 2));
+  for (const double deviation : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
+    EXPECT_EQ(
+        error_of<std::invalid_argument>([&] { Embedding(3, 4, random, {.deviation = deviation}); }),
+        concat("Embedding: deviation is ", deviation, ", expected a finite number not below 0"));
 }
 
 TEST(Embedding, TakesAnExistingTableAsItIs) {

@@ -328,6 +328,19 @@ TEST(Layer, MayGoBeforeWhatItBorrowed) {
   EXPECT_TRUE(borrower.parameters().empty());
 }
 
+TEST(LayerList, MayBeginEmptyWhateverItsLayersAreMadeFrom) {
+  LayerList<Linear> alone;
+  EXPECT_EQ(alone.size(), 0U);
+  class Model : public Layer {
+   public:
+    Part<LayerList<Linear>> blocks{*this, "blocks"};
+  } model;
+  Random random(1);
+  model.blocks.add(2, 3, random);
+  model.blocks.add(3, 5, random);
+  EXPECT_EQ(model.parameters().back()->name(), "blocks.1.bias");
+}
+
 TEST(LayerList, NamesItsLayersByTheirPlace) {
   class Stack : public Layer {
    public:

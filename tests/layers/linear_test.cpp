@@ -36,6 +36,23 @@ TEST(Linear, DrawsOnlyTheBiasBesideABorrowedWeight) {
   EXPECT_EQ(random.bits(), same.bits());
 }
 
+TEST(Linear, StartsFromTheValuesThatAreGiven) {
+  Linear layer(Tensor{{1, 2}, {3, 4}, {5, 6}}, Tensor{1, 0, -1});
+  Linear without(zeros({3, 2}));
+  Tape tape;
+  const Variable x = tape.constant(Tensor{{1, 10}});
+  EXPECT_EQ(layer.forward(x).value(), (Tensor{{22, 43, 64}}));
+  EXPECT_EQ(without.forward(x).value(), zeros({1, 3}));
+  EXPECT_EQ(layer.parameter_count(), 9U);
+  EXPECT_EQ(without.parameter_count(), 6U);
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              Linear(zeros({3, 2}), zeros({2}));
+            }),
+            "Linear: the bias has shape [2], expected [3]");
+  EXPECT_EQ(error_of<std::invalid_argument>([] { Linear(zeros({3})); }),
+            "Linear: weight has shape [3], expected [outputs, inputs], both above 0");
+}
+
 TEST(Linear, RefusesToBorrowWhatIsNoWeight) {
   Random random(1);
   for (const Shape& shape : {Shape{4}, Shape{0, 4}, Shape{4, 0}, Shape{1, 2, 3}}) {

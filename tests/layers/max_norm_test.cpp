@@ -109,6 +109,34 @@ TEST(MaxNorm, ChangesNothingForBagsThatAreRefused) {
   EXPECT_EQ(bag.weight.value(), (Tensor{{3, 4}, {0.3, 0.4}}));
 }
 
+TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
+  const Tensor start{{3, 4}, {6, 8}};
+  for (const bool scale : {false, true}) {
+    Embedding embedding(start, {.scale_by_sqrt_width = scale, .max_norm = 1});
+    const auto version = embedding.weight.version();
+    Tape tape, other;
+    EXPECT_EQ(error_of<std::invalid_argument>(
+                  [&] { embedding.forward(tape, ids({1}, {1}), tape.constant(zeros({3}))); }),
+              "Embedding: what is added has shape [3], expected the last axes of [1, 2]");
+    EXPECT_EQ(error_of<std::logic_error>([&] {
+                embedding.forward(tape, ids({1}, {1}), other.constant(zeros({1, 2})));
+              }),
+              "Embedding: what is added belongs to another tape");
+    EXPECT_THROW(embedding.forward(tape, ids({1}, {2}), tape.constant(zeros({1, 2}))),
+                 std::invalid_argument);
+    EXPECT_EQ(embedding.weight.version(), version);
+    EXPECT_EQ(embedding.weight.value(), start);
+  }
+  EmbeddingBag bag(start, {.mode = BagMode::kSum, .max_norm = 1});
+  Tape tape, other;
+  EXPECT_EQ(error_of<std::logic_error>([&] {
+              bag.forward(tape, {.ids = ids({1, 1}, {1}),
+                                 .per_sample_weights = other.constant(zeros({1, 1}))});
+            }),
+            "embedding_bag: the per-sample weights belong to another tape");
+  EXPECT_EQ(bag.weight.value(), start);
+}
+
 TEST(MaxNorm, HoldsInBags) {
   EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.mode = BagMode::kSum, .max_norm = 1});
   Tape tape;

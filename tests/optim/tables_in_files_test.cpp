@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/embedding_bag.hpp>
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
@@ -398,6 +400,37 @@ TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
 TEST_F(TableFileOptimizers, AreRefusedADenseGradientInALayer) {
   TableFile file(folder_ / "words.table", {.rows = 4, .width = 2});
   EXPECT_THROW(Embedding(file, {.dense_gradient = true}), std::invalid_argument);
+  EXPECT_EQ(
+      error_of<std::invalid_argument>([&] { EmbeddingBag(file, {.dense_gradient = true}); }),
+      "EmbeddingBag: the gradient of a table in a file cannot be dense: " + file.path().string());
+}
+
+TEST_F(TableFileOptimizers, TrainBagsAsInMemoryBitForBit) {
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    const auto path = folder_ / concat(static_cast<int>(mode));
+    TableFile file(path, {.rows = 12, .width = 5, .states = 2, .seed = 3});
+    const EmbeddingBagOptions options{.mode = mode, .padding_idx = 2, .max_norm = 2};
+    EmbeddingBag in_file(file, options);
+    Ids32 all(12);
+    std::iota(all.begin(), all.end(), 0);
+    EmbeddingBag in_memory(in_file.weight.rows(all), options);
+    AdamW of_file(in_file.parameters(), {.learning_rate = 0.1});
+    AdamW of_memory(in_memory.parameters(), {.learning_rate = 0.1});
+    for (std::int32_t step = 0; step < 20; ++step) {
+      Ids32 ids;
+      for (std::int32_t i = 0; i < 7; ++i) ids.push_back((step * step + i * (i + 1)) % 12);
+      const auto train = [&](EmbeddingBag& bag, AdamW& optimizer) {
+        optimizer.zero_grad();
+        Tape tape;
+        const Variable y = bag.forward(tape, {.ids = to_ids(ids), .offsets = Ids{0, 2, 2, 5}});
+        tape.backward(sum(y * y * y));
+        optimizer.step();
+      };
+      train(in_file, of_file);
+      train(in_memory, of_memory);
+      ASSERT_EQ(in_file.weight.rows(all), in_memory.weight.value()) << step;
+    }
+  }
 }
 
 }  // namespace
