@@ -76,10 +76,12 @@ class LazyTable final : public LazyRows {
   /// The number of rows read, updated or settled so far, plus the number of steps replayed on rows.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// While lent: the stored rows, "values" [rows, width]; the step at_ of each, "at" [rows]; and
-  /// the history: "rules" [runs, members], each with its number of "steps" [runs].
-  /// A table in a file has the first two there, and saves the mark of its checkpoint: "file".
-  static constexpr std::array kParts{"values", "at", "steps", "rules", "file"};
+  /// While lent: the stored rows, "values" [rows, width], of which a large table leaves out those
+  /// of zeros (saved_rows.hpp); the step at_ of each, "at" [rows]; and the history: "rules" [runs,
+  /// members], each with its number of "steps" [runs]. A table in a file has the first two there,
+  /// and saves the mark of its checkpoint: "file".
+  static constexpr std::array kParts{"values", "values.rows", "values.values", "at",
+                                     "steps",  "rules",       "file"};
   Checkpoint state_dict() const;
 
   /// Loads such a state into a new object, for a parameter that has made `most_steps` steps. If a
@@ -142,6 +144,7 @@ class LazyTable final : public LazyRows {
   void settle_all();
   void shorten_history();
   void copy_row(const Row& row, Owed& owed, real* out);
+  std::vector<real> untouched_row();
   std::uint64_t copy_from_file(std::size_t row, Owed& owed, real* out);
   void catch_up_with(std::span<const std::int32_t> ids);
 
@@ -360,9 +363,39 @@ void LazyTable<Rule>::read_rows(std::span<const std::int32_t> ids, real* out) {
   });
 }
 
+// What becomes of a row of zeros, with states of zeros, in all steps so far; empty if that takes
+// replays, or no row has been owed them from the first on.
+template <class Rule>
+std::vector<real> LazyTable<Rule>::untouched_row() {
+  if (history_.has_replay(0) || std::ranges::find(at_, 0U) == at_.end()) return {};
+  std::vector<real> numbers(Arrays::kArrays * width()), result(width());
+  typename Arrays::Pointers pointers = arrays_.at(table_.data(), 0);
+  for (std::size_t i = 0; i < pointers.size(); ++i)
+    if (pointers[i] != nullptr) pointers[i] = numbers.data() + i * width();
+  std::uint64_t at = 0;
+  Owed owed(history_, history_.steps());
+  copy_row({pointers, &at}, owed, result.data());
+  return result;
+}
+
+// Most rows of a large table may never have been touched. If they are zeros, what they became is
+// computed only once.
 template <class Rule>
 void LazyTable<Rule>::read(real* out) {
+  const std::vector<real> untouched = untouched_row();
+  const std::vector<real> zeros(width());
+  const auto is_untouched = [&](std::size_t row) {
+    return at_[row] == 0 && !untouched.empty() &&
+           std::ranges::all_of(row_at(row).numbers, [&](const real* numbers) {
+             return numbers == nullptr ||
+                    std::memcmp(numbers, zeros.data(), width() * sizeof(real)) == 0;
+           });
+  };
   visit_rows(at_.size(), [&](std::size_t row, Owed& owed) {
+    if (is_untouched(row)) {
+      std::ranges::copy(untouched, out + row * width());
+      return std::uint64_t{0};
+    }
     const std::uint64_t replayed = catch_up(row_at(row));
     copy_row(row_at(row), owed, out + row * width());
     return replayed;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <rowgrad/optim/lazy_table.hpp>
+#include <rowgrad/optim/saved_rows.hpp>
 
 namespace rowgrad {
 
@@ -28,7 +29,7 @@ Checkpoint LazyTable<Rule>::state_dict() const {
   if (file_ != nullptr) {
     state.put("file", file_->mark());
   } else {
-    state.put("values", table_);
+    put_rows(state, "values", table_);
     state.put("at", std::vector<std::int64_t>(at_.begin(), at_.end()));
   }
   state.put("steps", std::move(steps));
@@ -47,7 +48,7 @@ void LazyTable<Rule>::load(const Checkpoint& state, std::uint64_t most_steps) {
   };
   check_argument(parameter_->shape().size() == 2, Rule::kName, "::load_state_dict: '",
                  parameter_->name(), "' is no table, but its state has lazy rows");
-  if (file_ == nullptr) table_ = state.tensor("values", parameter_->shape());
+  if (file_ == nullptr) table_ = rows_in(state, "values", parameter_->shape());
   const auto steps = state.integers("steps");
   const Tensor rules = state.tensor("rules", {steps.size(), kMembers});
   for (std::size_t run = 0; run < steps.size(); ++run) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <rowgrad/optim/lazy_table_state.hpp>
+#include <rowgrad/optim/saved_rows.hpp>
 
 namespace rowgrad {
 
@@ -159,7 +160,7 @@ Checkpoint ParameterUpdates<Rule>::state_dict() const {
     if (const std::string name(Rule::kStates[i]); arrays_.places[i]) {
       state.put(name, "in the table's file");
     } else if (arrays_.states[i]) {
-      state.put(name, *arrays_.states[i]);
+      put_rows(state, name, *arrays_.states[i]);
     }
   if (lazy_.lent()) state.put(kLazy, lazy_.state_dict());
   return state;
@@ -168,7 +169,8 @@ Checkpoint ParameterUpdates<Rule>::state_dict() const {
 template <class Rule>
 std::vector<std::string> ParameterUpdates<Rule>::names() {
   std::vector<std::string> all{kSteps};
-  for (const std::string_view state : Rule::kStates) all.emplace_back(state);
+  for (const std::string_view state : Rule::kStates)
+    for (const char* form : {"", ".rows", ".values"}) all.push_back(concat(state, form));
   for (const char* part : LazyTable<Rule>::kParts) all.push_back(concat(kLazy, '.', part));
   return all;
 }
@@ -178,12 +180,11 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
     -> std::unique_ptr<ParameterUpdates> {
   auto loaded = std::make_unique<ParameterUpdates>(*parameter_);
   loaded->rows_visited_ = rows_visited();
-  const auto has = [&](const std::string& name) { return state.contains(name); };
   loaded->steps_ = state.count(kSteps);
   if (loaded->steps_ == 0) return loaded;
   const auto always = Rule::uses(Options());
   for (std::size_t i = 0; i < Arrays::kStates; ++i)
-    if (const std::string name(Rule::kStates[i]); always[i] || has(name)) {
+    if (const std::string name(Rule::kStates[i]); always[i] || has_rows(state, name)) {
       if (TableFile* file = parameter_->file()) {
         state.text(name);
         loaded->arrays_.places[i] = file->state_place(name);
@@ -191,7 +192,7 @@ auto ParameterUpdates<Rule>::load(const Checkpoint& state) const
                        "::load_state_dict: ", file->path().string(), " has no ", name,
                        " of its rows");
       } else {
-        loaded->arrays_.states[i] = state.tensor(name, parameter_->shape());
+        loaded->arrays_.states[i] = rows_in(state, name, parameter_->shape());
       }
     }
   const Checkpoint lazy = state.part(kLazy);

@@ -13,6 +13,7 @@
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/saved_rows.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
@@ -167,6 +168,80 @@ void expect_to_resume_with_a_row_that_is_no_number(const typename Made::Options&
     train(optimizer, resumed, until, until + 40, [](int) {});
     EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
   }
+}
+
+// Of a large table whose optimizer has touched few rows, only those are saved.
+TYPED_TEST(LazyRowsStateTest, LeavesOutRowsThatWereNeverTouched) {
+  constexpr std::size_t kRows = 40'000, kWidth = 8;
+  const Shape shape{kRows, kWidth};
+  const auto step = [&](Optimizer& optimizer, Parameter& table, int number) {
+    optimizer.zero_grad();
+    const std::int32_t first = number % 7 * 1000;
+    table.add_gradient(RowGradient(shape, {first, first + 31}, irregular({2, kWidth}, number)));
+    optimizer.step();
+  };
+  for (const bool zero : {true, false}) {
+    const Tensor start = zero ? sparse_zeros(shape) : irregular(shape);
+    Parameter table("table", start);
+    TypeParam optimizer({&table}, TestFixture::options());
+    for (int i = 0; i < 20; ++i) step(optimizer, table, i);
+    Checkpoint model;
+    model.put("table", table.copy());
+    const Checkpoint state = optimizer.state_dict();
+    Checkpoint whole = state;  // as if it had been saved with all rows
+    std::size_t in_rows = 0;
+    for (const std::string& name : state.names()) {
+      if (!name.ends_with(".rows")) continue;
+      const std::string tensor = name.substr(0, name.size() - 5);
+      EXPECT_EQ(state.shape(tensor + ".values"), Shape({14, kWidth})) << name;
+      whole.erase(name);
+      whole.erase(tensor + ".values");
+      whole.put(tensor, rows_in(state, tensor, shape));
+      ++in_rows;
+    }
+    EXPECT_EQ(state.contains("table.lazy.values.rows"), zero);
+    // With decay, Adagrad and RMSprop replay steps, so rows of numbers do not stay without states.
+    const bool replays = std::is_same_v<TypeParam, RMSprop> || std::is_same_v<TypeParam, Adagrad>;
+    const std::size_t states = std::is_same_v<TypeParam, SGD> ? 0 : replays ? zero : 2;
+    EXPECT_EQ(in_rows, states + (zero ? 1 : 0));
+
+    for (int i = 20; i < 30; ++i) step(optimizer, table, i);
+    for (const Checkpoint& saved : {state, whole}) {
+      Parameter other("table", model.tensor("table", shape));
+      TypeParam resumed({&other}, TestFixture::options());
+      resumed.load_state_dict(saved);
+      EXPECT_TRUE(testing::bits_of(resumed.state_dict()) == testing::bits_of(state));
+      for (int i = 20; i < 30; ++i) step(resumed, other, i);
+      EXPECT_TRUE(bits_of(other, resumed) == bits_of(table, optimizer)) << zero;
+    }
+  }
+}
+
+TEST(LazyRowsStateOf, RowsThatDoNotFitAreRefused) {
+  const Shape shape{40'000, 8};
+  Checkpoint state;
+  Tensor table = sparse_zeros(shape);
+  table(3, 1) = 2;
+  table(7, 0) = -0.0F;  // not all bits are zeros
+  put_rows(state, "x", table);
+  EXPECT_EQ(state.integers("x.rows"), std::vector<std::int64_t>({3, 7}));
+  EXPECT_EQ(rows_in(state, "x", shape), table);
+  EXPECT_TRUE(std::signbit(rows_in(state, "x", shape)(7, 0)));
+  for (const std::vector<std::int64_t>& rows :
+       {std::vector<std::int64_t>{7, 3}, {3, 3}, {-1, 3}, {3, 40'000}})
+    EXPECT_EQ(
+        error_of<std::invalid_argument>([&] { rows_in(with(state, "x.rows", rows), "x", shape); }),
+        "load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most");
+  EXPECT_THROW(rows_in(with(state, "x.rows", std::vector<std::int64_t>{3}), "x", shape),
+               std::invalid_argument);
+  EXPECT_THROW(rows_in(without(state, "x.values"), "x", shape), std::invalid_argument);
+  EXPECT_THROW(rows_in(state, "x", {40'000, 9}), std::invalid_argument);
+  state.put("x", table);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { rows_in(state, "x", shape); }),
+            "load_state_dict: 'x' is there as a whole and in rows");
+  Checkpoint small;
+  put_rows(small, "x", zeros({3, 2}));
+  EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
 }
 
 TEST(LazyRowsStateOf, ATableWithNaNComeBackBitForBit) {
