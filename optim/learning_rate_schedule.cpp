@@ -144,12 +144,18 @@ void LearningRateSchedule::load_state_dict(const Checkpoint& state) {
   set_rates(state.count("step"), std::move(base_rates));
 }
 
-void LearningRateSchedule::set_rates(std::uint64_t step, std::vector<double> base_rates) {
+double LearningRateSchedule::check_rates(std::uint64_t step,
+                                         const std::vector<double>& base_rates) const {
   const double factor = schedule_.factor(step);
   for (const double base : base_rates)
     check_argument(std::isfinite(static_cast<real>(base * factor)),
                    "LearningRateSchedule: base rate ", base, " times factor ", factor, " of step ",
                    step, " is not finite");
+  return factor;
+}
+
+void LearningRateSchedule::set_rates(std::uint64_t step, std::vector<double> base_rates) {
+  const double factor = check_rates(step, base_rates);
   for (std::size_t group = 0; group < base_rates.size(); ++group)
     optimizer_.set_learning_rate(base_rates[group] * factor, group);
   step_count_ = step;

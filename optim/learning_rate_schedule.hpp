@@ -112,6 +112,9 @@ class LearningRateSchedule {
   /// Sets the rates of the next step. Call it after each step of the optimizer.
   void step();
 
+  /// Throws what step() would throw now.
+  void check_step() const { check_rates(step_count_ + 1, base_rates_); }
+
   /// How often step() has been called, including the calls before a loaded state was saved.
   std::uint64_t step_count() const { return step_count_; }
 
@@ -122,6 +125,8 @@ class LearningRateSchedule {
   void load_state_dict(const Checkpoint& state);
 
  private:
+  // Returns the factor of the step.
+  double check_rates(std::uint64_t step, const std::vector<double>& base_rates) const;
   void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;

@@ -59,6 +59,14 @@ void Optimizer::check_trains_all(const Tape& tape) const {
         "Part of the model?");
 }
 
+void Optimizer::check_uses_all() const {
+  for (const Parameter* parameter : parameters_)
+    check_state(!parameter->trainable() || !parameter->gradient().is_none(), "Optimizer: '",
+                parameter->name(), "' ", bracketed(parameter->shape()),
+                " is a parameter of the optimizer, but the loss does not use it: does forward use "
+                "its layer?");
+}
+
 void Optimizer::zero_grad() {
   check_parameters_live();
   for (Parameter* parameter : parameters_) parameter->zero_gradient();

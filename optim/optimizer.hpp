@@ -36,6 +36,11 @@ class Optimizer : private ParameterUser {
   /// instead of a Part, so the model does not list it.
   void check_trains_all(const Tape& tape) const;
 
+  /// The reverse, after backward: throws std::logic_error naming the first trainable parameter of
+  /// this optimizer that has no gradient. Most likely forward forgot its layer. The rows of a table
+  /// count as used even if no id was looked up. Not for losses that use their parameters in turn.
+  void check_uses_all() const;
+
   /// The number of parameter groups, each with its own options, and the learning rate of a group. A
   /// new rate takes effect in the next step. Throws std::invalid_argument for a group that does not
   /// exist, and for a rate that is negative or not finite.

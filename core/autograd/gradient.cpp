@@ -77,15 +77,19 @@ std::string_view Gradient::kind() const {
   return kKinds.at(kind_.index());
 }
 
+std::string Gradient::description() const {
+  return name_.text == nullptr ? "the gradient" : concat("the gradient of ", *name_.text);
+}
+
 const Tensor& Gradient::dense() const {
-  check_state(is_dense(), "Gradient::dense: the gradient is ", kind());
+  if (!is_dense()) check_state(false, "Gradient::dense: ", description(), " is ", kind());
   return std::get<Tensor>(kind_);
 }
 
 Tensor& Gradient::dense() { return const_cast<Tensor&>(std::as_const(*this).dense()); }
 
 const RowGradient& Gradient::rows() const {
-  check_state(is_rows(), "Gradient::rows: the gradient is ", kind());
+  if (!is_rows()) check_state(false, "Gradient::rows: ", description(), " is ", kind());
   return std::get<RowGradient>(kind_);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -67,8 +68,9 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
-  Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
+  explicit Gradient(const std::string* name) : name_(name) {}  // none, of a value of that name
+  Gradient(Tensor dense) : kind_(std::move(dense)) {}          // NOLINT: implicit
+  Gradient(RowGradient rows) : kind_(std::move(rows)) {}       // NOLINT: implicit
 
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
@@ -105,7 +107,20 @@ class Gradient {
   void add_prepared(Gradient&& prepared) noexcept;
 
  private:
+  // For messages: "the gradient of head.weight". A copy is nobody's, and what is assigned to keeps
+  // its own name.
+  struct Name {
+    const std::string* text = nullptr;
+
+    Name() = default;
+    explicit Name(const std::string* of) : text(of) {}
+    Name(const Name&) noexcept {}
+    Name& operator=(const Name&) noexcept { return *this; }
+  };
+  std::string description() const;
+
   std::variant<std::monostate, Tensor, RowGradient> kind_;
+  Name name_;
 };
 
 }  // namespace rowgrad

@@ -67,6 +67,12 @@ void compare(const std::string& name, const Shape& shape, std::span<real> number
   }
 }
 
+// To be called if the comparison has passed: then a missing gradient is no mistake of a rule.
+void check_used(const std::string& name, const Shape& shape, const Gradient& gradient) {
+  check_argument(!gradient.is_none(), "gradient_check: '", name, "' ", bracketed(shape),
+                 " gets no gradient: does the function use it?");
+}
+
 }  // namespace
 
 std::string GradientCheckResult::message() const {
@@ -94,6 +100,8 @@ GradientCheckResult gradient_check(
   for (std::size_t i = 0; i < inputs.size(); ++i)
     compare(concat("input ", i), checked[i].shape(), inputs[i].storage(), tape.gradient(checked[i]),
             run, options, result);
+  for (std::size_t i = 0; result.passed && i < inputs.size(); ++i)
+    check_used(concat("input ", i), inputs[i].shape(), tape.gradient(checked[i]));
   return result;
 }
 
@@ -128,6 +136,9 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
     if (Parameter& parameter = *parameters[i]; parameter.trainable())
       compare(parameter.name(), parameter.shape(), parameter.mutable_values(), gradients[i],
               function, options, result);
+  for (std::size_t i = 0; result.passed && i < parameters.size(); ++i)
+    if (parameters[i]->trainable())
+      check_used(parameters[i]->name(), parameters[i]->shape(), gradients[i]);
   return result;
 }
 

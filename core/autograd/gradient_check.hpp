@@ -35,14 +35,16 @@ struct GradientCheckResult {
 };
 
 /// Checks a function of tensors. A result with several values is reduced to Σ w · result with fixed
-/// weights w, so that every value matters. Throws std::invalid_argument if there are no inputs.
+/// weights w, so that every value matters. Throws std::invalid_argument if there are no inputs, and
+/// for one on which the result does not depend.
 GradientCheckResult gradient_check(
     const std::function<Variable(std::span<const Variable>)>& function, std::vector<Tensor> inputs,
     const GradientCheckOptions& options = {});
 
 /// Checks a function of parameters, such as a layer or a model. It must give the same result for
 /// the same parameters and random numbers of the tape. Gradients and values are restored
-/// afterwards. Throws std::invalid_argument if no parameter is trainable.
+/// afterwards. Throws std::invalid_argument if no parameter is trainable, and for a trainable one
+/// on which the result does not depend: most likely the function forgot its layer.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});

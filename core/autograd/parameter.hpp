@@ -164,7 +164,7 @@ class Parameter {
   std::string name_;
   mutable Tensor value_;  // while lent, empty until it is read as a whole
   Shape shape_;
-  Gradient gradient_;
+  Gradient gradient_{&name_};
   std::uint64_t version_ = 0;
   TableFile* file_ = nullptr;
   TableFile::Lease lease_;

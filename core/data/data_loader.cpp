@@ -8,12 +8,6 @@
 namespace rowgrad {
 namespace {
 
-Batch make_batch(std::size_t rows, std::size_t context) {
-  const Shape shape = {rows, context};
-  element_count(shape, "DataLoader");
-  return {Ids::from_shape(shape), Ids::from_shape(shape)};
-}
-
 // rows · part / count, without overflow.
 std::size_t begin_of(std::size_t part, std::size_t rows, std::size_t count) {
   return rows / count * part + rows % count * part / count;
@@ -30,6 +24,7 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
   size_ = full + (rest > 0);
   check_argument(size_ > 0, "DataLoader: ", windows_.size(), " windows do not fill one batch of ",
                  options.batch, ", and drop_last leaves a shorter one out");
+  element_count({std::min(options.batch, windows_.size()), windows_.context()}, "DataLoader");
   set_shard(options.shard);
   window_.resize(windows_.context() + 1);
 }
@@ -38,15 +33,20 @@ void DataLoader::set_shard(const BatchShard& shard) {
   check_argument(shard.begin < shard.end && shard.end <= shard.count, "DataLoader: the shard is [",
                  shard.begin, ", ", shard.end, ") of ", shard.count,
                  ", expected a part that is not empty");
-  const auto own_batch = [&](std::size_t rows) {
-    return make_batch(
-        begin_of(shard.end, rows, shard.count) - begin_of(shard.begin, rows, shard.count),
-        windows_.context());
-  };
-  Batch full = own_batch(windows_.size() < options_.batch ? 0 : options_.batch);
-  short_ = own_batch(options_.drop_last ? 0 : windows_.size() % options_.batch);
-  full_ = std::move(full);
   options_.shard = shard;
+}
+
+// Those of the present shard, unless they are there.
+void DataLoader::make_batches() {
+  const auto make = [&](Batch& batch, std::size_t whole) {
+    const BatchShard& part = options_.shard;
+    const Shape shape{
+        begin_of(part.end, whole, part.count) - begin_of(part.begin, whole, part.count),
+        windows_.context()};
+    if (batch.targets.shape() != shape) batch = {Ids::from_shape(shape), Ids::from_shape(shape)};
+  };
+  make(full_, windows_.size() < options_.batch ? 0 : options_.batch);
+  make(short_, options_.drop_last ? 0 : windows_.size() % options_.batch);
 }
 
 std::size_t DataLoader::rows(std::size_t batch) const {
@@ -84,6 +84,7 @@ void DataLoader::rewind() {
 
 void DataLoader::start_epoch() {
   windows_.text().check_unchanged();
+  make_batches();
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
   std::uint64_t seed = scramble(scramble(options_.seed) + start.epoch);

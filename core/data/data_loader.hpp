@@ -107,6 +107,7 @@ class DataLoader {
 
  private:
   void start_epoch();
+  void make_batches();
   const Batch& next_batch();
   std::size_t window_at(std::size_t place) const;
 

@@ -82,11 +82,8 @@ std::uint64_t hash_of(const Tensor& numbers) {
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingParts& parts)
-    : parts_(parts),
-      ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      exchange_(ranks_, parts.shards, shapes_of(parts.optimizer.parameters()), parts.bucket_bytes) {
-  const std::vector<Parameter*>& parameters = parts.optimizer.parameters();
-  for (std::size_t p = 0; p < parameters.size(); ++p) places_[parameters[p]] = p;
+    : parts_(parts), ranks_(parts.ranks != nullptr ? *parts.ranks : alone_) {
+  follow_optimizer();
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -99,6 +96,15 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
 }
 
+// Prepares for the optimizer's parameters, which may have become more.
+void TrainingRun::follow_optimizer() {
+  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  if (places_.size() == parameters.size()) return;
+  exchange_.emplace(ranks_, parts_.shards, shapes_of(parameters), parts_.bucket_bytes);
+  places_.clear();
+  for (std::size_t p = 0; p < parameters.size(); ++p) places_[parameters[p]] = p;
+}
+
 std::size_t TrainingRun::steps_per_epoch() const {
   const std::size_t batches = parts_.loader.size();
   return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
@@ -106,26 +112,32 @@ std::size_t TrainingRun::steps_per_epoch() const {
 
 bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
                             const std::function<bool()>& keep_evaluating) {
-  bool goes_on = true;
-  if (!awaits_evaluation()) {
-    parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
-    read_ = on_batch ? ShardRange{0, parts_.shards}
-                     : part_of(parts_.shards, ranks_.rank(), ranks_.size());
-    parts_.loader.set_shard({read_.begin, read_.end, parts_.shards});
-    Random before = parts_.random;
-    for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
-      const double loss = try_step(batches, before);
-      goes_on = !after_step || after_step(loss);
-      if (!goes_on) break;
-      before = parts_.random;
-    }
-    parts_.loader.set_shard({});
-    if (!goes_on && !awaits_evaluation()) return false;
-  }
+  const bool goes_on = awaits_evaluation() || make_steps(after_step);
+  if (!goes_on && !awaits_evaluation()) return false;
   return finish_epoch(keep_evaluating) && goes_on;
 }
 
-// A step that fails can be made again: its batches come again, with the same random numbers.
+bool TrainingRun::make_steps(const std::function<bool(double)>& after_step) {
+  follow_optimizer();
+  parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
+  read_ = on_batch ? ShardRange{0, parts_.shards}
+                   : part_of(parts_.shards, ranks_.rank(), ranks_.size());
+  const struct Shard {
+    DataLoader& loader;
+    ~Shard() { loader.set_shard({}); }  // even if something throws
+  } shard{parts_.loader};
+  parts_.loader.set_shard({read_.begin, read_.end, parts_.shards});
+  Random before = parts_.random;
+  for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
+    const double loss = try_step(batches, before);
+    if (steps_ % parts_.compare_every == 0) compare_ranks();
+    if (after_step && !after_step(loss)) return false;
+    before = parts_.random;
+  }
+  return true;
+}
+
+// Takes back what a step that fails has done to the loader and the random numbers.
 double TrainingRun::try_step(DataLoader::Iterator& batches, const Random& before) {
   try {
     return step(batches);
@@ -164,14 +176,15 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     epoch.timed_tokens += tokens;
     if (on_batch) on_batch(of_step[i]);
   }
+  if (steps_ == 0 && !parts_.allow_unused) optimizer.check_uses_all();
   if (before_update) before_update();
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
+  if (parts_.schedule != nullptr) parts_.schedule->check_step();
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
   ++steps_;
   epoch_ = epoch;
   epoch_.seconds += seconds_since(start);
-  if (steps_ % parts_.compare_every == 0) compare_ranks();
   return loss_sum / static_cast<double>(count);
 }
 
@@ -180,22 +193,22 @@ std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches
   std::vector<double> losses(parts_.shards * batches.size());  // [shard][batch], shares of the mean
   if (parts_.shards == 1) {
     go_backward(0, batches, parts_.random, losses,
-                [](std::size_t, Parameter& parameter, Gradient gradient) {
+                [](std::size_t, std::size_t, Parameter& parameter, Gradient gradient) {
                   parameter.add_gradient(std::move(gradient));
                 });
     return losses;
   }
   const std::uint32_t seed = parts_.random.bits();
-  const std::vector<ShardRange>& nodes = exchange_.parts();
+  const std::vector<ShardRange>& nodes = exchange_->parts();
   std::vector<Gradients> earlier;
   for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
     earlier.push_back(gradients_of(nodes[i], batches, seed, losses));
-  exchange_.start(std::move(earlier));
+  exchange_->start(std::move(earlier));
   // Others get the gradients of the last shard while it still goes backward.
   Gradients rest = gradients_of(nodes.back().begin, batches, seed, losses, true);
   for (std::size_t p = 0; p < rest.size(); ++p)
-    if (!rest[p].is_none()) exchange_.give(p, std::move(rest[p]));
-  Gradients sums = exchange_.finish();
+    if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
+  Gradients sums = exchange_->finish();
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p)
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
@@ -227,13 +240,11 @@ Gradients TrainingRun::gradients_of(std::size_t shard, const std::vector<Batch>&
   Gradients sums(places_.size());
   Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
   go_backward(shard, batches, random, losses,
-              [&](std::size_t batch, Parameter& parameter, Gradient gradient) {
-                const auto place = places_.find(&parameter);
-                if (place == places_.end()) return;  // nobody trains it
-                Gradient& sum = sums[place->second];
+              [&](std::size_t batch, std::size_t place, Parameter&, Gradient gradient) {
+                Gradient& sum = sums[place];
                 sum.add(std::move(gradient));
                 if (give && batch + 1 == batches.size())
-                  exchange_.give(place->second, std::exchange(sum, {}));
+                  exchange_->give(place, std::exchange(sum, {}));
               });
   return sums;
 }
@@ -252,13 +263,21 @@ void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batch
     const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
     Tape tape(random);
     const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
-    if (steps_ == 0) parts_.optimizer.check_trains_all(tape);
     tape.backward(loss, scalar(static_cast<real>(share / static_cast<double>(batches.size()))),
                   KeepValues::kNo, [&](Parameter& parameter, Gradient gradient) {
-                    sink(i, parameter, std::move(gradient));
+                    const auto place = places_.find(&parameter);
+                    if (place == places_.end()) refuse(parameter, tape);
+                    sink(i, place->second, parameter, std::move(gradient));
                   });
     losses[shard * batches.size() + i] = loss.item() * share;
   }
+}
+
+// For a parameter that the run does not train, although it gets a gradient.
+void TrainingRun::refuse(const Parameter& parameter, const Tape& tape) const {
+  parts_.optimizer.check_trains_all(tape);
+  throw std::logic_error(concat("TrainingRun: ", parameter.name(),
+                                " became a parameter of the optimizer during an epoch"));
 }
 
 // Of a batch of this step, on all ranks.

@@ -46,6 +46,9 @@ struct TrainingParts {
   std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after each epoch, too.
   std::size_t compare_every = 1000;
+  /// Whether the first step may leave parameters without a gradient, as models do of which each
+  /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
+  bool allow_unused = false;
 };
 
 /// Losses are in nats per token.
@@ -71,6 +74,17 @@ class TrainingRun {
   /// stops, and the next run_epoch repeats it. Returns false if one of them returned false, else
   /// true. On several ranks, they must return the same on all; parameters that differ between ranks
   /// are a std::runtime_error that names parameter and rank.
+  ///
+  /// If the model, the optimizer or a callback throws, the next run_epoch goes on with the step
+  /// that was not made: its batches come again, with the same random numbers. (Parameters have what
+  /// gradients there were.) On several ranks this holds if all throw outside of the sum of
+  /// gradients, as in a callback. After a step that failed within it, messages of other ranks may
+  /// still be under way, so further steps throw std::logic_error: start all processes again, from a
+  /// saved state.
+  ///
+  /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
+  /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
+  /// may be added to the optimizer between epochs.
   bool run_epoch(const std::function<bool(double loss)>& after_step = {},
                  const std::function<bool()>& keep_evaluating = {});
 
@@ -84,7 +98,7 @@ class TrainingRun {
   double tokens_per_second() const;
 
   /// How gradients travel between ranks.
-  const GradientExchange& exchange() const { return exchange_; }
+  const GradientExchange& exchange() const { return *exchange_; }
 
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
   /// as if it had never stopped, bit for bit. Loading throws std::invalid_argument for a state that
@@ -100,8 +114,11 @@ class TrainingRun {
   std::function<void()> before_update = {};
 
  private:
-  using BatchSink = std::function<void(std::size_t batch, Parameter& parameter, Gradient gradient)>;
+  using BatchSink = std::function<void(std::size_t batch, std::size_t place, Parameter& parameter,
+                                       Gradient gradient)>;
 
+  void follow_optimizer();
+  bool make_steps(const std::function<bool(double loss)>& after_step);
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(const std::vector<Batch>& batches);
@@ -111,6 +128,7 @@ class TrainingRun {
                          std::vector<double>& losses, bool give);
   void go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
                    std::vector<double>& losses, const BatchSink& sink);
+  [[noreturn]] void refuse(const Parameter& parameter, const Tape& tape) const;
   std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
   bool finish_epoch(const std::function<bool()>& keep_evaluating);
@@ -121,7 +139,7 @@ class TrainingRun {
   TrainingParts parts_;
   OneRank alone_;
   Ranks& ranks_;
-  GradientExchange exchange_;
+  std::optional<GradientExchange> exchange_;
   std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
   ShardRange read_;  // the shards whose windows the loader reads
   std::vector<EpochRecord> history_;

@@ -222,5 +222,26 @@ TEST(GradientCheck, LeavesParametersAsTheyWereWhenBackwardThrows) {
   EXPECT_EQ(weight.gradient().dense(), tensor({2}, {7, 8}));
 }
 
+TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {
+  Parameter used("used", tensor({2}, {1, 2}));
+  Parameter forgotten("norm.weight", tensor({1}, {1}));
+  const auto function = [&](Tape& tape) {
+    tape.parameter(forgotten);
+    return exp(tape.parameter(used));
+  };
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              gradient_check(function, {&used, &forgotten});
+            }),
+            "gradient_check: 'norm.weight' [1] gets no gradient: does the function use it?");
+  EXPECT_TRUE(forgotten.gradient().is_none());
+  forgotten.set_trainable(false);
+  EXPECT_TRUE(gradient_check(function, {&used, &forgotten}).passed);
+  EXPECT_EQ(
+      error_of<std::invalid_argument>([] {
+        gradient_check([](Inputs x) { return exp(x[1]); }, {tensor({2}, {1, 2}), tensor({1}, {1})});
+      }),
+      "gradient_check: 'input 0' [2] gets no gradient: does the function use it?");
+}
+
 }  // namespace
 }  // namespace rowgrad

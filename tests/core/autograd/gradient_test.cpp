@@ -97,6 +97,17 @@ TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
   EXPECT_EQ(dense.shape(), Shape({2, 3}));
   EXPECT_EQ(error_of<std::logic_error>([&] { dense.rows(); }),
             "Gradient::rows: the gradient is dense");
+  Parameter named("head.weight", zeros({2, 2}));
+  for (int i = 0; i < 2; ++i) {
+    named.add_gradient(zeros({2, 2}));
+    EXPECT_EQ(error_of<std::logic_error>([&] { named.gradient().rows(); }),
+              "Gradient::rows: the gradient of head.weight is dense");
+    EXPECT_EQ(error_of<std::logic_error>([&] { Gradient(named.gradient()).rows(); }),
+              "Gradient::rows: the gradient is dense");
+    named.zero_gradient();
+    EXPECT_EQ(error_of<std::logic_error>([&] { named.gradient().dense(); }),
+              "Gradient::dense: the gradient of head.weight is none");
+  }
 
   const Gradient rows = rows_of({1}, {7, 8});
   EXPECT_TRUE(rows.is_rows() && !rows.is_none() && !rows.is_dense());

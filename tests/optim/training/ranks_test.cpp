@@ -293,6 +293,58 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
   EXPECT_NE(message.find("on rank 2 differs from that on rank 0"), std::string::npos) << message;
 }
 
+// All ranks fail alike: in a callback, or in the model while gradients are added up.
+TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
+  class Failing : public NextTokenModel {
+   public:
+    using NextTokenModel::NextTokenModel;
+    bool fails = false;
+
+   protected:
+    Variable before_look_back(const Variable& x, const Ids&) override {
+      if (fails) throw std::runtime_error("no memory, say");
+      return x;
+    }
+  };
+  const auto train = [](Ranks* ranks, std::size_t step, bool fails_in_callback,
+                        std::size_t shards = 4) {
+    Random random(1);
+    Failing model({.vocabulary = kTokens, .context = kContext, .width = 8}, random);
+    SGD optimizer(model.parameters(), {.learning_rate = 0.5, .momentum = 0.9});
+    DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}), {.batch = 9});
+    TrainingRun run({.model = model,
+                     .optimizer = optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .shards = shards,
+                     .ranks = ranks});
+    bool fails = false;
+    run.before_update = [&] {
+      if (fails && fails_in_callback) throw std::runtime_error("enough");
+    };
+    run.run_epoch([&](double) {
+      if (run.steps() == step) fails = true;
+      model.fails = fails && !fails_in_callback;
+      return !fails;
+    });
+    if (fails) {
+      EXPECT_THROW(run.run_epoch(), std::runtime_error);
+      EXPECT_EQ(run.steps(), step);
+      fails = model.fails = false;
+      run.run_epoch();
+    }
+    return values_of(model);
+  };
+  const std::vector<Tensor> expected = train(nullptr, 0, false);
+  EXPECT_EQ(train(nullptr, 2, true), expected);
+  EXPECT_EQ(train(nullptr, 2, false), expected);
+  run_ranks(2, [&](Ranks& ranks) {
+    EXPECT_EQ(train(&ranks, 2, true), expected);
+    EXPECT_EQ(testing::error_of<std::logic_error>([&] { train(&ranks, 2, false, 2); }),
+              "GradientExchange::start: the last sum was not finished");
+  });
+}
+
 TEST(RanksOfATrainingRun, NeedAShardEach) {
   run_ranks(2, [](Ranks& ranks) {
     EXPECT_THROW(train(settings().front(), 1, &ranks), std::invalid_argument);

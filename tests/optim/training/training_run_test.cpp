@@ -277,6 +277,110 @@ TEST(TrainingRun, RepeatsAStepThatFailed) {
   EXPECT_TRUE(failing.bits() == reference.bits());
 }
 
+TEST(TrainingRun, LeavesALoaderThatAnotherRunCanHave) {
+  Random random(1);
+  Bigram model(random);
+  SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+  DataLoader loader(windows(61), {.batch = 3});
+  const TrainingParts parts{
+      .model = model, .optimizer = optimizer, .loader = loader, .random = random, .shards = 2};
+  const auto expect_a_new_run = [&](const auto& epoch) {
+    {
+      TrainingRun run(parts);
+      EXPECT_THROW(epoch(run), std::runtime_error);
+    }
+    EXPECT_EQ(loader.shard(), BatchShard());
+    loader.rewind();
+    EXPECT_NO_THROW(TrainingRun{parts});
+  };
+  const auto fail = [](auto...) -> bool { throw std::runtime_error("enough"); };
+  model.fails = true;
+  expect_a_new_run([](TrainingRun& run) { run.run_epoch(); });
+  model.fails = false;
+  expect_a_new_run([&](TrainingRun& run) { run.run_epoch(fail); });
+}
+
+// The optimizer's step is made only if the schedule has a next rate.
+TEST(TrainingRun, MakesNoStepThatItsScheduleRefuses) {
+  Random random(1);
+  Bigram model(random);
+  SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+  DataLoader loader(windows(61), {.batch = 3});
+  double factor = 1;
+  LearningRateSchedule schedule(optimizer, Schedule::lambda([&](auto) { return factor; }));
+  TrainingRun run({.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .schedule = &schedule});
+  const auto one = [&] { run.run_epoch([](double) { return false; }); };
+  one();
+  factor = NAN;
+  const std::string before = bits_of(run.state_dict());
+  EXPECT_THROW(one(), std::invalid_argument);
+  EXPECT_EQ(run.steps(), 1U);
+  EXPECT_TRUE(bits_of(run.state_dict()) == before);
+}
+
+TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
+  class Forgetful : public Bigram {
+   public:
+    explicit Forgetful(Random& random) : Bigram(random), norm(*this, "norm", 1, 4, random) {}
+    Variable forward(Tape& tape, const Ids& ids) override {
+      tape.parameter(norm.weight);  // on the tape, but the loss does not depend on it
+      return Bigram::forward(tape, ids);
+    }
+    Part<Embedding> norm;
+  };
+  for (const std::size_t shards : {1, 2}) {
+    Random random(1);
+    Forgetful model(random);
+    SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(windows(61), {.batch = 3});
+    TrainingParts parts{.model = model,
+                        .optimizer = optimizer,
+                        .loader = loader,
+                        .random = random,
+                        .shards = shards};
+    const std::string before = bits_of(model.state_dict());
+    EXPECT_EQ(error_of<std::logic_error>([&] { TrainingRun(parts).run_epoch(); }),
+              "Optimizer: 'norm.weight' [1, 4] is a parameter of the optimizer, but the loss does "
+              "not use it: does forward use its layer?");
+    EXPECT_TRUE(bits_of(model.state_dict()) == before);
+    loader.rewind();
+    parts.allow_unused = true;
+    EXPECT_NO_THROW(TrainingRun(parts).run_epoch());
+    loader.rewind();
+    parts.allow_unused = false;
+    model.norm.freeze();
+    EXPECT_NO_THROW(TrainingRun(parts).run_epoch());
+  }
+}
+
+TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
+  for (const std::size_t shards : {1, 2}) {
+    Random random(1);
+    Bigram model(random);
+    model.token.freeze();
+    SGD optimizer(model.head.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(windows(61), {.batch = 3});
+    TrainingRun run({.model = model,
+                     .optimizer = optimizer,
+                     .loader = loader,
+                     .random = random,
+                     .shards = shards});
+    run.run_epoch();
+    model.token.unfreeze();
+    const Tensor before = model.token.weight.value();
+    EXPECT_EQ(error_of<std::logic_error>([&] { run.run_epoch(); }),
+              "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
+              "optimizer's parameters: is its layer a Part of the model?");
+    optimizer.add_group({.parameters = model.token.parameters(), .options = {}});
+    run.run_epoch();
+    EXPECT_NE(model.token.weight.value(), before);
+  }
+}
+
 TEST(TrainingRun, EvaluatesTheSameWindowsEachTime) {
   const auto losses = [](std::size_t stop) {
     Random random(1);
