@@ -20,7 +20,7 @@ real largest_lane(const Simd& x) {
 // One head after another, a block of queries at a time, on one thread.
 class Forward {
  public:
-  Forward(const CausalAttention& attention, const HeadRows<real>& output, SoftmaxRows* softmax)
+  Forward(const Attention& attention, const HeadRows<real>& output, SoftmaxRows* softmax)
       : attention_(attention),
         output_(output),
         softmax_(softmax),
@@ -41,10 +41,11 @@ class Forward {
   }
 
   void load(std::size_t head) {
-    const CausalAttention& a = attention_;
+    const Attention& a = attention_;
     head_ = head;
+    keys_ = key_length(a, head);
     const auto rows = [&](const HeadRows<const real>& x) {
-      return StridedRows{rows_of(x, a, head), a.keys, a.width, x.row_stride};
+      return StridedRows{rows_of(x, a, head), keys_, a.width, x.row_stride};
     };
     pack_transposed_panels(rows(a.k), scale(), k_.data());
     pack_panels(rows(a.v), 1, v_.data());
@@ -53,40 +54,41 @@ class Forward {
 
   // Attends from `count` queries, starting at query `first`.
   void attend(std::size_t first, std::size_t count) {
-    const CausalAttention& a = attention_;
-    const std::size_t position = first + a.keys - a.queries;  // of the first query
+    const Attention& a = attention_;
     const real* q = rows_of(a.q, a, head_) + first * a.q.row_stride;
-    for (std::size_t panel = 0; panel < panel_count(position + count); ++panel)
+    for (std::size_t panel = 0; panel < panel_count(seen(first + count - 1)); ++panel)
       multiply_panel({q, a.q.row_stride, 1, a.width}, count, k_.data() + panel * a.width * kPanel,
                      {scores_.data() + panel * kPanel, stride_});
-    if (a.relative_distances > 0) add_relative_keys(q, position, count);
+    if (a.relative_distances > 0) add_relative_keys(q, first, count);
     weights_.clear();
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
       const std::size_t rows = std::min(kTileRows, count - tile);
       std::array<real, kTileRows> factors;
-      const std::size_t seen = position + tile + rows;  // by the last query of the tile
+      const std::size_t most = seen(first + tile + rows - 1);  // by any query of the tile
       for (std::size_t i = tile; i < tile + rows; ++i)
-        factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, seen);
-      if (a.relative_distances > 0) sum_weights(position, tile, rows);
-      multiply_v(first + tile, rows, seen, factors.data());
+        factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, most);
+      if (a.relative_distances > 0) sum_weights(first, tile, rows);
+      multiply_v(first + tile, rows, most, factors.data());
     }
   }
 
  private:
+  std::size_t position(std::size_t query) const { return position_of(attention_, query); }
+  std::size_t seen(std::size_t query) const { return seen_keys(attention_, query, keys_); }
   real scale() const { return 1 / std::sqrt(static_cast<real>(attention_.width)); }
 
-  void add_relative_keys(const real* q, std::size_t position, std::size_t count) {
+  void add_relative_keys(const real* q, std::size_t first, std::size_t count) {
     products_.multiply({q, attention_.q.row_stride, 1, attention_.width}, count, relative_k_);
     for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t key = 0; key <= position + i; key += kPanel)
-        add_panel(products_.at(i, position + i, key), scores_.data() + i * stride_ + key);
+      for (std::size_t key = 0; key < seen(first + i); key += kPanel)
+        add_panel(products_.at(i, position(first + i), key), scores_.data() + i * stride_ + key);
   }
 
-  // By distance, for `count` queries of the block from `first` on, which begins at `position`.
-  void sum_weights(std::size_t position, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) {
-      for (std::size_t key = 0; key <= position + i; key += kPanel)
-        add_panel(scores_.data() + i * stride_ + key, weights_.at(i, position + i, key));
+  // By distance, for `count` queries from number `tile` of the block on, which begins at `first`.
+  void sum_weights(std::size_t first, std::size_t tile, std::size_t count) {
+    for (std::size_t i = tile; i < tile + count; ++i) {
+      for (std::size_t key = 0; key < seen(first + i); key += kPanel)
+        add_panel(scores_.data() + i * stride_ + key, weights_.at(i, position(first + i), key));
       weights_.add_up(i);
     }
   }
@@ -94,11 +96,10 @@ class Forward {
   // Replaces a query's scores by their exponentials, as far as they are kept, with zeros up to key
   // `end`. Returns the factor that turns them into the weights of v.
   real exponentiate(std::size_t query, real* scores, std::size_t end) {
-    const CausalAttention& a = attention_;
-    const std::size_t position = query + a.keys - a.queries;
+    const Attention& a = attention_;
     const std::size_t row = head_ * a.queries + query;
-    const std::size_t own_end = panel_count(position + 1) * kPanel;
-    const real largest = add_bias(scores, position);
+    const std::size_t own_end = panel_count(seen(query)) * kPanel;
+    const real largest = add_bias(scores, query);
     const Simd shift(largest);
     std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
     for (std::size_t key = 0; key < own_end; key += kPanel) {
@@ -121,33 +122,34 @@ class Forward {
     return inverse_sum * a.keep_factor;
   }
 
-  // Adds the bias, rules out later keys of the last panel, and returns the largest score.
-  real add_bias(real* scores, std::size_t position) const {
+  // Adds the bias, rules out unseen keys of the last panel, and returns the largest score.
+  real add_bias(real* scores, std::size_t query) const {
     const Simd never(-std::numeric_limits<real>::infinity());
-    const real* bias = bias_.at_position(position);
+    const real* bias = bias_.at_position(position(query));
+    const std::size_t count = seen(query);
     std::array<Simd, 2> largest{never, never};
-    for (std::size_t key = 0; key <= position; key += kPanel)
+    for (std::size_t key = 0; key < count; key += kPanel)
       for (std::size_t half = 0; half < 2; ++half) {
         const std::size_t at = key + half * kLanes;
         Simd score = Simd::load_aligned(scores + at);
         if (bias != nullptr) score += Simd::load_unaligned(bias + at);
-        const bool all_seen = at + kLanes <= position + 1;
-        if (!all_seen) score = where_seen(at, position, score, never);
+        const bool all_seen = at + kLanes <= count;
+        if (!all_seen) score = where_seen(at, count, score, never);
         if (!all_seen || bias != nullptr) score.store_aligned(scores + at);
         largest[half] = max(largest[half], score);
       }
     return largest_lane(max(largest[0], largest[1]));
   }
 
-  void multiply_v(std::size_t query, std::size_t rows, std::size_t seen, const real* factors) {
-    const CausalAttention& a = attention_;
+  void multiply_v(std::size_t query, std::size_t rows, std::size_t keys, const real* factors) {
+    const Attention& a = attention_;
     const real* weights = scores_.data() + query % kQueries * stride_;
     real* to = rows_of(output_, a, head_) + query * output_.row_stride;
     for (std::size_t column = 0; column < a.width; column += kPanel) {
       PanelResult result{.data = to + column,
                          .stride = output_.row_stride,
                          .columns = std::min(kPanel, a.width - column)};
-      multiply_panel({weights, stride_, 1, seen}, rows, v_.data() + column * a.keys, result);
+      multiply_panel({weights, stride_, 1, keys}, rows, v_.data() + column * keys_, result);
       if (a.relative_distances == 0) continue;
       result.add = true;
       multiply_panel(weights_.rows(query % kQueries), rows,
@@ -161,11 +163,12 @@ class Forward {
     }
   }
 
-  const CausalAttention& attention_;
+  const Attention& attention_;
   HeadRows<real> output_;
   SoftmaxRows* softmax_;
   KeyBias bias_;
   std::size_t head_ = 0;
+  std::size_t keys_ = 0;  // of the head that count
   std::size_t stride_;
   Tensor k_;             // kᵀ / √width in panels of keys
   Tensor v_;             // v in panels of columns
@@ -178,8 +181,8 @@ class Forward {
 
 }  // namespace
 
-void causal_attention(const CausalAttention& attention, const HeadRows<real>& output,
-                      SoftmaxRows* softmax) {
+void attention_forward(const Attention& attention, const HeadRows<real>& output,
+                       SoftmaxRows* softmax) {
   const std::size_t blocks = (attention.queries + kQueries - 1) / kQueries;
   const std::size_t work = kQueries * attention.keys * attention.width;
   const std::size_t items = attention.batch * attention.heads * blocks;

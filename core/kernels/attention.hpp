@@ -1,9 +1,9 @@
 #pragma once
 
-// Causal attention of all heads: softmax(q kᵀ / √width + bias) v over the keys up to the query
-// (Vaswani et al. 2017), without a table of probabilities. The forward pass keeps two numbers per
-// query, from which the backward pass computes the probabilities again (Dao et al. 2022,
-// "FlashAttention"; Rabe & Staats 2021).
+// Attention of all heads: softmax(q kᵀ / √width + bias) v over the keys that a query sees (Vaswani
+// et al. 2017), without a table of probabilities. The forward pass keeps two numbers per query,
+// from which the backward pass computes the probabilities again (Dao et al. 2022, "FlashAttention";
+// Rabe & Staats 2021).
 
 #include <cstddef>
 
@@ -21,9 +21,10 @@ struct HeadRows {
   std::size_t batch_stride = 0;
 };
 
-/// The queries are the last ones of a sequence of `keys` ≥ `queries` positions: query i sees the
-/// keys up to i + keys − queries. NaN and ∞ in v may reach earlier queries, too, as 0 · ∞ is NaN.
-struct CausalAttention {
+/// If it is causal, the queries are the last ones of a sequence of `keys` ≥ `queries` positions:
+/// query i sees the keys up to i + keys − queries. NaN and ∞ in v may reach earlier queries, too,
+/// as 0 · ∞ is NaN. If not, each query sees all keys, and there are no biases or rows by distance.
+struct Attention {
   std::size_t batch;
   std::size_t heads;
   std::size_t width;  // of a head, at least 1
@@ -32,6 +33,10 @@ struct CausalAttention {
   HeadRows<const real> q;
   HeadRows<const real> k;
   HeadRows<const real> v;
+  bool causal = true;
+  /// Of each row of the batch: how many of its keys count, the first ones, 1 to `keys`. What comes
+  /// after them, be it NaN, is not read, and gets zeros as its gradient. Null: all.
+  const std::size_t* key_lengths = nullptr;
   /// [heads, distances], at least as many distances as keys: what is added to a score by the
   /// distance from its query back to its key.
   const real* distance_bias = nullptr;
@@ -56,8 +61,8 @@ struct SoftmaxRows {
 };
 
 /// Writes the output, which has the shape of q, and `softmax` unless it is null.
-void causal_attention(const CausalAttention& attention, const HeadRows<real>& output,
-                      SoftmaxRows* softmax);
+void attention_forward(const Attention& attention, const HeadRows<real>& output,
+                       SoftmaxRows* softmax);
 
 /// Where the gradients go; null where they are not wanted.
 struct AttentionGradients {
@@ -69,11 +74,10 @@ struct AttentionGradients {
   real* relative_values = nullptr;  // the same
 };
 
-/// Writes the gradients, given the output, its gradient `upstream` and what causal_attention wrote
+/// Writes the gradients, given the output, its gradient `upstream` and what attention_forward wrote
 /// about the softmax.
-void causal_attention_backward(const CausalAttention& attention, const SoftmaxRows& softmax,
-                               const HeadRows<const real>& output,
-                               const HeadRows<const real>& upstream,
-                               const AttentionGradients& gradients);
+void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
+                        const HeadRows<const real>& output, const HeadRows<const real>& upstream,
+                        const AttentionGradients& gradients);
 
 }  // namespace rowgrad::kernels

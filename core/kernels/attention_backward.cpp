@@ -26,7 +26,7 @@ real dot(const real* a, const real* b, std::size_t count) {
 // What is given to the backward pass, and where the gradients that heads share go, zeros at first
 // or null: those of the biases by key, and those of relative keys and values in whole panels.
 struct Given {
-  const CausalAttention& attention;
+  const Attention& attention;
   const SoftmaxRows& softmax;
   HeadRows<const real> output;
   HeadRows<const real> upstream;
@@ -78,8 +78,10 @@ class HeadBackward {
     head_ = head;
     bias_.load(head);
     load_queries();
-    for (std::size_t key = 0; key < a_.keys; key += kPanel)
-      add_keys(key, std::min(kPanel, a_.keys - key));
+    keys_ = key_length(a_, head);
+    for (std::size_t key = 0; key < keys_; key += kPanel)
+      add_keys(key, std::min(kPanel, keys_ - key));
+    for (const HeadRows<real>& to : {given_.gradients.k, given_.gradients.v}) clear_padding(to);
     if (a_.relative_distances > 0) add_distances();
     store(dq_, given_.gradients.q, 0, a_.queries);
   }
@@ -121,7 +123,7 @@ class HeadBackward {
     dk_.fill(0);
     dv_.fill(0);
     const std::size_t earlier = a_.keys - a_.queries;  // keys before the first query
-    const std::size_t first = key > earlier ? key - earlier : 0;
+    const std::size_t first = a_.causal && key > earlier ? key - earlier : 0;
     for (std::size_t query = first; query < a_.queries; query += kQueries)
       add_block(key, count, query, std::min(kQueries, a_.queries - query));
     store(dk_, given_.gradients.k, key, count);
@@ -135,7 +137,7 @@ class HeadBackward {
       multiply_panel({upstream_.data() + query * stride_, stride_, 1, a_.width}, queries,
                      v_columns_.data(), {gradients_.data()});
     const auto by_distance = [&](std::size_t i, ByDistance& numbers) {
-      return numbers.at(query + i, query + i + a_.keys - a_.queries, key);
+      return numbers.at(query + i, position_of(a_, query + i), key);
     };
     const std::size_t relative = a_.relative_distances > 0 ? queries : 0;
     for (std::size_t i = 0; i < relative; ++i) {
@@ -167,7 +169,8 @@ class HeadBackward {
   // weights into those of the scores.
   void differentiate(std::size_t key, std::size_t query, std::size_t offset) {
     const Simd zero(real{0});
-    const std::size_t position = query + a_.keys - a_.queries;
+    const std::size_t position = position_of(a_, query);
+    const std::size_t seen = seen_keys(a_, query, keys_);
     const std::size_t row = head_ * a_.queries + query;
     const Simd largest(given_.softmax.largest.data()[row]);
     const Simd row_dot(dots_.data()[query]);
@@ -181,11 +184,11 @@ class HeadBackward {
       Simd score = Simd::load_aligned(at);
       if (bias != nullptr) score += Simd::load_unaligned(bias + key + lane);
       const Simd exponential = exp(score - largest);
-      where_seen(key + lane, position, where_used(exponential), zero).store_aligned(at);
+      where_seen(key + lane, seen, where_used(exponential), zero).store_aligned(at);
       if (!wants_scores_) continue;
       real* to = gradients_.data() + offset + lane;
       const Simd gradient = where_seen(
-          key + lane, position, exponential * (where_used(Simd::load_aligned(to)) - row_dot), zero);
+          key + lane, seen, exponential * (where_used(Simd::load_aligned(to)) - row_dot), zero);
       gradient.store_aligned(to);
       if (given_.bias_by_key != nullptr) {
         real* sum = given_.bias_by_key + head_ * (a_.keys + kPanel) + a_.keys - 1 - position + key;
@@ -219,6 +222,12 @@ class HeadBackward {
     }
   }
 
+  void clear_padding(const HeadRows<real>& to) {
+    if (to.data == nullptr) return;
+    for (std::size_t key = keys_; key < a_.keys; ++key)
+      std::fill_n(rows_of(to, a_, head_) + key * to.row_stride, a_.width, real{0});
+  }
+
   void store(const Tensor& from, const HeadRows<real>& to, std::size_t first, std::size_t count) {
     if (to.data == nullptr) return;
     real* row = rows_of(to, a_, head_) + first * to.row_stride;
@@ -228,12 +237,13 @@ class HeadBackward {
   }
 
   const Given& given_;
-  const CausalAttention& a_;
+  const Attention& a_;
   bool wants_scores_;
   real scale_;
   KeyBias bias_;
   std::size_t stride_;  // of rows of whole panels
   std::size_t head_ = 0;
+  std::size_t keys_ = 0;    // of the head that count
   Tensor upstream_;         // dO, scaled as described above
   Tensor dots_;             // D, scaled likewise
   Tensor q_panels_;         // q / √width in panels of columns
@@ -257,7 +267,7 @@ class HeadBackward {
 };
 
 // What each head computed for the rows of a table, added up in the order of heads.
-void add_heads(const Tensor& by_head, const CausalAttention& attention, real* table) {
+void add_heads(const Tensor& by_head, const Attention& attention, real* table) {
   const std::size_t rows = attention.relative_distances;
   std::fill_n(table, rows * attention.width, real{0});
   for (std::size_t i = 0; i < by_head.shape()[0] * rows; ++i) {
@@ -270,10 +280,9 @@ void add_heads(const Tensor& by_head, const CausalAttention& attention, real* ta
 
 }  // namespace
 
-void causal_attention_backward(const CausalAttention& attention, const SoftmaxRows& softmax,
-                               const HeadRows<const real>& output,
-                               const HeadRows<const real>& upstream,
-                               const AttentionGradients& gradients) {
+void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
+                        const HeadRows<const real>& output, const HeadRows<const real>& upstream,
+                        const AttentionGradients& gradients) {
   const std::size_t heads = attention.batch * attention.heads;
   const std::size_t stride = attention.keys + kPanel;
   const auto by_head = [&](const real* wanted, std::size_t rows, std::size_t columns) {

@@ -18,22 +18,39 @@ namespace rowgrad::kernels {
 
 /// The rows of one head.
 template <class Number>
-Number* rows_of(const HeadRows<Number>& rows, const CausalAttention& attention, std::size_t head) {
+Number* rows_of(const HeadRows<Number>& rows, const Attention& attention, std::size_t head) {
   if (rows.data == nullptr) return nullptr;  // there are none, or none are wanted
   return rows.data + head / attention.heads * rows.batch_stride +
          head % attention.heads * attention.width;
 }
 
-/// x in the lanes whose key, the first of which is `key`, is at most `last`, and `other` elsewhere.
-inline Simd where_seen(std::size_t key, std::size_t last, const Simd& x, const Simd& other) {
+/// How many keys of a head count; the others are padding.
+inline std::size_t key_length(const Attention& attention, std::size_t head) {
+  return attention.key_lengths != nullptr ? attention.key_lengths[head / attention.heads]
+                                          : attention.keys;
+}
+
+/// The place of a query among the keys, if attention is causal.
+inline std::size_t position_of(const Attention& attention, std::size_t query) {
+  return query + attention.keys - attention.queries;
+}
+
+/// How many of the `length` keys that count a query sees: the first ones.
+inline std::size_t seen_keys(const Attention& attention, std::size_t query, std::size_t length) {
+  return attention.causal ? std::min(position_of(attention, query) + 1, length) : length;
+}
+
+/// x in the lanes whose key, the first of which is `key`, is one of the first `seen`, and `other`
+/// elsewhere.
+inline Simd where_seen(std::size_t key, std::size_t seen, const Simd& x, const Simd& other) {
   static constexpr auto kNumbers = [] {
     std::array<real, kLanes> numbers{};
     for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = static_cast<real>(i);
     return numbers;
   }();
-  if (key + kLanes <= last + 1) return x;
-  const Simd most(static_cast<real>(last) - static_cast<real>(key));
-  return select(Simd::load_unaligned(kNumbers.data()) <= most, x, other);
+  if (key + kLanes <= seen) return x;
+  const Simd count(static_cast<real>(seen) - static_cast<real>(key));
+  return select(Simd::load_unaligned(kNumbers.data()) < count, x, other);
 }
 
 /// x in the lanes whose bit is set, and 0 elsewhere.
@@ -64,7 +81,7 @@ inline std::uint32_t keep_bits(const KeepMask& mask, std::size_t first) {
 /// is at_position(t)[j]. May be read up to the end of the panel in which key t lies.
 class KeyBias {
  public:
-  explicit KeyBias(const CausalAttention& attention)
+  explicit KeyBias(const Attention& attention)
       : attention_(attention),
         by_key_(attention.distance_bias != nullptr ? attention.keys + kPanel : 0) {}
 
@@ -80,7 +97,7 @@ class KeyBias {
   }
 
  private:
-  const CausalAttention& attention_;
+  const Attention& attention_;
   std::vector<real, PoolAllocator<real>> by_key_;  // then zeros for a panel
 };
 

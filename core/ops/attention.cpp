@@ -17,7 +17,7 @@ namespace {
 
 using kernels::HeadRows;
 
-constexpr char kAttention[] = "causal_attention";
+constexpr OpName kCausal = "causal_attention";
 
 // One call: its sizes, and what is kept of it for backward.
 struct Call {
@@ -26,6 +26,8 @@ struct Call {
   std::size_t keys;
   std::size_t heads;
   std::size_t width;
+  bool causal;
+  std::vector<std::size_t> key_lengths;
   std::size_t distances = 0;  // of the bias
   std::size_t relative_distances = 0;
   std::size_t inputs = 3;  // q, k, v, the bias if there is one, then relative keys and values
@@ -42,7 +44,7 @@ struct Call {
   }
 
   template <class DataOf>
-  kernels::CausalAttention attention(const DataOf& data_of) const {
+  kernels::Attention attention(const DataOf& data_of) const {
     return {.batch = batch,
             .heads = heads,
             .width = width,
@@ -51,6 +53,8 @@ struct Call {
             .q = rows<const real>(data_of(0), queries),
             .k = rows<const real>(data_of(1), keys),
             .v = rows<const real>(data_of(2), keys),
+            .causal = causal,
+            .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data(),
             .distance_bias = distances > 0 ? data_of(3) : nullptr,
             .distances = distances,
             .relative_keys = relative_distances > 0 ? data_of(inputs - 2) : nullptr,
@@ -67,7 +71,7 @@ struct Call {
     const auto gradient_of = [&](std::size_t i) -> real* {
       return node.needs(i) ? gradients[i].data() : nullptr;
     };
-    kernels::causal_attention_backward(
+    kernels::attention_backward(
         attention([&](std::size_t i) { return node.input(i).data(); }), softmax,
         rows(node.output().data(), queries), rows(node.gradient().data(), queries),
         {.q = rows(gradient_of(0), queries),
@@ -81,26 +85,75 @@ struct Call {
   }
 };
 
-Call checked_call(const Variable& q, const Variable& k, const AttentionOptions& options) {
+void check_key_lengths(std::string_view op, const AttentionOptions& options, const Shape& of_k) {
+  const std::vector<std::size_t>& lengths = options.key_lengths;
+  check_argument(lengths.empty() || lengths.size() == of_k[0], op, ": there are ", lengths.size(),
+                 " key_lengths, expected one for each of the ", of_k[0], " rows of the batch");
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    check_argument(lengths[i] > 0 && lengths[i] <= of_k[1], op, ": key_lengths[", i, "] is ",
+                   lengths[i], ", expected 1 to the ", of_k[1], " keys");
+}
+
+Call checked_call(std::string_view op, bool causal, const Variable& q, const Variable& k,
+                  const AttentionOptions& options) {
   const std::size_t heads = options.heads;
   const Shape& of_q = q.shape();
   const Shape& of_k = k.shape();
-  check_argument(heads > 0, kAttention, ": heads is 0");
-  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, kAttention,
-                 ": q has shape ", bracketed(of_q),
-                 ", expected [batch, queries, heads · width] for ", heads, " heads");
-  check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= of_q[1] && of_k[2] == of_q[2],
-                 kAttention, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
-                 of_q[2], "] with no fewer keys than the ", of_q[1], " queries");
-  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, kAttention, ": dropout_p is ",
+  check_argument(heads > 0, op, ": heads is 0");
+  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, op, ": q has shape ",
+                 bracketed(of_q), ", expected [batch, queries, heads · width] for ", heads,
+                 " heads");
+  const std::size_t least = causal ? of_q[1] : std::min<std::size_t>(of_q[1], 1);
+  check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= least && of_k[2] == of_q[2],
+                 op, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
+                 of_q[2], "] with no fewer keys than ", causal ? "the " : "", least,
+                 causal ? " queries" : "");
+  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, op, ": dropout_p is ",
                  options.dropout_p, ", expected 0 to 1");
-  check_distances(kAttention, options, of_q[2] / heads, of_k[1]);
-  return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads};
+  check_argument(causal || (!options.distance_bias && !options.relative), op,
+                 ": distance_bias and relative are for causal_attention, where distances go back");
+  check_distances(op, options, of_q[2] / heads, of_k[1]);
+  check_key_lengths(op, options, of_k);
+  return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads, causal, options.key_lengths};
+}
+
+Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, const Variable& v,
+                const AttentionOptions& options) {
+  Call call = checked_call(op, causal, q, k, options);
+  const std::string_view name = op;
+  check_argument(v.shape() == k.shape(), name, ": v has shape ", bracketed(v.shape()),
+                 ", expected that of k, ", bracketed(k.shape()));
+  std::vector<Variable> inputs{q, k, v};
+  if (options.distance_bias) {
+    inputs.push_back(*options.distance_bias);
+    call.distances = inputs.back().shape()[1];
+  }
+  if (options.relative) {
+    inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
+    call.relative_distances = inputs.back().shape()[0];
+  }
+  call.inputs = inputs.size();
+  if (const double p = options.dropout_p; p > 0) {
+    Random& random = q.tape().random(op);
+    const Shape weights{call.batch, call.heads, call.queries, call.keys};
+    call.keep = kernels::draw_keep_mask(random, element_count(weights, op), p);
+    call.keep_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
+  }
+  bool for_backward = false;
+  for (const Variable& input : inputs) for_backward |= input.needs_gradient();
+  if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
+
+  Tensor value = empty(q.shape());
+  kernels::attention_forward(
+      call.attention([&](std::size_t i) { return inputs[i].value().data(); }),
+      call.rows(value.data(), call.queries), for_backward ? &call.softmax : nullptr);
+  return record(op, inputs, std::move(value),
+                [call = std::move(call)](Backward& node) { call.backward(node); });
 }
 
 }  // namespace
 
-void check_distances(const char* caller, const AttentionOptions& options, std::size_t width,
+void check_distances(std::string_view caller, const AttentionOptions& options, std::size_t width,
                      std::size_t keys) {
   if (options.distance_bias) {
     const Shape& bias = options.distance_bias->shape();
@@ -121,39 +174,16 @@ void check_distances(const char* caller, const AttentionOptions& options, std::s
 
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options) {
-  Call call = checked_call(q, k, options);
-  check_argument(v.shape() == k.shape(), kAttention, ": v has shape ", bracketed(v.shape()),
-                 ", expected that of k, ", bracketed(k.shape()));
-  std::vector<Variable> inputs{q, k, v};
-  if (options.distance_bias) {
-    inputs.push_back(*options.distance_bias);
-    call.distances = inputs.back().shape()[1];
-  }
-  if (options.relative) {
-    inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
-    call.relative_distances = inputs.back().shape()[0];
-  }
-  call.inputs = inputs.size();
-  if (const double p = options.dropout_p; p > 0) {
-    Random& random = q.tape().random(kAttention);
-    const Shape weights{call.batch, call.heads, call.queries, call.keys};
-    call.keep = kernels::draw_keep_mask(random, element_count(weights, kAttention), p);
-    call.keep_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
-  }
-  bool for_backward = false;
-  for (const Variable& input : inputs) for_backward |= input.needs_gradient();
-  if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
+  return attend(kCausal, true, q, k, v, options);
+}
 
-  Tensor value = empty(q.shape());
-  kernels::causal_attention(call.attention([&](std::size_t i) { return inputs[i].value().data(); }),
-                            call.rows(value.data(), call.queries),
-                            for_backward ? &call.softmax : nullptr);
-  return record(kAttention, inputs, std::move(value),
-                [call = std::move(call)](Backward& node) { call.backward(node); });
+Variable attention(const Variable& q, const Variable& k, const Variable& v,
+                   const AttentionOptions& options) {
+  return attend("attention", false, q, k, v, options);
 }
 
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
-  const Call call = checked_call(q, k, options);
+  const Call call = checked_call(kCausal, true, q, k, options);
   Tape tape(Tape::inference);
   const auto by_head = [&](const Variable& x) {
     const Variable heads =
@@ -163,13 +193,16 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
   const auto products = [&](const Variable& keys) {
     return matmul(by_head(q), transpose(keys)) / std::sqrt(static_cast<real>(call.width));
   };
-  Tensor future = zeros({call.queries, call.keys});
+  Tensor unseen = empty({call.batch, 1, call.queries, call.keys});
   Tensor bias = zeros({call.batch, call.heads, call.queries, call.keys});
   Tensor relative;  // [batch, heads, queries, distances]
   if (options.relative) relative = products(tape.constant(options.relative->keys.value())).value();
   for (std::size_t i = 0; i < call.queries; ++i) {
     const std::size_t position = i + call.keys - call.queries;
-    for (std::size_t j = 0; j < call.keys; ++j) future(i, j) = j > position;
+    for (std::size_t b = 0; b < call.batch; ++b)
+      for (std::size_t j = 0; j < call.keys; ++j)
+        unseen(b, 0, i, j) =
+            j > position || (!call.key_lengths.empty() && j >= call.key_lengths[b]);
     for (std::size_t distance = 0; distance <= position; ++distance)
       for (std::size_t b = 0; b < call.batch; ++b)
         for (std::size_t h = 0; h < call.heads; ++h) {
@@ -181,7 +214,7 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
         }
   }
   const Variable scores = products(by_head(k)) + tape.constant(std::move(bias));
-  return softmax(masked_fill(scores, tape.constant(std::move(future)),
+  return softmax(masked_fill(scores, tape.constant(std::move(unseen)),
                              -std::numeric_limits<real>::infinity()))
       .value();
 }

@@ -1,10 +1,12 @@
 #pragma once
 
-// Causal self-attention of several heads (Vaswani et al. 2017, section 3.2), fused: neither forward
-// nor backward holds a table of length × length probabilities (Dao et al. 2022, "FlashAttention").
+// Attention of several heads (Vaswani et al. 2017, section 3.2), fused: neither forward nor
+// backward holds a table of length × length probabilities (Dao et al. 2022, "FlashAttention").
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include <rowgrad/core/autograd/variable.hpp>
 
@@ -23,6 +25,10 @@ struct AttentionOptions {
   std::size_t heads = 1;
   /// The probability with which each attention weight is dropped; see dropout().
   double dropout_p = 0;
+  /// For texts of different lengths in one batch: how many of the keys of each row count, the first
+  /// ones, at least 1. What comes after them is padding: whatever numbers it has, no query sees
+  /// it, and its gradient is 0. Empty: all keys count.
+  std::vector<std::size_t> key_lengths = {};
   /// [heads, distances], at least as many distances as keys: what is added to the score of a key
   /// by its distance back from the query; see distance_bias.hpp. Distances that never occur get
   /// zeros as their gradient.
@@ -33,7 +39,7 @@ struct AttentionOptions {
 
 /// For what attends: throws std::invalid_argument naming `caller` unless the bias and the relative
 /// rows, if any, are for options.heads heads of `width` columns and at least `keys` keys.
-void check_distances(const char* caller, const AttentionOptions& options, std::size_t width,
+void check_distances(std::string_view caller, const AttentionOptions& options, std::size_t width,
                      std::size_t keys);
 
 /// Per head, softmax(q kᵀ / √width + bias) v over the keys up to the query: q [batch, queries,
@@ -45,13 +51,19 @@ void check_distances(const char* caller, const AttentionOptions& options, std::s
 /// those of later keys, as PyTorch does on CPUs without MKL. Kept for backward are the output, two
 /// numbers per query and head, and those bits.
 ///
-/// Throws std::invalid_argument for shapes that do not fit and dropout_p outside [0, 1], and
-/// std::logic_error for dropout on a tape without random numbers.
+/// Throws std::invalid_argument for shapes and key_lengths that do not fit and dropout_p outside
+/// [0, 1], and std::logic_error for dropout on a tape without random numbers.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options);
 
-/// The weights themselves, without dropout and without a gradient, to be looked at: [batch, heads,
-/// queries, keys]. Throws what causal_attention throws.
+/// The same over all keys, before and after a query, as in an encoder; there may be any number of
+/// queries, as in attention to another text. Distances, which go back from the query, are refused:
+/// throws std::invalid_argument for options.distance_bias and options.relative, too.
+Variable attention(const Variable& q, const Variable& k, const Variable& v,
+                   const AttentionOptions& options);
+
+/// The weights of causal_attention, without dropout and without a gradient, to be looked at:
+/// [batch, heads, queries, keys]. Throws what causal_attention throws.
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);
 
 }  // namespace rowgrad

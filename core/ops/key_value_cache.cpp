@@ -30,6 +30,7 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   check_argument(heads > 0 && width % heads == 0, kOp, ": ", heads, " heads do not divide ", width,
                  " columns");
   check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
+  check_argument(options.key_lengths.empty(), kOp, ": key_lengths are for a batch of texts");
   const std::size_t added = q.shape()[1];
   const std::size_t length = cache.length_ + added;
   check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
@@ -41,7 +42,7 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   Tensor value = empty(q.shape());
   std::copy_n(k.value().data(), added * width, cache.keys_.data() + cache.length_ * width);
   std::copy_n(v.value().data(), added * width, cache.values_.data() + cache.length_ * width);
-  kernels::causal_attention(
+  kernels::attention_forward(
       {.batch = 1,
        .heads = heads,
        .width = width / heads,

@@ -20,6 +20,7 @@ struct Memory {
   static constexpr real kUntouched = 12345;
 
   std::size_t gap;
+  std::vector<std::size_t> key_lengths;
   std::size_t row = kHeads * kWidth + gap;
   std::size_t batch = kKeys * row + gap;
   Tensor q = spread(1), k = spread(2), v = spread(3), upstream = spread(4);
@@ -32,7 +33,8 @@ struct Memory {
   KeepMask keep = drawn();
   SoftmaxRows softmax{empty({kBatch, kHeads, kQueries}), empty({kBatch, kHeads, kQueries})};
 
-  explicit Memory(std::size_t gap_) : gap(gap_) {}
+  explicit Memory(std::size_t gap_, std::vector<std::size_t> lengths = {})
+      : gap(gap_), key_lengths(std::move(lengths)) {}
 
   // The same numbers for any gap, with the gaps untouched.
   Tensor spread(int seed) const {
@@ -54,7 +56,7 @@ struct Memory {
   HeadRows<Number> rows(Source& x) const {
     return {x.data(), row, batch};
   }
-  CausalAttention attention() const {
+  Attention attention() const {
     return {.batch = kBatch,
             .heads = kHeads,
             .width = kWidth,
@@ -63,6 +65,7 @@ struct Memory {
             .q = rows<const real>(q),
             .k = rows<const real>(k),
             .v = rows<const real>(v),
+            .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data(),
             .distance_bias = bias.data(),
             .distances = kDistances,
             .relative_keys = relative_keys.data(),
@@ -72,15 +75,14 @@ struct Memory {
             .keep_factor = static_cast<real>(1 / 0.75)};
   }
   void run() {
-    causal_attention(attention(), rows<real>(output), &softmax);
-    causal_attention_backward(attention(), softmax, rows<const real>(output),
-                              rows<const real>(upstream),
-                              {.q = rows<real>(dq),
-                               .k = rows<real>(dk),
-                               .v = rows<real>(dv),
-                               .distance_bias = dbias.data(),
-                               .relative_keys = drelative_keys.data(),
-                               .relative_values = drelative_values.data()});
+    attention_forward(attention(), rows<real>(output), &softmax);
+    attention_backward(attention(), softmax, rows<const real>(output), rows<const real>(upstream),
+                       {.q = rows<real>(dq),
+                        .k = rows<real>(dk),
+                        .v = rows<real>(dv),
+                        .distance_bias = dbias.data(),
+                        .relative_keys = drelative_keys.data(),
+                        .relative_values = drelative_values.data()});
   }
 
   // Expects x to have the numbers of the first `length` rows of other, which has no gaps, and
@@ -98,10 +100,12 @@ struct Memory {
 };
 
 TEST(CausalAttentionKernel, TakesRowsOfLongerRowsAndWritesNothingBetweenThem) {
-  Memory dense(0);
-  dense.run();
   for (const std::size_t gap : {1U, 15U, 33U}) {
-    Memory spread(gap);
+    const std::vector<std::size_t> lengths =
+        gap == 15 ? std::vector<std::size_t>{20, Memory::kKeys} : std::vector<std::size_t>{};
+    Memory dense(0, lengths);
+    dense.run();
+    Memory spread(gap, lengths);
     spread.run();
     spread.expect_rows_of(spread.output, dense.output, Memory::kQueries, "output");
     spread.expect_rows_of(spread.dq, dense.dq, Memory::kQueries, "q");
@@ -159,15 +163,14 @@ TEST(CausalAttentionKernel, WritesTheSameGradientsWhetherOthersAreWantedOrNot) {
   all.run();
   for (int wanted = 0; wanted < 6; ++wanted) {
     Memory one(0);
-    causal_attention_backward(
-        one.attention(), all.softmax, one.rows<const real>(all.output),
-        one.rows<const real>(one.upstream),
-        {.q = wanted == 0 ? one.rows<real>(one.dq) : HeadRows<real>{},
-         .k = wanted == 1 ? one.rows<real>(one.dk) : HeadRows<real>{},
-         .v = wanted == 2 ? one.rows<real>(one.dv) : HeadRows<real>{},
-         .distance_bias = wanted == 3 ? one.dbias.data() : nullptr,
-         .relative_keys = wanted == 4 ? one.drelative_keys.data() : nullptr,
-         .relative_values = wanted == 5 ? one.drelative_values.data() : nullptr});
+    attention_backward(one.attention(), all.softmax, one.rows<const real>(all.output),
+                       one.rows<const real>(one.upstream),
+                       {.q = wanted == 0 ? one.rows<real>(one.dq) : HeadRows<real>{},
+                        .k = wanted == 1 ? one.rows<real>(one.dk) : HeadRows<real>{},
+                        .v = wanted == 2 ? one.rows<real>(one.dv) : HeadRows<real>{},
+                        .distance_bias = wanted == 3 ? one.dbias.data() : nullptr,
+                        .relative_keys = wanted == 4 ? one.drelative_keys.data() : nullptr,
+                        .relative_values = wanted == 5 ? one.drelative_values.data() : nullptr});
     EXPECT_EQ(one.dq == all.dq, wanted == 0);
     EXPECT_EQ(one.dk == all.dk, wanted == 1);
     EXPECT_EQ(one.dv == all.dv, wanted == 2);

@@ -37,10 +37,13 @@ struct AttentionCase {
   std::size_t batch, heads, queries, keys, width;
   bool bias = false;
   double p = 0;
+  bool causal = true;
+  std::vector<std::size_t> key_lengths = {};
 
   std::string what() const {
     return concat("batch ", batch, ", heads ", heads, ", queries ", queries, ", keys ", keys,
-                  ", width ", width, ", bias ", bias, ", p ", p);
+                  ", width ", width, ", bias ", bias, ", p ", p, ", causal ", causal,
+                  ", key_lengths ", bracketed(key_lengths));
   }
   std::vector<Tensor> inputs() const {
     std::vector<Tensor> all{irregular({batch, queries, heads * width}, 1),
@@ -54,31 +57,35 @@ struct AttentionCase {
 AttentionOptions options_of(Inputs in, const AttentionCase& item) {
   return {.heads = item.heads,
           .dropout_p = item.p,
+          .key_lengths = item.key_lengths,
           .distance_bias = in.size() > 3 ? std::optional(in[3]) : std::nullopt};
 }
 
 Variable fused(Inputs in, const AttentionCase& item) {
-  return causal_attention(in[0], in[1], in[2], options_of(in, item));
+  const auto op = item.causal ? causal_attention : attention;
+  return op(in[0], in[1], in[2], options_of(in, item));
 }
 
-// The distance from each query back to each key, 0 for later keys, and whether a key is later.
+// The distance from each query back to each key, 0 for later keys, and whether a key is not seen.
 struct Distances {
   Ids distance;
-  Tensor is_later;
+  Tensor is_unseen;
 
   explicit Distances(const AttentionCase& item)
       : distance(Ids::from_shape({item.queries, item.keys})),
-        is_later(empty({item.queries, item.keys})) {
+        is_unseen(empty({item.batch, 1, item.queries, item.keys})) {
     for (std::size_t i = 0; i < item.queries; ++i)
       for (std::size_t j = 0; j < item.keys; ++j) {
         const std::size_t position = i + item.keys - item.queries;
-        is_later(i, j) = j > position;
-        distance(i, j) = j > position ? 0 : static_cast<std::int32_t>(position - j);
+        const bool later = item.causal && j > position;
+        distance(i, j) = later || !item.causal ? 0 : static_cast<std::int32_t>(position - j);
+        for (std::size_t b = 0; b < item.batch; ++b)
+          is_unseen(b, 0, i, j) = later || (!item.key_lengths.empty() && j >= item.key_lengths[b]);
       }
   }
 };
 
-// The ops that causal_attention replaces.
+// The ops that attention replaces.
 Variable plain(Inputs in, const AttentionCase& item) {
   const Distances distances(item);
   const auto by_head = [&](const Variable& x) {
@@ -88,7 +95,7 @@ Variable plain(Inputs in, const AttentionCase& item) {
       matmul(by_head(in[0]), transpose(by_head(in[1]))) / std::sqrt(static_cast<real>(item.width));
   if (in.size() > 3)
     scores = scores + permute(embedding(transpose(in[3]), distances.distance), {2, 0, 1});
-  const Variable seen = masked_fill(scores, scores.tape().constant(distances.is_later),
+  const Variable seen = masked_fill(scores, scores.tape().constant(distances.is_unseen),
                                     -std::numeric_limits<real>::infinity());
   const Variable mixed = matmul(dropout(softmax(seen), item.p), by_head(in[2]));
   return reshape(transpose(mixed, 1, 2), in[0].shape());
@@ -161,6 +168,73 @@ TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
           expect_plain({2, 2, queries, keys, 5, bias, bias ? 0.2 : 0});
 }
 
+TEST(Attention, AgreesWithTheOpsThatItReplaces) {
+  std::size_t turn = 0;
+  for (const std::size_t keys : kLengths)
+    for (const std::size_t queries : {1U, 33U, 100U}) {
+      ++turn;
+      const double p = turn % 3 == 0 ? 0.3 : 0;
+      expect_plain({2, turn % 2 + 1, queries, keys, 5, false, p, false});
+      expect_plain({2, 2, queries, keys, 3, false, p, false, {keys, keys / 2 + 1}});
+      if (queries <= keys)
+        expect_plain({2, 2, queries, keys, 3, true, p, true, {keys / 2 + 1, keys}});
+    }
+}
+
+// A text of a batch has the bits that it has alone, whatever its padding: here NaN.
+TEST(Attention, GivesPaddedTextsTheBitsThatTheyHaveAlone) {
+  constexpr std::size_t kKeys = 130;
+  const std::vector<std::size_t> lengths{1, 33, 97, kKeys};
+  for (const bool causal : {false, true}) {
+    const AttentionCase item{lengths.size(), 2, kKeys, kKeys, 5, causal, 0, causal, lengths};
+    std::vector<Tensor> inputs = item.inputs();
+    const Tensor upstream = irregular(inputs[0].shape(), 9);
+    // The first `length` rows of text b.
+    const auto text = [](const Tensor& x, std::size_t b, std::size_t length) {
+      const std::size_t width = x.shape()[2];
+      Tensor result = empty({1, length, width});
+      std::copy_n(x.data() + b * kKeys * width, length * width, result.data());
+      return result;
+    };
+    const auto run = [](const AttentionCase& of, const std::vector<Tensor>& from,
+                        const Tensor& gradient) {
+      Tape tape;
+      std::vector<Variable> in;
+      for (const Tensor& input : from) in.push_back(tape.input(input));
+      const Variable y = fused(in, of);
+      tape.backward(y, gradient);
+      std::vector<Tensor> results{y.value()};
+      for (std::size_t i = 0; i < 3; ++i) results.push_back(tape.gradient(in[i]).dense());
+      return results;
+    };
+    std::vector<Tensor> filled = inputs;
+    for (std::size_t i = 1; i < 3; ++i)
+      for (std::size_t b = 0; b < lengths.size(); ++b)
+        for (std::size_t key = lengths[b]; key < kKeys; ++key)
+          filled[i](b, key, 3) = std::numeric_limits<real>::quiet_NaN();
+    const auto together = run(item, filled, upstream);
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      // A causal text alone has as many queries as keys; here those of the padding do not count.
+      const std::size_t queries = causal ? lengths[b] : kKeys;
+      Tensor counted = text(upstream, b, queries);
+      AttentionCase alone{1, 2, queries, lengths[b], 5, causal, 0, causal};
+      std::vector<Tensor> own{text(inputs[0], b, queries), text(inputs[1], b, lengths[b]),
+                              text(inputs[2], b, lengths[b])};
+      if (causal) own.push_back(inputs[3]);
+      const auto expected = run(alone, own, counted);
+      EXPECT_EQ(text(together[0], b, queries), expected[0]) << item.what() << b;
+      EXPECT_EQ(text(together[1], b, queries), expected[1]) << item.what() << b;
+      for (std::size_t i = 2; i < 4; ++i) {
+        if (!causal) {
+          EXPECT_EQ(text(together[i], b, lengths[b]), expected[i]) << item.what() << b;
+        }
+        const Tensor all = text(together[i], b, kKeys);
+        for (std::size_t k = lengths[b] * 10; k < all.size(); ++k) ASSERT_EQ(all.data()[k], 0);
+      }
+    }
+  }
+}
+
 TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
   const AttentionCase item{2, 3, 130, 130, 20, true};
   const std::vector<Tensor> inputs = item.inputs();
@@ -175,16 +249,23 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
 }
 
 TEST(CausalAttention, HasTheGradientsOfDifferenceQuotients) {
-  const std::vector<AttentionCase> cases{
-      {1, 1, 1, 1, 1},       {2, 2, 5, 5, 3, true},   {1, 3, 4, 4, 2, true, 0.3},
-      {2, 1, 3, 6, 4, true}, {1, 2, 35, 35, 2, true}, {1, 1, 6, 6, 3, false, 1}};
+  const std::vector<AttentionCase> cases{{1, 1, 1, 1, 1},
+                                         {2, 2, 5, 5, 3, true},
+                                         {1, 3, 4, 4, 2, true, 0.3},
+                                         {2, 1, 3, 6, 4, true},
+                                         {1, 2, 35, 35, 2, true},
+                                         {1, 1, 6, 6, 3, false, 1},
+                                         {2, 2, 5, 4, 3, false, 0.3, false},
+                                         {2, 1, 3, 35, 2, false, 0, false, {34, 1}},
+                                         {2, 2, 4, 6, 3, true, 0, true, {1, 5}}};
   for (const AttentionCase& item : cases)
     expect_gradients([&](Inputs in) { return fused(in, item); }, item.inputs(), item.what());
 }
 
 TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
   for (const AttentionCase& item :
-       {AttentionCase{2, 3, 130, 130, 24, true, 0.1}, AttentionCase{1, 1, 150, 200, 33, true}}) {
+       {AttentionCase{2, 3, 130, 130, 24, true, 0.1}, AttentionCase{1, 1, 150, 200, 33, true},
+        AttentionCase{2, 1, 150, 90, 24, false, 0.1, false, {90, 31}}}) {
     const auto run = [&](int threads) {
       const testing::Threads scope(threads);
       auto result = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
@@ -364,7 +445,7 @@ TEST(CausalAttention, KeepsNothingOnAnInferenceTape) {
 }
 
 TEST(AttentionWeights, AreThoseThatMixTheValues) {
-  const AttentionCase item{2, 3, 5, 7, 4, true};
+  const AttentionCase item{2, 3, 5, 7, 4, true, 0, true, {7, 4}};
   const std::vector<Tensor> inputs = item.inputs();
   Tape tape;
   std::vector<Variable> in;
@@ -377,7 +458,7 @@ TEST(AttentionWeights, AreThoseThatMixTheValues) {
       for (std::size_t i = 0; i < 5; ++i) {
         double total = 0;
         for (std::size_t j = 0; j < 7; ++j) {
-          EXPECT_EQ(weights(b, h, i, j) == 0, j > i + 2);
+          EXPECT_EQ(weights(b, h, i, j) == 0, j > i + 2 || j >= item.key_lengths[b]);
           total += weights(b, h, i, j);
         }
         EXPECT_NEAR(total, 1, 7 * kEpsilon);
