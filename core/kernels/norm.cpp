@@ -27,6 +27,9 @@ double add_square(double sum, double x) {
 #endif
 }
 
+// A sum of powers below this may lack some that underflowed.
+constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
+
 // The running sums of one block; add_power(sum, x) adds a value. Zeros do not change the sums, so
 // they may be skipped.
 template <class AddPower>
@@ -150,8 +153,6 @@ double norm(double p, const std::function<double(double unit)>& powers,
     return p == 2 ? std::sqrt(power) : std::pow(power, 1 / p);
   };
   const double total = powers(1);
-  // Below this, powers lost to underflow may matter.
-  constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
   if (total >= kSmallest && std::isfinite(total)) return root(total);
   // In units of the largest value, the sum is between 1 and the number of values.
   const double unit = largest();
@@ -163,6 +164,18 @@ double norm(std::span<const real> values, double p) {
   return norm(
       p, [&](double unit) { return sum_of_powers(values, p, unit); },
       [&] { return largest_magnitude(values); });
+}
+
+void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms) {
+  parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      BlockSum squares([](double sum, double number) { return add_square(sum, number); });
+      squares.add(0, x + i * width, width);
+      const double total = squares.total();
+      const bool is_exact = total >= kSmallest && std::isfinite(total);
+      norms[i] = static_cast<real>(is_exact ? std::sqrt(total) : norm({x + i * width, width}, 2));
+    }
+  });
 }
 
 }  // namespace rowgrad::kernels

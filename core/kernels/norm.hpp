@@ -28,7 +28,10 @@ double largest_magnitude(std::span<const real> values);
 /// is: if powers overflow or underflow, they are summed again in units of the largest value.
 double norm(std::span<const real> values, double p);
 
-/// The same for values given by functions: powers(unit) = Σ (|x| / unit)^p, largest() = max |x|.
+/// √Σ x² of each row of `width` values, no more infinite than that.
+void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms);
+
+/// norm() of values given by functions: powers(unit) = Σ (|x| / unit)^p, largest() = max |x|.
 double norm(double p, const std::function<double(double unit)>& powers,
             const std::function<double()>& largest);
 

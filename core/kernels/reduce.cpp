@@ -116,4 +116,24 @@ Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
   return from == &x ? x : result;
 }
 
+void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
+                     bool reverse, real* y) {
+  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
+  parallel_for(outer * column_blocks, row_grain(std::min(kColumns, inner) * extent),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t block = begin; block < end; ++block) {
+                   const std::size_t first = block % column_blocks * kColumns;
+                   const std::size_t width = std::min(kColumns, inner - first);
+                   std::array<double, kColumns> sums{};
+                   for (std::size_t i = 0; i < extent; ++i) {
+                     const std::size_t entry = reverse ? extent - 1 - i : i;
+                     const std::size_t at =
+                         (block / column_blocks * extent + entry) * inner + first;
+                     for (std::size_t k = 0; k < width; ++k)
+                       y[at + k] = static_cast<real>(sums[k] += static_cast<double>(x[at + k]));
+                   }
+                 }
+               });
+}
+
 }  // namespace rowgrad::kernels

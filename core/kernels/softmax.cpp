@@ -28,7 +28,10 @@ real largest(const real* x, std::size_t count) {
 
 double log_sum_exp(const real* x, std::size_t count) {
   const real most = largest(x, count);
-  if (!std::isfinite(most)) return most;  // all entries are −∞, or one is ∞ or NaN
+  if (!std::isfinite(most)) {  // there is no NaN, or it was lost: max(NaN, −∞) is −∞
+    const auto is_nan = [](real number) { return std::isnan(number); };
+    return std::any_of(x, x + count, is_nan) ? std::numeric_limits<double>::quiet_NaN() : most;
+  }
   const Simd shift(most);
   const real total = sum_span(
       count, [&](const Simd& v) { return exp(v - shift); }, x);
@@ -53,6 +56,17 @@ class MinusDouble {
 
 void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result) {
   for_each_row(rows, width, [&](std::size_t i) { result[i] = log_sum_exp(x + i * width, width); });
+}
+
+void log_sum_exp_rows_backward(const real* x, const double* log_sums, const real* dy,
+                               std::size_t rows, std::size_t width, real* dx) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const MinusDouble minus_log_sum(log_sums[i]);
+    const Simd factor(dy[i]);
+    map_span(
+        width, dx + i * width, [&](const Simd& v) { return exp(minus_log_sum(v)) * factor; },
+        x + i * width);
+  });
 }
 
 void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {

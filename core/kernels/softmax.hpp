@@ -25,6 +25,9 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
 
 /// log Σ exp(x) of each row, in double: it may be large while small differences from x matter.
 void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result);
+/// dx = exp(x − log_sum) dy in each row, where dy has one value.
+void log_sum_exp_rows_backward(const real* x, const double* log_sums, const real* dy,
+                               std::size_t rows, std::size_t width, real* dx);
 
 /// Gradient of scale · Σ (log_sum_exp − logit of the target) with respect to the logits: scale ·
 /// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` are the

@@ -2,13 +2,18 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
+#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {
 namespace {
+
+using kernels::Simd;
 
 // Checks the targets against the shape `logits`; returns the factor for the sum of the losses.
 double checked_weight(const char* caller, const Shape& logits, const Ids& targets,
@@ -32,6 +37,20 @@ double checked_weight(const char* caller, const Shape& logits, const Ids& target
   check_argument(counted > 0, caller, ": none of ", targets.size(),
                  " targets counts, so there is no mean");
   return 1.0 / static_cast<double>(counted);
+}
+
+// For losses of each value.
+void check_pair(const char* caller, const Variable& input, const Variable& target,
+                LossReduction reduction) {
+  check_argument(input.shape() == target.shape(), caller, ": input has shape ",
+                 bracketed(input.shape()), ", target ", bracketed(target.shape()),
+                 ", expected the same");
+  check_argument(reduction == LossReduction::kSum || input.value().size() > 0, caller,
+                 ": there are no values, so there is no mean");
+}
+
+Variable reduced(const Variable& losses, LossReduction reduction) {
+  return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
 
 }  // namespace
@@ -107,6 +126,36 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                     node.give(i, std::move(gradient));
                   }
                 });
+}
+
+Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
+                                          LossReduction reduction) {
+  static constexpr char kName[] = "binary_cross_entropy_with_logits";
+  check_pair(kName, logits, targets, reduction);
+  // softplus(−x) + (1 − y) x, where only one of the terms is large.
+  const auto loss = [](Simd x, Simd y) {
+    return (real{1} - y) * x + max(-x, 0) + log1p(exp(-abs(x)));
+  };
+  Tensor losses = kernels::map(loss, logits.value(), targets.value());
+  return reduced(record(kName, {logits, targets}, std::move(losses),
+                        [](Backward& node) {
+                          const auto of_logit = [](Simd g, Simd x, Simd y) {
+                            return g * (real{1} / (real{1} + exp(-x)) - y);
+                          };
+                          if (node.needs(0))
+                            node.give(0, kernels::map(of_logit, node.gradient(), node.input(0),
+                                                      node.input(1)));
+                          if (node.needs(1))
+                            node.give(1, kernels::map([](Simd g, Simd x) { return -g * x; },
+                                                      node.gradient(), node.input(0)));
+                        }),
+                 reduction);
+}
+
+Variable mse_loss(const Variable& input, const Variable& target, LossReduction reduction) {
+  check_pair("mse_loss", input, target, reduction);
+  const Variable difference = input - target;
+  return reduced(difference * difference, reduction);
 }
 
 }  // namespace rowgrad

@@ -1,5 +1,7 @@
 #pragma once
 
+// Losses: one number, averaged or summed.
+
 #include <cstdint>
 #include <optional>
 
@@ -29,5 +31,16 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const std::optional<Variable>& bias, const Ids& targets,
                               const CrossEntropyOptions& options = {});
+
+/// −target log sigmoid(logits) − (1 − target) log(1 − sigmoid(logits)), averaged or summed, without
+/// overflow: the loss of independent yes or no decisions, for targets in [0, 1]. Throws
+/// std::invalid_argument for different shapes and for a mean over no values.
+Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
+                                          LossReduction reduction = LossReduction::kMean);
+
+/// (input − target)², averaged or summed. Throws std::invalid_argument for different shapes, which
+/// are never broadcast, and for a mean over no values.
+Variable mse_loss(const Variable& input, const Variable& target,
+                  LossReduction reduction = LossReduction::kMean);
 
 }  // namespace rowgrad

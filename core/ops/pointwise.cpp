@@ -46,6 +46,9 @@ Simd gelu_twice_inner_derivative(Simd x) {
   return Simd(kTwice) * (real{1} + Simd(3 * kCubic) * x * x);
 }
 
+// log(1 + exp(−|x|)): what softplus(x) has beyond max(x, 0). In (0, log 2], so nothing overflows.
+Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
+
 // y = function(x), which returns its slope with it: in one pass both cost little more than one, and
 // backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
@@ -89,6 +92,22 @@ Variable log(const Variable& x) {
       "log", x, [](Simd v) { return log(v); }, [](Simd g, Simd v, Simd) { return g / v; });
 }
 
+Variable log1p(const Variable& x) {
+  return pointwise(
+      "log1p", x, [](Simd v) { return log1p(v); },
+      [](Simd g, Simd v, Simd) { return g / (real{1} + v); });
+}
+
+Variable sin(const Variable& x) {
+  return pointwise(
+      "sin", x, [](Simd v) { return sin(v); }, [](Simd g, Simd v, Simd) { return g * cos(v); });
+}
+
+Variable cos(const Variable& x) {
+  return pointwise(
+      "cos", x, [](Simd v) { return cos(v); }, [](Simd g, Simd v, Simd) { return -g * sin(v); });
+}
+
 Variable tanh(const Variable& x) {
   return pointwise(
       "tanh", x, [](Simd v) { return tanh(v); },
@@ -99,6 +118,18 @@ Variable sigmoid(const Variable& x) {
   return pointwise(
       "sigmoid", x, [](Simd v) { return real{1} / (real{1} + exp(-v)); },
       [](Simd g, Simd, Simd y) { return g * y * (real{1} - y); });
+}
+
+Variable log_sigmoid(const Variable& x) {
+  return pointwise(
+      "log_sigmoid", x, [](Simd v) { return min(v, 0) - softplus_rest(v); },
+      [](Simd g, Simd v, Simd) { return g / (real{1} + exp(v)); });
+}
+
+Variable softplus(const Variable& x) {
+  return pointwise(
+      "softplus", x, [](Simd v) { return max(v, 0) + softplus_rest(v); },
+      [](Simd g, Simd v, Simd) { return g / (real{1} + exp(-v)); });
 }
 
 Variable relu(const Variable& x) {
@@ -145,6 +176,20 @@ Variable clamp(const Variable& x, real low, real high) {
       [=](Simd g, Simd v, Simd) { return select(v >= low && v <= high, g, 0); });
 }
 
+Variable leaky_relu(const Variable& x, double negative_slope) {
+  const auto slope = static_cast<real>(negative_slope);
+  return pointwise(
+      "leaky_relu", x, [=](Simd v) { return select(v > 0, v, slope * v); },
+      [=](Simd g, Simd v, Simd) { return select(v > 0, g, slope * g); });
+}
+
+Variable silu(const Variable& x) {
+  return with_slope("silu", x, [](Simd v) {
+    const Simd share = real{1} / (real{1} + exp(-v));
+    return std::pair(v * share, share * (real{1} + v * (real{1} - share)));
+  });
+}
+
 Variable gelu(const Variable& x) {
   return with_slope("gelu", x, [](Simd v) {
     const auto [cdf, density] = normal(v);
@@ -159,5 +204,7 @@ Variable gelu_tanh(const Variable& x) {
     return std::pair(v * share, share * (real{1} + rest));
   });
 }
+
+Variable detach(const Variable& x) { return x.tape().constant(x.value()); }
 
 }  // namespace rowgrad

@@ -29,12 +29,17 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
 }
 
 Variable exp(const Variable& x);
-Variable log(const Variable& x);  // natural; NaN below 0, −∞ at 0
+Variable log(const Variable& x);    // natural; NaN below 0, −∞ at 0
+Variable log1p(const Variable& x);  // log(1 + x), exact for small x
+Variable sin(const Variable& x);
+Variable cos(const Variable& x);
 Variable tanh(const Variable& x);
-Variable sigmoid(const Variable& x);  // 1 / (1 + exp(−x))
-Variable relu(const Variable& x);     // max(x, 0), NaN for NaN; the gradient at 0 is 0
-Variable sqrt(const Variable& x);     // NaN below 0
-Variable abs(const Variable& x);      // the gradient at 0 is 0
+Variable sigmoid(const Variable& x);      // 1 / (1 + exp(−x))
+Variable log_sigmoid(const Variable& x);  // log of it, which does not underflow
+Variable softplus(const Variable& x);     // log(1 + exp(x)), which does not overflow
+Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradient at 0 is 0
+Variable sqrt(const Variable& x);         // NaN below 0
+Variable abs(const Variable& x);          // the gradient at 0 is 0
 
 /// x to a fixed power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);
@@ -43,8 +48,17 @@ Variable pow(const Variable& x, double exponent);
 /// is 0. Throws std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
+/// x where it is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
+Variable leaky_relu(const Variable& x, double negative_slope = 0.01);
+
+/// x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
+Variable silu(const Variable& x);
+
 /// x Φ(x) (Hendrycks & Gimpel 2016), and that paper's approximation with tanh, which GPT-2 uses.
 Variable gelu(const Variable& x);
 Variable gelu_tanh(const Variable& x);
+
+/// The values of x as a constant: backward stops here.
+Variable detach(const Variable& x);
 
 }  // namespace rowgrad

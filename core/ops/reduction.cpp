@@ -1,8 +1,16 @@
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string_view>
+
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/layout.hpp>
+#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/axes.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {
@@ -11,6 +19,51 @@ namespace {
 real inverse_count(std::size_t of_x, std::size_t of_sum) {
   check_argument(of_x > 0, "mean: there are no numbers to take the mean of");
   return static_cast<real>(of_sum) / static_cast<real>(of_x);
+}
+
+std::vector<int> all_axes(const Variable& x) {
+  std::vector<int> axes(x.shape().size());
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+// The shape of a result in which the marked axes have length 1, or are left out.
+Shape reduced_shape(const Shape& shape, const std::vector<bool>& marked, KeepAxes keep) {
+  Shape result;
+  for (std::size_t axis = 0; axis < marked.size(); ++axis)
+    if (!marked[axis] || keep == KeepAxes::kYes) result.push_back(marked[axis] ? 1 : shape[axis]);
+  return result;
+}
+
+Variable variance(std::string_view op, const Variable& x, const std::vector<int>& axes,
+                  const VarianceOptions& options) {
+  const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
+  std::size_t count = 1;
+  for (std::size_t axis = 0; axis < marked.size(); ++axis)
+    if (marked[axis]) count *= x.shape()[axis];
+  const double divisor = static_cast<double>(count) - options.correction;
+  check_argument(divisor > 0, op, ": ", count, " values with a correction of ", options.correction,
+                 " leave nothing to divide by");
+  const Variable total = sum(x, axes, KeepAxes::kYes);
+  const Variable rest = x - total * static_cast<real>(1.0 / static_cast<double>(count));
+  return sum(rest * rest, axes, options.keep) * static_cast<real>(1 / divisor);
+}
+
+Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
+  std::vector<std::size_t> axes;  // those that stay, then those that go
+  for (const bool goes : {false, true})
+    for (std::size_t axis = 0; axis < marked.size(); ++axis)
+      if (marked[axis] == goes) axes.push_back(axis);
+  Tensor result = zeros(reduced_shape(x.shape(), marked, KeepAxes::kYes));
+  if (x.size() == 0) return result;
+  const std::size_t width = x.size() / result.size();
+  if (result.size() == 1)
+    *result.data() = static_cast<real>(kernels::norm({x.data(), width}, 2));
+  else if (std::is_sorted(axes.begin(), axes.end()))
+    kernels::norm_rows(x.data(), result.size(), width, result.data());
+  else
+    kernels::norm_rows(kernels::permute(x, axes).data(), result.size(), width, result.data());
+  return result;
 }
 
 }  // namespace
@@ -24,13 +77,8 @@ Variable sum(const Variable& x) {
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const std::vector<bool> marked = resolve_axes("sum", axes, x.shape().size());
   Tensor value = kernels::sum_along(x.value(), marked);
-  Shape kept_shape = value.shape();
-  if (keep == KeepAxes::kNo) {
-    Shape shape;
-    for (std::size_t axis = 0; axis < marked.size(); ++axis)
-      if (!marked[axis]) shape.push_back(kept_shape[axis]);
-    value.reshape(shape);
-  }
+  const Shape kept_shape = value.shape();
+  value.reshape(reduced_shape(x.shape(), marked, keep));
   return record("sum", {x}, std::move(value), [kept_shape](Backward& node) {
     node.give(0, kernels::expand(reshaped(node.take_gradient(), kept_shape), node.input_shape(0)));
   });
@@ -41,6 +89,48 @@ Variable mean(const Variable& x) { return sum(x) * inverse_count(x.value().size(
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const Variable total = sum(x, axes, keep);
   return total * inverse_count(x.value().size(), total.value().size());
+}
+
+Variable cumsum(const Variable& x, int axis) {
+  const std::size_t along = resolve_axis("cumsum", axis, x.shape().size());
+  const auto sums = [along](const Tensor& of, bool reverse) {
+    const AxisView view(of.shape(), along);
+    Tensor result = empty(of.shape());
+    kernels::cumulative_sums(of.data(), view.outer, view.extent, view.inner, reverse,
+                             result.data());
+    return result;
+  };
+  return record("cumsum", {x}, sums(x.value(), false),
+                [sums](Backward& node) { node.give(0, sums(node.gradient(), true)); });
+}
+
+Variable var(const Variable& x) { return variance("var", x, all_axes(x), {}); }
+
+Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options) {
+  return variance("var", x, axes, options);
+}
+
+Variable stddev(const Variable& x) { return stddev(x, all_axes(x)); }
+
+Variable stddev(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options) {
+  return pointwise(
+      "stddev", variance("stddev", x, axes, options), [](Simd v) { return sqrt(v); },
+      [](Simd g, Simd, Simd y) { return select(y == 0, 0, 0.5 * g / y); });
+}
+
+Variable norm(const Variable& x) { return norm(x, all_axes(x)); }
+
+Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
+  const std::vector<bool> marked = resolve_axes("norm", axes, x.shape().size());
+  Tensor kept = norms(x.value(), marked);
+  Tensor value = reshaped(kept, reduced_shape(x.shape(), marked, keep));
+  return record("norm", {x}, std::move(value), [kept = std::move(kept)](Backward& node) {
+    const auto direction = [](Simd v, Simd length) { return select(length == 0, 0, v / length); };
+    Tensor result = kernels::broadcast_map("norm", direction, node.input(0), kept);
+    const Tensor gradient = reshaped(node.take_gradient(), kept.shape());
+    kernels::broadcast_into(result, std::multiplies<>(), result, gradient);
+    node.give(0, std::move(result));
+  });
 }
 
 }  // namespace rowgrad

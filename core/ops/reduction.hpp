@@ -6,7 +6,7 @@
 
 namespace rowgrad {
 
-enum class KeepAxes { kNo, kYes };  // whether a summed axis stays, with length 1
+enum class KeepAxes { kNo, kYes };  // whether a reduced axis stays, with length 1
 
 /// The sum or mean of all values; the result has rank 0.
 Variable sum(const Variable& x);
@@ -16,5 +16,26 @@ Variable mean(const Variable& x);
 /// x does not have or that is named twice, and for the mean of no values.
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
+
+/// Running sums along one axis: y[i] = x[0] + … + x[i].
+Variable cumsum(const Variable& x, int axis);
+
+struct VarianceOptions {
+  double correction = 1;  // 0 for the variance of the values themselves
+  KeepAxes keep = KeepAxes::kNo;
+};
+
+/// Of n values, Σ (x − mean)² / (n − correction), and its square root, whose gradient is 0 where it
+/// is 0; of all values or along some axes. Throws std::invalid_argument unless n > correction.
+Variable var(const Variable& x);
+Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
+Variable stddev(const Variable& x);
+Variable stddev(const Variable& x, const std::vector<int>& axes,
+                const VarianceOptions& options = {});
+
+/// √Σ x², which does not overflow on the way, of all values or along some axes; the gradient is 0
+/// where it is 0.
+Variable norm(const Variable& x);
+Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 
 }  // namespace rowgrad

@@ -14,19 +14,20 @@ using kernels::sum_to;
 // A share of the gradient: of an infinite one, too, no share is 0.
 constexpr auto kPart = [](Simd share, Simd g) { return select(share == 0, 0, share * g); };
 
-struct Largest {
+// The best values along an axis, where better(a, b) is true for a NaN a, and their places.
+struct Best {
   Tensor values;
   Ids places;
 };
 
-Largest largest_along(std::string_view op, const Tensor& x, int axis) {
+Best best_along(std::string_view op, const Tensor& x, int axis, const auto& better) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
   check_argument(view.extent > 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
                  " has no entries");
   Shape shape = x.shape();
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
-  Largest largest{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
+  Best result{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
   const std::size_t rows = view.outer * view.inner;
   kernels::parallel_for(
       rows, kernels::row_grain(view.extent), [&](std::size_t begin, std::size_t end) {
@@ -35,12 +36,48 @@ Largest largest_along(std::string_view op, const Tensor& x, int axis) {
               x.data() + row / view.inner * view.extent * view.inner + row % view.inner;
           std::size_t best = 0;
           for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
-            if (!(from[i * view.inner] <= from[best * view.inner])) best = i;
-          largest.values.data()[row] = from[best * view.inner];
-          largest.places.data()[row] = static_cast<std::int32_t>(best);
+            if (better(from[i * view.inner], from[best * view.inner])) best = i;
+          result.values.data()[row] = from[best * view.inner];
+          result.places.data()[row] = static_cast<std::int32_t>(best);
         }
       });
-  return largest;
+  return result;
+}
+
+constexpr auto kLarger = [](real a, real b) { return !(a <= b); };
+constexpr auto kSmaller = [](real a, real b) { return !(a >= b); };
+
+Variable best_value(OpName op, const Variable& x, int axis, const auto& better) {
+  Best best = best_along(op, x.value(), axis, better);
+  const std::size_t along = resolve_axis(op, axis, x.shape().size());
+  return record(
+      op, {x}, std::move(best.values), [along, places = std::move(best.places)](Backward& node) {
+        const AxisView view(node.input_shape(0), along);
+        Tensor gradient = zeros(node.input_shape(0));
+        for (std::size_t row = 0; row < places.size(); ++row) {
+          const auto place = static_cast<std::size_t>(places.data()[row]);
+          const std::size_t before = row / view.inner * view.extent + place;
+          gradient.data()[before * view.inner + row % view.inner] = node.gradient().data()[row];
+        }
+        node.give(0, std::move(gradient));
+      });
+}
+
+// Calls f(k, place) for each index k of `ids`, whose other axes may be shorter than those of
+// `shape`, with the place in an array of that shape to which the id leads along one axis.
+void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, const auto& f) {
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    std::size_t place = 0;
+    std::size_t stride = 1;
+    std::size_t rest = k;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      const std::size_t index = rest % ids.shape()[axis];
+      rest /= ids.shape()[axis];
+      place += stride * (axis == along ? static_cast<std::size_t>(ids.data()[k]) : index);
+      stride *= shape[axis];
+    }
+    f(k, place);
+  }
 }
 
 // f(a, b), where share(a, b) is the fraction of the gradient that a gets, and share(b, a) that of
@@ -72,24 +109,43 @@ Variable minimum(const Variable& a, const Variable& b) {
       [](Simd own, Simd other) { return select(own > other, 0, select(own == other, 0.5, 1)); });
 }
 
-Variable max(const Variable& x, int axis) {
-  Largest largest = largest_along("max", x.value(), axis);
-  const std::size_t along = resolve_axis("max", axis, x.shape().size());
-  return record("max", {x}, std::move(largest.values),
-                [along, places = std::move(largest.places)](Backward& node) {
-                  const AxisView view(node.input_shape(0), along);
-                  Tensor gradient = zeros(node.input_shape(0));
-                  for (std::size_t row = 0; row < places.size(); ++row) {
-                    const auto place = static_cast<std::size_t>(places.data()[row]);
-                    const std::size_t before = row / view.inner * view.extent + place;
-                    gradient.data()[before * view.inner + row % view.inner] =
-                        node.gradient().data()[row];
-                  }
-                  node.give(0, std::move(gradient));
-                });
+Variable max(const Variable& x, int axis) { return best_value("max", x, axis, kLarger); }
+Variable min(const Variable& x, int axis) { return best_value("min", x, axis, kSmaller); }
+
+Ids argmax(const Variable& x, int axis) {
+  return best_along("argmax", x.value(), axis, kLarger).places;
+}
+Ids argmin(const Variable& x, int axis) {
+  return best_along("argmin", x.value(), axis, kSmaller).places;
 }
 
-Ids argmax(const Variable& x, int axis) { return largest_along("argmax", x.value(), axis).places; }
+Variable gather(const Variable& x, int axis, const Ids& ids) {
+  const Shape& shape = x.shape();
+  const std::size_t along = resolve_axis("gather", axis, shape.size());
+  bool fits = ids.dimension() == shape.size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i)
+    fits = i == along || ids.shape()[i] <= shape[i];
+  check_argument(fits, "gather: ids have shape ", bracketed(ids.shape()), ", x has ",
+                 bracketed(shape), ", expected as many axes, none of them longer, but axis ", axis);
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    const std::int32_t id = ids.data()[k];
+    if (id < 0 || static_cast<std::size_t>(id) >= shape[along])
+      check_argument(false, "gather: id ", id, " at ", bracketed(index_at(ids.shape(), k)),
+                     " is outside axis ", axis, " of ", bracketed(shape));
+  }
+
+  Tensor value = empty({ids.shape().begin(), ids.shape().end()});
+  for_each_gathered(ids, shape, along, [&](std::size_t k, std::size_t place) {
+    value.data()[k] = x.value().data()[place];
+  });
+  return record("gather", {x}, std::move(value), [along, ids](Backward& node) {
+    Tensor gradient = zeros(node.input_shape(0));
+    for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t place) {
+      gradient.data()[place] += node.gradient().data()[k];
+    });
+    node.give(0, std::move(gradient));
+  });
+}
 
 Variable where(const Variable& condition, const Variable& a, const Variable& b) {
   const Shape pair = kernels::broadcast_shape("where", a.shape(), b.shape());

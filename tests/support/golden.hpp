@@ -28,7 +28,8 @@ inline Tensor wave(const Shape& shape, double frequency, double phase, double sc
   return result;
 }
 
-/// A rectangular JSON array of numbers of any depth.
+/// A rectangular JSON array of numbers of any depth. NaN and infinities, which JSON does not have,
+/// are texts.
 inline Tensor tensor_from(const nlohmann::json& numbers) {
   Shape shape;
   for (const auto* level = &numbers; level->is_array(); level = &level->front())
@@ -39,7 +40,7 @@ inline Tensor tensor_from(const nlohmann::json& numbers) {
     if (node.is_array()) {
       for (const auto& entry : node) self(self, entry);
     } else {
-      *next++ = node.get<real>();
+      *next++ = node.is_string() ? std::stof(node.get<std::string>()) : node.get<real>();
     }
   };
   walk(walk, numbers);

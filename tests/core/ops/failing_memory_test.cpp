@@ -22,6 +22,7 @@
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/core/ops/softmax.hpp>
 
@@ -109,6 +110,15 @@ TEST(FailingMemory, LeavesReductionsAllOrNothing) {
   expect_all_or_nothing("sum", total, {{3, 4}, {30, 4}});
   expect_all_or_nothing("sum of an axis", [](Inputs x) { return sum(x[0], {0, 2}); }, {{3, 4, 2}});
   expect_all_or_nothing("mean", [](Inputs x) { return mean(x[0], {1}); }, {{3, 4}});
+  expect_all_or_nothing("cumsum", [](Inputs x) { return cumsum(x[0], 0); }, {{3, 4}});
+  expect_all_or_nothing("stddev", [](Inputs x) { return stddev(x[0], {1}); }, {{3, 4}});
+  expect_all_or_nothing("norm", [](Inputs x) { return norm(x[0], {0}); }, {{3, 4}});
+}
+
+TEST(FailingMemory, LeavesSelectionsAllOrNothing) {
+  const Ids places = ids({2, 2}, {3, 0, 1, 1});
+  expect_all_or_nothing("min", [](Inputs x) { return min(x[0], 1); }, {{3, 4}});
+  expect_all_or_nothing("gather", [&](Inputs x) { return gather(x[0], 1, places); }, {{3, 4}});
 }
 
 TEST(FailingMemory, LeavesShapesAllOrNothing) {
@@ -140,6 +150,9 @@ TEST(FailingMemory, LeavesLossesAllOrNothing) {
                         [&](Inputs x) { return linear_cross_entropy(x[0], x[1], x[2], targets); },
                         {{2, 3, 4}, {5, 4}, {5}});
   expect_all_or_nothing("softmax", [](Inputs x) { return softmax(x[0]); }, {{3, 4}});
+  expect_all_or_nothing("mse_loss", [](Inputs x) { return mse_loss(x[0], x[1]); },
+                        {{3, 4}, {3, 4}});
+  expect_all_or_nothing("logsumexp", [](Inputs x) { return logsumexp(x[0], 0); }, {{3, 4}});
   expect_all_or_nothing("log_softmax", [](Inputs x) { return log_softmax(x[0], 0); }, {{3, 4}});
   expect_all_or_nothing("dropout", [](Inputs x) { return dropout(x[0], 0.5); }, {{3, 4}});
 }
@@ -153,6 +166,11 @@ TEST(FailingMemory, LeavesAttentionAllOrNothing) {
                               {.heads = 2, .dropout_p = 0.3, .distance_bias = x[3]});
                         },
                         {rows, rows, rows, {2, 3}});
+  expect_all_or_nothing("attention",
+                        [](Inputs x) {
+                          return attention(x[0], x[1], x[2], {.heads = 2, .key_lengths = {3, 2}});
+                        },
+                        {rows, rows, rows});
 }
 
 TEST(FailingMemory, LeavesLookupsAllOrNothing) {

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""Writes ops.json beside this script: ops by PyTorch in float64, for tests/core/ops/contracts_test.cpp.
+
+Needs Debian's python3-torch. A case has the name of an op in that test's table, inputs, output and the
+gradients of sum(output * wave(0.23, 0.4, 1)) (see golden.hpp). NaN and infinities are written as texts.
+"""
+import json
+import math
+import pathlib
+
+import torch
+from torch.nn import functional as F
+
+torch.set_default_dtype(torch.float64)
+
+INF = math.inf
+NAN = math.nan
+EDGES = [-INF, -1000, -40, -1.5, -0.25, 0, 0.25, 1.5, 40, 1000, INF, NAN]
+
+
+def wave(shape, frequency, phase, scale):
+    k = torch.arange(math.prod(shape))
+    return (scale * torch.sin(frequency * k + phase)).reshape(shape)
+
+
+def numbers(*shape, phase=0.1, scale=1.5):
+    return torch.round(wave(shape, 0.7, phase, scale) * 1e4) / 1e4
+
+
+def picked(x):
+    """Ids [x.shape[0], 4, x.shape[2]] into axis 1, some of them twice."""
+    shape = (x.shape[0], 4, x.shape[2])
+    k = torch.arange(math.prod(shape))
+    return ((5 * k + k // 3) % x.shape[1]).reshape(shape)
+
+
+def attend(q, k, v, causal=False, padded=False, heads=2):
+    by_head = lambda x: x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
+    keys = k.shape[1]
+    scores = by_head(q) @ by_head(k).transpose(2, 3) / math.sqrt(q.shape[2] // heads)
+    place = torch.arange(keys)
+    if causal:
+        scores = scores.masked_fill(place[None, :] > torch.arange(q.shape[1])[:, None], -INF)
+    if padded:
+        lengths = keys - torch.arange(q.shape[0]) * (keys // 3)
+        scores = scores.masked_fill((place >= lengths[:, None])[:, None, None, :], -INF)
+    return (scores.softmax(-1) @ by_head(v)).transpose(1, 2).reshape(q.shape)
+
+
+def rows(*values):
+    return [torch.tensor(values, dtype=torch.float64)]
+
+
+BATCH = [numbers(3, 7, 4), numbers(3, 7, 4, phase=0.9), numbers(3, 7, 4, phase=0.4)]
+CASES = [
+    ("log1p", lambda x: torch.log1p(x + 2.5), [numbers(2, 9)]),
+    ("log1p", lambda x: torch.log1p(x + 2.5), rows(INF, NAN, -3.5, -4, -2.5, -2.4999)),
+    ("sin", torch.sin, [numbers(2, 9, scale=9)]),
+    ("sin", torch.sin, rows(INF, NAN, 1e4, -3.25)),
+    ("cos", torch.cos, [numbers(2, 9, scale=9)]),
+    ("cos", torch.cos, rows(INF, NAN, 1e4, -3.25)),
+    ("log_sigmoid", F.logsigmoid, [numbers(2, 9, scale=9)]),
+    ("log_sigmoid", F.logsigmoid, rows(*EDGES)),
+    ("softplus", F.softplus, [numbers(2, 9, scale=9)]),
+    ("softplus", F.softplus, rows(*EDGES)),
+    ("leaky_relu", F.leaky_relu, [numbers(2, 9)]),
+    ("leaky_relu, slope 0.3", lambda x: F.leaky_relu(x, 0.3), rows(*EDGES)),
+    ("silu", F.silu, [numbers(2, 9, scale=9)]),
+    ("silu", F.silu, rows(*EDGES)),
+    ("logsumexp", lambda x: torch.logsumexp(x, -1), [numbers(2, 5)]),
+    ("logsumexp", lambda x: torch.logsumexp(x, -1),
+     rows([1000, 1000, 999], [-1000, -1001, -1003], [-INF, 0, 1], [INF, 0, 1], [NAN, 0, -INF],
+          [NAN, -INF, INF])),
+    ("logsumexp, axis 1 kept", lambda x: torch.logsumexp(x, 1, keepdim=True), [numbers(2, 3, 4)]),
+    ("cumsum", lambda x: torch.cumsum(x, 1), [numbers(2, 5, 3)]),
+    ("cumsum of the last axis", lambda x: torch.cumsum(x, -1), [numbers(3, 6)]),
+    ("cumsum of the last axis", lambda x: torch.cumsum(x, -1),
+     rows([1, INF, 2], [1, -INF, INF], [NAN, 1, 2])),
+    ("min", lambda x: x.min(1).values, [numbers(2, 5, 3)]),
+    ("min", lambda x: x.min(1).values, rows([[1], [-INF]], [[NAN], [-1]], [[2], [INF]])),
+    ("var", torch.var, [numbers(3, 4)]),
+    ("var, correction 0, kept", lambda x: torch.var(x, (0, 2), correction=0, keepdim=True),
+     [numbers(3, 2, 4)]),
+    ("stddev", torch.std, [numbers(5)]),
+    ("stddev of the last axis", lambda x: torch.std(x, -1), [numbers(2, 6)]),
+    ("stddev of the last axis", lambda x: torch.std(x, -1), rows([0.5, 0.5, 0.5], [1, 2, 3])),
+    ("norm", torch.linalg.vector_norm, [numbers(3, 4)]),
+    ("norm of axis 0, kept", lambda x: torch.linalg.vector_norm(x, dim=0, keepdim=True),
+     [numbers(4, 3)]),
+    ("norm of axis 0, kept", lambda x: torch.linalg.vector_norm(x, dim=0, keepdim=True),
+     rows([0, 3, 1, INF, NAN], [0, 4, 2, 1, 1])),
+    ("gather", lambda x: torch.gather(x, 1, picked(x)), [numbers(2, 3, 5)]),
+    ("mse_loss", F.mse_loss, [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("mse_loss, sum", lambda x, y: F.mse_loss(x, y, reduction="sum"),
+     [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits,
+     [numbers(2, 4, scale=9), numbers(2, 4, phase=0.9, scale=0.5) + 0.5]),
+    ("binary_cross_entropy_with_logits, sum",
+     lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="sum"),
+     rows(1000, -1000, 1000, -1000, 40, -40) + rows(0, 0, 1, 1, 1, 0)),
+    ("attention", attend, [numbers(3, 5, 4), *BATCH[1:]]),
+    ("attention of padded keys", lambda *x: attend(*x, padded=True), BATCH),
+    ("causal_attention of padded keys", lambda *x: attend(*x, causal=True, padded=True), BATCH),
+]
+
+
+def plain(tensor):
+    text = lambda x: x if math.isfinite(x) else str(x)
+    walk = lambda x: [walk(i) for i in x] if isinstance(x, list) else text(x)
+    return walk(tensor.tolist())
+
+
+def case(name, op, inputs):
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    output = op(*inputs)
+    (output * wave(output.shape, 0.23, 0.4, 1.0)).sum().backward()
+    return {"op": name, "inputs": [plain(x.detach()) for x in inputs], "output": plain(output.detach()),
+            "gradients": [plain(x.grad) for x in inputs]}
+
+
+path = pathlib.Path(__file__).parent / "ops.json"
+cases = [json.dumps(case(*item), separators=(",", ":")) for item in CASES]
+path.write_text("[\n" + ",\n".join(cases) + "\n]\n")
