@@ -66,15 +66,19 @@ struct AdamRuleOf : RuleDefaults {
 
   /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
   /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
-  /// shrinks the value: otherwise, it would matter for ever.
+  /// shrinks the value: otherwise, it would matter for ever. Without an epsilon of ordinary size,
+  /// steps that divide by squares that have faded to nothing would matter as long.
   Idle idle() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && keep >= (1 + 3 * ratio) / 4;
-    const bool finite = epsilon >= std::numeric_limits<real>::min() && step_size < real{1e30F};
-    return fades && finite && decay == 0 ? Idle::kAdam : Idle::kReplay;
+    const bool moderate = epsilon >= std::numeric_limits<float>::min() && step_size < real{1e30F};
+    return fades && moderate && decay == 0 ? Idle::kAdam : Idle::kReplay;
   }
 
-  bool continues(const AdamRuleOf& before) const { return amsgrad == before.amsgrad; }
+  /// A mean that has faded beside one epsilon may matter again beside a smaller one.
+  bool continues(const AdamRuleOf& before) const {
+    return amsgrad == before.amsgrad && epsilon >= before.epsilon;
+  }
 };
 using AdamRule = AdamRuleOf<false>;
 using AdamWRule = AdamRuleOf<true>;

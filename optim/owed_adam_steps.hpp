@@ -26,7 +26,18 @@ struct AdamRuleOf;
 ///   m / (g · s + epsilon) · Σₙ (−y)ⁿ · Σₖ aₖ · zₖⁿ,  y = g · s / (g · s + epsilon)
 ///
 /// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough: mostly,
-/// one part is all steps until the mean has faded. An absence of any length costs the same.
+/// one part is all steps until the mean has faded.
+///
+/// It has faded when no step that is left matters beside the first. With s at most S, the root of
+/// the largest number, step k weighs at most mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon) times as
+/// much, where mₖ is what steps leave of the mean. That shrinks by beta1 / √beta2 or more in each
+/// step, and by beta1 once epsilon outweighs even gₖ · S. So the steps to sum are limited, however
+/// long the absence: some 300 with the default betas in float, 700 in double; with betas whose
+/// quotient is nearly 1, as many as both take to fade below the range of `real`.
+///
+/// Each part is scaled by a power of two for which g or epsilon is about 1. So g · s does not
+/// underflow and 1 / (g · s + epsilon) does not overflow, though by themselves g and aₖ may be
+/// far below the range of `real`.
 template <bool kDecoupled>
 class OwedSteps<AdamRuleOf<kDecoupled>> {
  public:
@@ -49,16 +60,45 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
   }
 
  private:
+  using Limits = std::numeric_limits<real>;
+
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
+  static constexpr real kUnit = Limits::epsilon();
+
+  // Multiplies by a coefficient from 0 to 1, which may be far below the range of `real`, and rounds
+  // only the product: a coefficient rounded to `real` would err to the same side in every absence.
+  struct Factor {
+    // scale · (high + rest). Both have the same sign, and neither is 0 unless the coefficient is:
+    // infinity stays infinite.
+    real scale = 1, high = real{1} - kUnit, rest = kUnit;
+
+    Factor() = default;
+    explicit Factor(Coefficient coefficient) {
+      Coefficient least = 0;
+      if (coefficient < kUnit && coefficient > 0) {
+        int exponent;
+        std::frexp(coefficient, &exponent);
+        exponent = std::max(exponent, Limits::min_exponent - 1);
+        scale = std::ldexp(real{1}, exponent);
+        coefficient = std::ldexp(coefficient, -exponent);
+        least = Limits::min();
+      }
+      high = static_cast<real>(std::max(coefficient * (1 - kUnit), least));
+      rest = static_cast<real>(std::max(coefficient - high, least));
+    }
+
+    Simd operator()(const Simd& number) const {
+      const Simd scaled = number * Simd(scale);
+      return fma(scaled, Simd(high), scaled * Simd(rest));
+    }
+  };
 
   struct Part {
     bool amsgrad;
     real beta2, epsilon, g;
-    std::array<real, kTerms> sums = {};  // Σ aₖ · (−zₖ)ⁿ
-    // Of the last part, for these come after all steps: the roots of factors, which may themselves
-    // be too small for `real`.
-    real keep = 1, fade = 1, shrink = 1;
+    std::array<real, kTerms> sums = {};        // Σ aₖ · (−zₖ)ⁿ
+    Factor keep = {}, fade = {}, shrink = {};  // of the last part, for these come after all steps
 
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
@@ -71,10 +111,7 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
       for (std::size_t n = kTerms - 1; n-- > 0;) sum = sum * y + Simd(sums[n]);
       // Only one product is added to or subtracted from anything at a time: otherwise, the compiler
       // might fuse one of two, and the bits would depend on the caller.
-      const auto twice = [](const Simd& number, real root) {
-        return number * Simd(root) * Simd(root);
-      };
-      return {twice(w - mean * inverse * sum, keep), twice(mean, fade), twice(square, shrink),
+      return {keep(w - mean * inverse * sum), fade(mean), shrink(square),
               amsgrad ? divisor : largest};
     }
   };
@@ -82,54 +119,64 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
   // Returns the number of parts. Never inlined, for the same reason.
   [[gnu::noinline]] std::size_t find_parts(std::uint64_t from,
                                            const std::function<void(const Part&, bool)>& visit) {
-    constexpr double kUnit = std::numeric_limits<real>::epsilon();
+    const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
-    const Rule& first = runs[run].rule;
-    part_ = {.amsgrad = first.amsgrad != 0, .beta2 = first.beta2, .epsilon = first.epsilon, .g = 0};
+    const Rule& next = runs[run].rule;
+    double g = next.inverse_correction, epsilon = next.epsilon;
+    const double first = g * most_root + epsilon;  // the largest divisor of the step before
+    double inverse = 1 / g;
+    double weight = 1;  // how much more a step weighs than that one, at most, but for the mean
+    double total = 0;
     std::size_t parts = 0;
-    double g = 0;
     std::array<double, kTerms> sums{};
+    part_ = {.amsgrad = next.amsgrad != 0, .beta2 = next.beta2, .epsilon = 0, .g = 0};
     const auto finish = [&](bool last) {
-      part_.g = static_cast<real>(g);
-      for (std::size_t n = 0; n < kTerms; ++n) part_.sums[n] = static_cast<real>(sums[n]);
+      const double scale = std::ldexp(1.0, std::max(0, -std::ilogb(std::max(g, epsilon))));
+      part_.g = std::max(static_cast<real>(g * scale), Limits::min());
+      part_.epsilon = static_cast<real>(epsilon * scale);
+      for (std::size_t n = 0; n < kTerms; ++n) part_.sums[n] = static_cast<real>(sums[n] * scale);
       if (last) {
         const auto map = history_.compose_steps(from, to_);
-        const auto root_of = [&](std::size_t i) {  // 0 only of 0: infinite values stay infinite
-          const auto root = static_cast<real>(std::sqrt(map[i][i]));
-          return map[i][i] == 0 ? root : std::max(root, std::numeric_limits<real>::min());
-        };
-        part_.keep = root_of(0);
-        part_.fade = root_of(1);
-        part_.shrink = root_of(2);
+        part_.keep = Factor(map[0][0]);
+        part_.fade = Factor(map[1][1]);
+        part_.shrink = Factor(map[2][2]);
       }
       ++parts;
       visit(part_, last);
     };
 
     Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
-    double first_g = 0, total = 0;
+    Coefficient fade = 1, shrink = 1;  // what a step leaves
+    real beta1 = -1, beta2 = -1, keep = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
       const Rule& rule = runs[run].rule;
       if (at + 1 == runs[run].end) ++run;
-      mean *= Coefficient{rule.beta1} / rule.keep;
-      if (rule.amsgrad == 0) root *= std::sqrt(Coefficient{rule.beta2});
+      if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.keep != keep) {
+        beta1 = rule.beta1, beta2 = rule.beta2, keep = rule.keep;
+        fade = Coefficient{rule.beta1} / rule.keep;
+        shrink = rule.amsgrad != 0 ? 1 : std::sqrt(Coefficient{rule.beta2});
+      }
+      mean *= fade;
+      root *= shrink;
       const auto here = static_cast<double>(rule.inverse_correction * root);
-      if (at == from) first_g = g = here;
+      const double divisor = here * most_root + rule.epsilon;
       // A mean that has faded to the square of a rounding counts no more, at any later rate.
-      if (mean * first_g <= kUnit * kUnit * here) break;
+      if (mean * first <= kUnit * kUnit * divisor) break;
       std::array<double, kTerms + 1> terms{static_cast<double>(mean * rule.step_size)};
       total += terms[0];
       const auto fits = [&] {  // whether the powers that are left out are negligible
-        const double z = 1 - here / g;
+        const double z = 1 - here * inverse;
         for (std::size_t n = 0; n < kTerms; ++n) terms[n + 1] = terms[n] * z;
-        return std::abs(z) <= 0.5 && std::abs(terms[kTerms]) * first_g <= kUnit / 64 * total * g;
+        return std::abs(z) <= 0.5 && std::abs(terms[kTerms]) * weight <= kUnit / 64 * total;
       };
-      if (!fits() || rule.epsilon != part_.epsilon) {
-        finish(false);
+      if (at == from || !fits() || rule.epsilon != epsilon) {
+        if (at > from) finish(false);
         sums = {};
         g = here;
-        part_.epsilon = rule.epsilon;
+        inverse = 1 / g;
+        epsilon = rule.epsilon;
+        weight = first / divisor;
         fits();
       }
       for (std::size_t n = 0; n < kTerms; ++n) sums[n] += terms[n];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,15 +29,20 @@ LinearMap<N> identity_map() {
   return result;
 }
 
-/// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN.
+/// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN; and others
+/// do not become 0 by underflow, so that infinity stays infinite.
 template <std::size_t N>
 LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before) {
+  constexpr Coefficient kLeast = std::numeric_limits<Coefficient>::min();
   LinearMap<N> result{};
   for (std::size_t i = 0; i < N; ++i)
     for (std::size_t k = 0; k < N; ++k)
       if (after[i][k] != 0)
         for (std::size_t j = 0; j < N; ++j)
-          if (before[k][j] != 0) result[i][j] += after[i][k] * before[k][j];
+          if (before[k][j] != 0) {
+            const Coefficient product = after[i][k] * before[k][j];
+            result[i][j] += std::abs(product) < kLeast ? std::copysign(kLeast, product) : product;
+          }
   return result;
 }
 
