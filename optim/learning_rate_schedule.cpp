@@ -134,9 +134,9 @@ Checkpoint LearningRateSchedule::state_dict() const {
 
 void LearningRateSchedule::load_state_dict(const Checkpoint& state) {
   std::vector<double> base_rates = state.doubles("base_rates");
-  check_argument(base_rates.size() == optimizer_.group_count(),
+  check_argument(base_rates.size() == base_rates_.size(),
                  "LearningRateSchedule::load_state_dict: got base rates for ", base_rates.size(),
-                 " groups, expected ", optimizer_.group_count());
+                 " groups, expected ", base_rates_.size());
   for (std::size_t group = 0; group < base_rates.size(); ++group)
     check_argument(std::isfinite(base_rates[group]) && base_rates[group] >= 0,
                    "LearningRateSchedule::load_state_dict: the base rate of group ", group, " is ",

@@ -119,8 +119,8 @@ class LearningRateSchedule {
   std::uint64_t step_count() const { return step_count_; }
 
   /// The step and the base rates. Loading sets the rates of that step. It throws
-  /// std::invalid_argument for another number of groups and for a base rate that is negative or not
-  /// finite, and then changes nothing.
+  /// std::invalid_argument for base rates of another number of groups than the optimizer had when
+  /// this object was made, and for one that is negative or not finite, and then changes nothing.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 

@@ -292,5 +292,20 @@ TEST(LearningRateSchedule, RefusesAStateThatDoesNotFitBeforeAnythingChanges) {
   EXPECT_EQ(groups.rates(), (std::vector<double>{0.25, 0.125}));
 }
 
+TEST(LearningRateSchedule, LoadsItsStateAfterAGroupWasAdded) {
+  Parameter first("first", irregular({2})), second("second", irregular({2}));
+  SGD sgd({&first}, {.learning_rate = 0.8});
+  LearningRateSchedule schedule(sgd, Schedule::step_decay({.every = 1, .factor = 0.5}));
+  sgd.add_group({.parameters = {&second}, .options = {.learning_rate = 0.3}});
+  schedule.step();
+  const Checkpoint state = schedule.state_dict();
+  schedule.step();
+  EXPECT_EQ(sgd.learning_rate(0), 0.2);
+  schedule.load_state_dict(state);
+  EXPECT_EQ(schedule.step_count(), 1U);
+  EXPECT_EQ(sgd.learning_rate(0), 0.4);
+  EXPECT_EQ(sgd.learning_rate(1), 0.3);  // keeps its own rate
+}
+
 }  // namespace
 }  // namespace rowgrad
