@@ -18,8 +18,13 @@ namespace rowgrad {
 /// alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
 /// after thousands of them, each step also settles a few of the rows that are owed the oldest
 /// steps, going through the whole table in turn.
-template <UpdateRule Rule>
+template <class Rule>
 class RuleOptimizer : public Optimizer {
+  static_assert(UpdateRule<Rule>,
+                "the rule lacks something of what RuleDefaults (update_rule.hpp) lists");
+  static_assert(kListsItsMembers<Rule>,
+                "all data members of a rule must be of type `real` and listed in members(rule)");
+
  public:
   using Options = typename Rule::Options;
 

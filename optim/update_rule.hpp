@@ -11,6 +11,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
@@ -42,8 +43,10 @@ struct StepNumber {
   bool first_of_state = true;  // whether a state is used for the first time
 };
 
-/// Defaults for the parts of a rule, which hides those it replaces. All data members of a rule are
-/// of type `real`, so that steps can be compared and saved. It also has
+/// Defaults for the parts of a rule, which hides those it replaces. A rule sees one value at a
+/// time: what needs norms, means over rows or columns, or matrices (LARS, LAMB, Adafactor, Muon)
+/// derives from Optimizer instead. All data members of a rule are of type `real`, so that steps can
+/// be compared and saved. It also has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
@@ -72,12 +75,13 @@ struct RuleDefaults {
   bool continues(const auto& /*before*/) const { return true; }
 };
 
-/// Whether these are all members of a rule, and all of type `real`: rules are saved as such arrays.
-template <class Rule, class... Members>
-constexpr bool are_all_members(std::type_identity<std::tuple<Members...>>) {
+/// Whether members() lists all members of a rule, and all are of type `real`: rules are saved as
+/// such arrays.
+template <class Rule>
+constexpr bool kListsItsMembers = []<class... Members>(std::type_identity<std::tuple<Members...>>) {
   return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
-}
+}(std::type_identity<decltype(Rule::members(std::declval<const Rule&>()))>());
 
 /// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
 template <class Rule>
@@ -90,7 +94,7 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   { Rule::uses(options) } -> std::convertible_to<std::array<bool, Rule::kStates.size()>>;
   Rule(options, StepNumber());
   rule.update(number, number, state);
-  requires are_all_members<Rule>(std::type_identity<decltype(Rule::members(rule))>());
+  Rule::members(rule);
   { rule.idle() } -> std::same_as<Idle>;
 };
 

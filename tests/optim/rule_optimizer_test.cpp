@@ -1,8 +1,10 @@
 // What every optimizer made from a rule has: groups, options, rates.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/rmsprop.hpp>
 #include <rowgrad/optim/row_check.hpp>
@@ -218,18 +221,19 @@ struct Larger : Claiming<Idle::kReplay> {
   using Claiming<Idle::kReplay>::Claiming;
 };
 
-static_assert(UpdateRule<Larger<real, true>>);
-static_assert(!UpdateRule<Larger<real, false>>);
+static_assert(kListsItsMembers<Larger<real, true>>);
+static_assert(!kListsItsMembers<Larger<real, false>>);
 // A whole number of the same size, and the type that `real` is not.
+static_assert(!kListsItsMembers<
+              Larger<std::conditional_t<sizeof(real) == 8, std::int64_t, std::int32_t>, true>>);
 static_assert(
-    !UpdateRule<Larger<std::conditional_t<sizeof(real) == 8, std::int64_t, std::int32_t>, true>>);
-static_assert(!UpdateRule<Larger<std::conditional_t<sizeof(real) == 8, float, double>, true>>);
+    !kListsItsMembers<Larger<std::conditional_t<sizeof(real) == 8, float, double>, true>>);
 
 // All its members are listed, and more bytes follow them.
 struct alignas(4 * sizeof(real)) Padded : Claiming<Idle::kReplay> {
   using Claiming<Idle::kReplay>::Claiming;
 };
-static_assert(!UpdateRule<Padded>);
+static_assert(!kListsItsMembers<Padded>);
 
 TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   Parameter table("table", irregular({3, 2}));
@@ -305,10 +309,89 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
   // Both diverge to numbers that cannot be compared.
   const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 300});
   EXPECT_FALSE(infinite.passed) << infinite.message();
-  const RowCheckResult touched =
-      row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly});
-  EXPECT_FALSE(touched.passed);
-  EXPECT_TRUE(touched.message().starts_with("failed; the largest relative difference is "));
+  const RowCheckResult wrong = row_check([](Parameter& parameter) {
+    return std::make_unique<SGD>(
+        std::vector<Parameter*>{&parameter},
+        SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly});
+  });
+  EXPECT_FALSE(wrong.passed);
+  EXPECT_TRUE(wrong.message().starts_with("failed; the largest relative difference is "));
+}
+
+TEST(RowCheck, RefusesRowUpdatesThatDifferByDesign) {
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [] { row_check<SGD>({.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}); }),
+            "row_check: rows is RowUpdates::kTouchedOnly, which leaves out steps that the dense "
+            "optimizer makes; expected RowUpdates::kExact");
+}
+
+// [normalized]
+/// w = w − learning_rate · gradient / ‖gradient‖, with the norm of a parameter's whole gradient.
+class NormalizedSgd : public Optimizer {
+ public:
+  NormalizedSgd(std::vector<Parameter*> parameters, double learning_rate)
+      : Optimizer(std::move(parameters)), rate_(learning_rate) {}
+
+  void step() override {
+    check_parameters_live();
+    for (Parameter* parameter : parameters()) {
+      const Gradient& gradient = parameter->gradient();
+      if (!parameter->trainable() || gradient.is_none()) continue;
+      const double norm = gradient_norm(*parameter);
+      const auto rate = static_cast<real>(rate_ / std::max(norm, 1e-12));
+      const std::span<real> values = parameter->mutable_values();
+      const auto change = [&](std::size_t begin, std::span<const real> by) {
+        for (std::size_t i = 0; i < by.size(); ++i) values[begin + i] -= rate * by[i];
+      };
+      if (gradient.is_dense()) {
+        change(0, {gradient.dense().data(), gradient.dense().size()});
+        continue;
+      }
+      const RowGradient& rows = gradient.rows();
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        change(static_cast<std::size_t>(rows.indices()[i]) * rows.width(), rows.row(i));
+      rows_visited_ += rows.size();
+    }
+  }
+
+  std::size_t group_count() const override { return 1; }
+  double learning_rate(std::size_t group = 0) const override {
+    check_argument(group == 0, "NormalizedSgd: there is no group ", group);
+    return rate_;
+  }
+  void set_learning_rate(double rate, std::size_t group = 0) override {
+    learning_rate(group);
+    check_option("NormalizedSgd", "learning_rate", rate);
+    rate_ = rate;
+  }
+  std::uint64_t rows_visited() const override { return rows_visited_; }
+
+  Checkpoint state_dict() const override { return {}; }
+  void load_state_dict(const Checkpoint& state) override {
+    check_argument(state.names().empty(), "NormalizedSgd::load_state_dict: expected no state");
+  }
+
+ private:
+  double rate_;
+  std::uint64_t rows_visited_ = 0;
+};
+// [normalized]
+
+TEST(RowCheck, ChecksAnOptimizerThatIsNoRule) {
+  // [normalizedcheck]
+  const RowCheckResult result = row_check([](Parameter& table) {
+    return std::make_unique<NormalizedSgd>(std::vector<Parameter*>{&table}, 0.1);
+  });
+  // [normalizedcheck]
+  EXPECT_TRUE(result.passed) << result.message();
+  Parameter table("table", zeros({3, 2})), weight("weight", zeros({2}));
+  NormalizedSgd optimizer({&table, &weight}, 10);
+  table.add_gradient(RowGradient({3, 2}, {2}, testing::tensor({1, 2}, {3, 4})));
+  weight.add_gradient(testing::tensor({2}, {0, 1}));
+  optimizer.step();
+  EXPECT_EQ(table.value(), testing::tensor({3, 2}, {0, 0, 0, 0, -6, -8}));
+  EXPECT_EQ(weight.value(), testing::tensor({2}, {0, -10}));
+  EXPECT_EQ(optimizer.rows_visited(), 1U);
 }
 
 }  // namespace
