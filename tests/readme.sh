@@ -24,3 +24,28 @@ for program in examples/{first_step,custom_layer,own_model,exact_rows,ngram_tabl
 done
 echo "The READMEs have all $parts parts of the programs"
 ((parts >= 18))
+
+# Each expression of the table "From PyTorch" stands in the test that runs them.
+program=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)
+expressions=0
+while IFS= read -r expression; do
+  if [[ $program != *"$expression"* ]]; then
+    echo "tests/layers/pytorch_names_test.cpp does not have $expression"
+    exit 1
+  fi
+  expressions=$((expressions + 1))
+done < <(sed -n '/^## From PyTorch/,/^## A GPT/p' layers/README.md | grep '^| .*`' |
+  sed 's/.* | //' | grep -o '`[^`]*`' | tr -d '`')
+echo "All $expressions expressions for PyTorch's are run"
+((expressions >= 60))
+
+# The tables of ops and layers are complete.
+tables=$(sed '/^## /q' layers/README.md)
+names=$(sed -nE 's/^(Variable|Ids|RelativeRows) ([a-z0-9_]+)\(.*/\2/p' core/ops/*.hpp
+  sed -nE 's/^class (\w+) : public (Layer|LanguageModel|Sequential) .*/\1/p' layers/*.hpp)
+for name in $names; do
+  if ! grep -qw "$name" <<<"$tables"; then
+    echo "layers/README.md lists no $name"
+    exit 1
+  fi
+done

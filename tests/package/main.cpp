@@ -1,21 +1,30 @@
-// Trains an embedding for a step, and saves and reads it, with nothing but the installed library.
+// Trains an embedding for a step, with an op of one's own, and saves and reads it, with nothing but
+// the installed library and its one header.
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 
-#include <rowgrad/core/io/safetensors.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/rowgrad.hpp>
+
+using namespace rowgrad;
+
+// x + y, where y is broadcast.
+Variable shifted(const Variable& x, const Variable& y) {
+  Tensor value = kernels::broadcast_map("shifted", std::plus<>(), x.value(), y.value());
+  return record("shifted", {x, y}, std::move(value), [](Backward& node) {
+    for (std::size_t i = 0; i < 2; ++i)
+      if (node.needs(i)) node.give(i, kernels::sum_to(node.gradient(), node.input_shape(i)));
+  });
+}
 
 int main() {
-  using namespace rowgrad;
-
   Embedding embedding(zeros({5, 3}));
   SGD sgd(embedding.parameters(), {.learning_rate = 0.25});
   Tape tape;
-  tape.backward(sum(embedding.forward(tape, Ids{1, 3, 3})));
+  const Variable shift = tape.input(zeros({3}));
+  tape.backward(sum(shifted(embedding.forward(tape, Ids{1, 3, 3}), shift)));
   sgd.step();
 
   const auto path = std::filesystem::temp_directory_path() / "rowgrad-consumer.safetensors";
@@ -24,7 +33,8 @@ int main() {
   std::filesystem::remove(path);
 
   const Tensor expected = {{0, 0, 0}, {-.25, -.25, -.25}, {0, 0, 0}, {-.5, -.5, -.5}, {0, 0, 0}};
-  const bool right = file.tensor("weight", {5, 3}) == expected;
+  const bool right =
+      file.tensor("weight", {5, 3}) == expected && tape.gradient(shift).dense() == full({3}, 3);
   std::cout << (right ? "rows 1 and 3 were trained" : "the table is wrong") << ", with numbers of "
             << sizeof(real) << " bytes\n";
   return right ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,0 +1,172 @@
+// Each expression on the right-hand side of the table "From PyTorch" in layers/README.md stands
+// here and does what the left-hand side does. tests/readme.sh looks for them.
+
+#include <cmath>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
+#include "tests/support/threads.hpp"
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::counting;
+using testing::kEpsilon;
+
+TEST(PyTorchNames, OfTensorsAndTapes) {
+  const Tensor pair = Tensor{1, 2};
+  EXPECT_EQ(pair, testing::tensor({2}, {1, 2}));
+  EXPECT_EQ(zeros({2, 3}).size() + full({2, 3}, 7).size(), 12U);
+  Random random(123);
+  EXPECT_EQ(random.normal({2, 3}).shape(), Shape({2, 3}));
+  EXPECT_LT(random.uniform({2, 3})(0), 1);
+
+  Parameter weight("weight", Tensor{3, 4});
+  Tape tape;
+  const Variable w = tape.parameter(weight);
+  const Variable x = tape.input(pair);
+  const Variable c = tape.constant(pair);
+  const Variable loss = sum(w * x + c - detach(x));
+  tape.backward(loss);
+  EXPECT_EQ(loss.item(), 11);
+  EXPECT_EQ(tape.gradient(x).dense(), weight.value());
+  EXPECT_EQ(weight.gradient().dense(), pair);
+  EXPECT_EQ(x.shape(), x.value().shape());
+
+  Tape inference(Tape::inference);
+  EXPECT_FALSE(inference.input(pair).needs_gradient());
+  const auto square = [](std::span<const Variable> in) { return in[0] * in[0]; };
+  EXPECT_TRUE(gradient_check(square, {pair}).passed);
+  const int threads = blas::info().threads;
+  blas::set_threads(1);
+  EXPECT_EQ(blas::info().threads, 1);
+  blas::set_threads(threads);
+}
+
+TEST(PyTorchNames, OfShapes) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 3}));
+  const Variable y = tape.input(counting({2, 3}));
+  EXPECT_EQ(concatenate({x, y}, 0).shape(), Shape({4, 3}));
+  EXPECT_EQ(stack({x, y}).shape(), Shape({2, 2, 3}));
+  EXPECT_EQ(reshape(x, {3, 2}).value(), counting({3, 2}));
+  EXPECT_EQ(permute(x, {1, 0}).value(), transpose(x).value());
+  EXPECT_EQ(unsqueeze(x, 0).shape(), Shape({1, 2, 3}));
+  EXPECT_EQ(slice(x, 1, 1).value(), testing::tensor({2, 2}, {2, 3, 5, 6}));
+  EXPECT_EQ(squeeze(slice(x, 0, 0, 1), 0).value(), counting({3}));
+  EXPECT_EQ(split(x, 2, 1).size(), 2U);
+}
+
+TEST(PyTorchNames, OfReductions) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 3}));
+  EXPECT_EQ(sum(x).item(), 21);
+  EXPECT_EQ(sum(x, {1}, KeepAxes::kYes).value(), testing::tensor({2, 1}, {6, 15}));
+  EXPECT_EQ(mean(x, {0, 1}).item(), real{3.5});
+  EXPECT_NEAR(var(x, {1}, {.correction = 0}).value()(0), 2.0 / 3, kEpsilon);
+  EXPECT_EQ(stddev(x, {1}).value(), full({2}, 1));
+  EXPECT_NEAR(norm(x, {0}).value()(0), std::sqrt(17.0), 4 * kEpsilon);
+  EXPECT_EQ(cumsum(x, 1).value()(1, 2), 15);
+  EXPECT_EQ(max(x, 1).value() - min(x, 1).value(), full({2}, 2));
+  EXPECT_EQ(argmax(x, 1)(0) - argmin(x, 1)(0), 2);
+  EXPECT_GT(logsumexp(x, 1).value()(0), 3);
+}
+
+TEST(PyTorchNames, OfSelections) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 3}));
+  const Variable y = tape.input(full({2, 3}, 3));
+  const Variable mask = tape.constant(testing::tensor({3}, {0, 0, 1}));
+  const Ids ids = testing::ids({2, 1}, {2, 0});
+  EXPECT_EQ(maximum(x, y).value()(0, 0), 3);
+  EXPECT_EQ(where(mask, x, y).value()(1, 1), 3);
+  EXPECT_EQ(masked_fill(x, mask, -1).value()(1, 2), -1);
+  EXPECT_EQ(clamp(x, 2, 5).value()(0, 0), 2);
+  EXPECT_EQ(gather(x, 1, ids).value(), testing::tensor({2, 1}, {3, 4}));
+  EXPECT_EQ(embedding(x, Ids{1, 1, 0}).shape(), Shape({3, 3}));
+}
+
+TEST(PyTorchNames, OfFunctions) {
+  Random random(1);
+  Tape tape(random);
+  const Variable x = tape.input(testing::irregular({2, 3}));
+  const Variable w = tape.input(testing::irregular({4, 3}));
+  EXPECT_EQ(matmul(x, transpose(w)).value(), linear(x, w).value());
+  EXPECT_NEAR(pow(x, 2).value()(0), std::pow(x.value()(0), 2), kEpsilon);
+  for (const Variable& y : {relu(x), leaky_relu(x, 0.2), gelu_tanh(x), silu(x), softplus(x),
+                            log_sigmoid(x), softmax(x), log_softmax(x, 0), layer_norm(x)})
+    EXPECT_EQ(y.shape(), x.shape());
+  EXPECT_EQ(dropout(x, 1).value(), zeros({2, 3}));
+}
+
+TEST(PyTorchNames, OfAttention) {
+  Tape tape;
+  const Variable q = tape.input(testing::irregular({2, 5, 6}));
+  const Variable all = attention(q, q, q, {.heads = 2});
+  const Variable past = causal_attention(q, q, q, {.heads = 2});
+  const Variable padded = attention(q, q, q, {.heads = 2, .key_lengths = {5, 3}});
+  EXPECT_EQ(slice(all, 1, -1).value(), slice(past, 1, -1).value());
+  EXPECT_EQ(slice(all, 0, 0, 1).value(), slice(padded, 0, 0, 1).value());
+}
+
+TEST(PyTorchNames, OfLosses) {
+  Tape tape;
+  const Variable x = tape.input(zeros({2, 3}));
+  const Variable y = tape.constant(full({2, 3}, 1));
+  const Variable log_p = log_softmax(x);
+  const Ids targets{2, 0};
+  const Ids ids = testing::ids({2, 1}, {2, 0});
+  EXPECT_NEAR(cross_entropy(x, targets).item(), std::log(3.0), 4 * kEpsilon);
+  EXPECT_NEAR(cross_entropy(x, targets, {.ignore_index = 0}).item(), std::log(3.0), 4 * kEpsilon);
+  EXPECT_NEAR((-mean(gather(log_p, 1, ids))).item(), std::log(3.0), 8 * kEpsilon);
+  EXPECT_NEAR(binary_cross_entropy_with_logits(x, y).item(), std::log(2.0), 4 * kEpsilon);
+  EXPECT_EQ(mse_loss(x, y, LossReduction::kSum).item(), 6);
+}
+
+class Tower : public Layer {
+ public:
+  explicit Tower(Random& random)
+      : blocks(*this, "blocks", 2, 3, 3, random), head(*this, "head", 3, 1, random) {}
+
+  Part<LayerList<Linear>> blocks;
+  Part<Linear> head;
+  Buffer mean{*this, "mean", zeros({3})};
+};
+
+TEST(PyTorchNames, OfLayersAndTraining) {
+  Random random(123);
+  Sequential model;
+  model.add<Linear>(3, 4, random);
+  model.add(silu);
+  EXPECT_EQ(Mlp({3, 4, 2}, random).parameters().size(), 4U);
+  EXPECT_EQ(Tower(random).parameters().size(), 6U);
+  EXPECT_TRUE(Tower(random).state_dict().contains("mean"));
+  EXPECT_EQ(Embedding(6, 3, random).weight.shape(), Shape({6, 3}));
+  model.eval();
+  model.train();
+  AdamW optimizer(model.parameters(), {.learning_rate = 1e-3});
+  Tape tape;
+  optimizer.zero_grad();
+  tape.backward(mean(model.forward(tape.constant(counting({2, 3})))));
+  EXPECT_GT(clip_grad_norm(model.parameters(), 1), 0);
+  optimizer.step();
+  optimizer.set_learning_rate(1e-4);
+
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  write_safetensors(path, model.state_dict());
+  model.load_state_dict(read_safetensors(path));
+  model.freeze();
+  EXPECT_EQ(model.trainable_parameter_count(), 0U);
+  const std::vector<real> logits{0, 50};
+  EXPECT_EQ(draw_token(logits, 1, 2, random), 1U);
+}
+
+}  // namespace
+}  // namespace rowgrad
