@@ -3,8 +3,12 @@
 // Arrays of ids. They have the same type in both libraries, rowgrad and rowgrad_double.
 
 #include <algorithm>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
+#include <utility>
 
 #include <rowgrad/core/tensor/buffer_pool.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
@@ -12,7 +16,51 @@
 namespace rowgrad {
 
 /// An array of ids: token ids, positions or row indices. Rank 1 for a text, rank 2 for a batch.
-using Ids = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
+/// A type of its own around an array of xtensor, for those turn into each other without a word: a
+/// tensor is not taken for ids, and ids are not taken for a tensor.
+class Ids {
+ public:
+  using Array = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
+  using value_type = std::int32_t;
+  using shape_type = Array::shape_type;
+
+  Ids() = default;
+  Ids(std::initializer_list<std::int32_t> ids) : array_(ids) {}
+  Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows) : array_(rows) {}
+  explicit Ids(std::same_as<Array> auto array) : array_(std::move(array)) {}
+
+  /// Of this shape, with uninitialised ids.
+  explicit Ids(const shape_type& shape) : array_(shape) {}
+  static Ids from_shape(const shape_type& shape) { return Ids(shape); }
+
+  const Array& array() const { return array_; }
+  Array::storage_type& storage() { return array_.storage(); }
+  const Array::storage_type& storage() const { return array_.storage(); }
+
+  const shape_type& shape() const { return array_.shape(); }
+  std::size_t shape(std::size_t axis) const { return array_.shape(axis); }
+  std::size_t dimension() const { return array_.dimension(); }
+  std::size_t size() const { return array_.size(); }
+  void reshape(const shape_type& shape) { array_.reshape(shape); }
+
+  std::int32_t* data() { return array_.data(); }
+  const std::int32_t* data() const { return array_.data(); }
+  std::int32_t* begin() { return data(); }
+  const std::int32_t* begin() const { return data(); }
+  std::int32_t* end() { return data() + size(); }
+  const std::int32_t* end() const { return data() + size(); }
+
+  /// At a place in row-major order, and at an index.
+  std::int32_t& operator[](std::size_t place) { return data()[place]; }
+  std::int32_t operator[](std::size_t place) const { return data()[place]; }
+  std::int32_t& operator()(auto... index) { return array_(index...); }
+  std::int32_t operator()(auto... index) const { return array_(index...); }
+
+  friend bool operator==(const Ids& a, const Ids& b) { return a.array_ == b.array_; }
+
+ private:
+  Array array_;
+};
 
 /// Copies a range of ids into an array of rank 1.
 Ids to_ids(const auto& range) {

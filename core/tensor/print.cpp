@@ -12,4 +12,8 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return xt::operator<<(stream, tensor);
 }
 
+std::ostream& operator<<(std::ostream& stream, const Ids& ids) {
+  return xt::operator<<(stream, ids.array());
+}
+
 }  // namespace rowgrad

@@ -76,7 +76,8 @@ TEST(Tokenizer, DecodesIdsOfAnyRank) {
   const std::vector<std::int32_t> numbers = {2, 3, 4};
   EXPECT_EQ(kTokenizer.decode(numbers), "abc");
   EXPECT_EQ(kTokenizer.decode(std::span(numbers).first(0)), "");
-  const Ids one = 7;
+  Ids one = Ids::from_shape({});
+  one() = 7;
   EXPECT_EQ(one.dimension(), 0U);
   EXPECT_EQ(kTokenizer.decode(one), "<b>");
 }

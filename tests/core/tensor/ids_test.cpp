@@ -1,0 +1,65 @@
+#include <concepts>
+#include <type_traits>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/tensor/print.hpp>
+#include <rowgrad/layers/embedding.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Neither is taken for the other, nor a number for ids.
+static_assert(!std::is_constructible_v<Ids, Tensor> && !std::is_constructible_v<Tensor, Ids>);
+static_assert(!std::is_assignable_v<Ids&, Tensor> && !std::is_assignable_v<Tensor&, Ids>);
+static_assert(!std::convertible_to<int, Ids>);
+
+template <class Value>
+concept Constant = requires(Tape& tape, const Value& value) {
+  tape.constant(value);
+};
+template <class Value>
+concept Input = requires(Tape& tape, const Value& value) {
+  tape.input(value);
+};
+template <class Value>
+concept LookedUp = requires(Embedding& layer, Tape& tape, const Variable& table,
+                            const Value& value) {
+  layer.forward(tape, value);
+};
+template <class Value>
+concept Targets = requires(const Variable& logits, const Value& value) {
+  cross_entropy(logits, value);
+};
+static_assert(Constant<Tensor> && !Constant<Ids>);
+static_assert(Input<Tensor> && !Input<Ids>);
+static_assert(LookedUp<Ids> && !LookedUp<Tensor>);
+static_assert(Targets<Ids> && !Targets<Tensor>);
+
+TEST(Ids, PrintAsTheWholeNumbersThatTheyAre) {
+  EXPECT_EQ(concat(Ids{29, 20}), "{29, 20}");
+  EXPECT_EQ(concat(Ids{{16777217, 3}, {-100, 5}}),
+            "{{ 16777217,         3},\n {     -100,         5}}");
+}
+
+TEST(Ids, AreAnArrayOfAnyRank) {
+  Ids ids = to_ids(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(ids, (Ids{1, 2, 3, 4, 5, 6}));
+  ids.reshape({2, 3});
+  EXPECT_EQ(ids, (Ids{{1, 2, 3}, {4, 5, 6}}));
+  EXPECT_NE(ids, (Ids{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(ids.dimension(), 2U);
+  EXPECT_EQ(ids.shape(1), 3U);
+  ids(1, 0) = 7;
+  EXPECT_EQ(ids[3], 7);
+  ids[5] = 8;
+  EXPECT_EQ(ids.array(), (Ids::Array{{1, 2, 3}, {7, 5, 8}}));
+  EXPECT_EQ(Ids(ids.array()), ids);
+  EXPECT_EQ(Ids::from_shape({}).size(), 1U);
+}
+
+}  // namespace
+}  // namespace rowgrad
