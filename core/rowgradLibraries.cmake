@@ -4,14 +4,14 @@
 # Any build of OpenBLAS serves, as its own threads are not used. Debian keeps each build in a folder
 # of its own behind one shared soname; the folder is named here and in the run path, so that
 # programs run with the build that they were linked with.
-find_library(OPENBLAS_LIBRARY openblas REQUIRED
+find_library(ROWGRAD_OPENBLAS_LIBRARY openblas REQUIRED
              PATH_SUFFIXES openblas-openmp HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)
-find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_library(ROWGRAD_PCRE2_LIBRARY pcre2-8 REQUIRED)
 
 foreach(library OPENBLAS PCRE2)
   string(TOLOWER rowgrad::${library} target)
   if(NOT TARGET ${target})
     add_library(${target} UNKNOWN IMPORTED GLOBAL)
-    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${library}_LIBRARY})
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${ROWGRAD_${library}_LIBRARY})
   endif()
 endforeach()

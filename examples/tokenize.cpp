@@ -72,7 +72,8 @@ void run_files(const Tokenizer& tokenizer, const ProgramOptions& options) {
       .allowed_special = encode_options(tokenizer, options.special).allowed_special,
       .separator = options.separate ? std::string(kEndOfText) : "",
       .threads = options.threads};
-  TokenFileWriter writer(options.output, tokenizer.vocabulary(), encode_files_job(files, encode));
+  TokenFileWriter writer(options.output, tokenizer.vocabulary(),
+                         encode_files_job(tokenizer, files, encode));
   const std::uint64_t found = writer.position();
   if (found > 0) std::cout << "Going on at byte " << found << " of " << bytes << std::endl;
   const auto speed = [&](std::uint64_t done) {

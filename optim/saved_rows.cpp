@@ -43,7 +43,7 @@ void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
 }
 
 bool has_rows(const Checkpoint& state, const std::string& name) {
-  return state.contains(name) || state.contains(name + ".rows");
+  return state.contains(name) || state.contains(name + ".rows") || state.contains(name + ".values");
 }
 
 Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {

@@ -28,6 +28,7 @@ echo "The READMEs have all $parts parts of the programs"
 # Each expression of the table "From PyTorch" stands in the test that runs them.
 program=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)
 expressions=0
+# shellcheck disable=SC2016 # the table's own marks
 while IFS= read -r expression; do
   if [[ $program != *"$expression"* ]]; then
     echo "tests/layers/pytorch_names_test.cpp does not have $expression"

@@ -136,8 +136,7 @@ class alignas(128) Worker {
   void offer(Loop& loop, std::size_t range) {
     loop_ = &loop;
     range_ = range;
-    state_.store(kOffered, std::memory_order_release);
-    state_.notify_one();
+    publish(kOffered);
   }
 
   // Returns when the offered range is done, by the calling thread if the worker has not begun it.
@@ -155,14 +154,19 @@ class alignas(128) Worker {
   static constexpr std::uint32_t kOffered = 1;
   static constexpr std::uint32_t kBusy = 2;
 
+  // In one order with the look at who sleeps, which notify_one() begins with.
+  void publish(std::uint32_t state) {
+    state_.exchange(state, std::memory_order_seq_cst);
+    state_.notify_one();
+  }
+
   [[noreturn]] void serve() {
     while (true) {
       await_change(state_, kFree, kLoopPatience);
       std::uint32_t offered = kOffered;
       if (!state_.compare_exchange_strong(offered, kBusy, std::memory_order_acquire)) continue;
       loop_->run(range_);
-      state_.store(kFree, std::memory_order_release);
-      state_.notify_one();
+      publish(kFree);
     }
   }
 
@@ -188,9 +192,10 @@ class Workers {
   void run(std::size_t ranges, const RangeBody& body) {
     Loop loop(body);
     std::unique_lock lock(mutex_, std::defer_lock);
-    if (!crowd.is_here(Clock::now())) static_cast<void>(lock.try_lock());
-    if (lock) ensure(std::min<std::size_t>(ranges, thread_count()) - 1);
-    const std::size_t helped = lock ? std::min(workers_.size(), ranges - 1) : 0;
+    if (!computes_range && !crowd.is_here(Clock::now())) static_cast<void>(lock.try_lock());
+    const std::size_t wanted = std::min<std::size_t>(ranges, thread_count()) - 1;
+    if (lock) ensure(wanted);
+    const std::size_t helped = lock ? std::min(workers_.size(), wanted) : 0;
     for (std::size_t i = 0; i < helped; ++i) workers_[i]->offer(loop, i + 1);
     loop.run(0);
     for (std::size_t range = helped + 1; range < ranges; ++range) loop.run(range);
@@ -250,6 +255,7 @@ int thread_count() { return count().load(std::memory_order_relaxed); }
 
 void set_threads(int wanted) {
   check_argument(wanted >= 1, "set_threads: count ", wanted, " is below 1");
+  check_state(!computes_range, "set_threads: called by a loop that uses the threads");
   bool possible = room_for_threads(wanted - thread_count());
   if (possible) {
     const std::scoped_lock lock(workers().mutex());

@@ -6,8 +6,8 @@
 // is done with its own share, the caller does itself. A thread that loses its processor while it
 // looks tells that other programs want it: for some time, all loops then stay on the thread that
 // runs them. So nothing needs to be set on a busy machine. Threads of the user's may compute at the
-// same time; if two do, one gets help and the other works alone. A process that was forked makes
-// threads of its own.
+// same time; if two do, one gets help and the other works alone. A process that was forked while no
+// loop ran makes threads of its own.
 
 #include <cstddef>
 #include <memory>
@@ -19,8 +19,9 @@ namespace rowgrad {
 /// processors that the process may run on.
 int thread_count();
 
-/// Sets it for the process. Throws std::invalid_argument for a count below 1 and std::runtime_error
-/// if there is not enough memory for so many threads; nothing changes then.
+/// Sets it for the process; to be called while no other thread computes. Throws
+/// std::invalid_argument for a count below 1, std::runtime_error if there is not enough memory for
+/// so many threads, and std::logic_error in a range of run_ranges; nothing changes then.
 void set_threads(int count);
 
 /// The number of ranges that a loop over `count` items should be cut into: one for each thread, but
@@ -43,9 +44,9 @@ class RangeBody {
   void (*call_)(const void*, std::size_t);
 };
 
-/// Calls body(range) for each range below `ranges`, on as many threads as there are, and returns
-/// when all are done. If one throws, on any thread, the others still run, and then the first
-/// exception is rethrown.
+/// Calls body(range) for each range below `ranges`, on thread_count() threads at most, and returns
+/// when all are done; inside a range, on the thread that is there. If one throws, on any thread,
+/// the others still run, and then the first exception is rethrown.
 void run_ranges(std::size_t ranges, const RangeBody& body);
 
 }  // namespace rowgrad

@@ -84,7 +84,10 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
-    openblas_set_num_threads(1);
+    // A build on OpenMP would also take the caller's other loops down to one thread; gemm() sees to
+    // those.
+    constexpr int kOpenMp = 2;
+    if (openblas_get_parallel() != kOpenMp) openblas_set_num_threads(1);
   });
 }
 

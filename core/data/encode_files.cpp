@@ -184,9 +184,11 @@ class Encoding {
 
 }  // namespace
 
-std::uint64_t encode_files_job(const std::vector<std::filesystem::path>& files,
+std::uint64_t encode_files_job(const Tokenizer& tokenizer,
+                               const std::vector<std::filesystem::path>& files,
                                const EncodeFilesOptions& options) {
   Checksum sum;
+  sum.add(tokenizer.to_json());  // the same tokens may be merged, or found, in other ways
   sum.add(options.separator);
   for (const std::string& token : options.allowed_special) sum.add(token);
   for (const std::filesystem::path& path : files) {

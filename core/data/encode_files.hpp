@@ -31,7 +31,8 @@ struct EncodeFilesOptions {
 /// A number that differs if these files (their names, lengths or times of change) or the options on
 /// which ids depend differ: the job of the TokenFileWriter. Throws std::runtime_error as InputFile,
 /// and for a file that is empty.
-std::uint64_t encode_files_job(const std::vector<std::filesystem::path>& files,
+std::uint64_t encode_files_job(const Tokenizer& tokenizer,
+                               const std::vector<std::filesystem::path>& files,
                                const EncodeFilesOptions& options);
 
 /// Appends the ids of text files of any size, one after another, exactly as if each were encoded as

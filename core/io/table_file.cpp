@@ -397,8 +397,9 @@ std::uint64_t TableFile::verify() const {
       stored += reinterpret_cast<const RowHead*>(record)->epoch != 0;
     }
   }
-  check_runtime(damaged == 0, path().string(), ": row ", first_damaged, " is damaged, and ",
-                damaged - 1, " others");
+  check_runtime(damaged == 0, path().string(), ": ", damaged,
+                damaged == 1 ? " row is" : " rows are", " damaged, the first is row ",
+                first_damaged);
   check_runtime(stored == rows_stored(), path().string(), ": has ", stored,
                 " rows, but there were ", rows_stored());
   return stored;

@@ -186,9 +186,10 @@ void attention_forward(const Attention& attention, const HeadRows<real>& output,
   const std::size_t blocks = (attention.queries + kQueries - 1) / kQueries;
   const std::size_t work = kQueries * attention.keys * attention.width;
   const std::size_t items = attention.batch * attention.heads * blocks;
+  const std::size_t ranges = range_count(items, row_grain(work));
   std::vector<Forward> forwards;
-  for (std::size_t range = range_count(items, row_grain(work)); range > 0; --range)
-    forwards.emplace_back(attention, output, softmax);
+  forwards.reserve(ranges);
+  for (std::size_t i = 0; i < ranges; ++i) forwards.emplace_back(attention, output, softmax);
   parallel_for(items, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
     Forward& forward = forwards[range];
     for (std::size_t item = begin; item < end; ++item) {

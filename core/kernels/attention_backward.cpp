@@ -305,9 +305,10 @@ void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
                     or_null(gradients.relative_keys, relative_keys),
                     or_null(gradients.relative_values, relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
+  const std::size_t ranges = range_count(heads, row_grain(work));
   std::vector<HeadBackward> of_range;
-  for (std::size_t range = range_count(heads, row_grain(work)); range > 0; --range)
-    of_range.emplace_back(given);
+  of_range.reserve(ranges);
+  for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(given);
   parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
     for (std::size_t head = begin; head < end; ++head) of_range[range].run(head);
   });

@@ -11,7 +11,7 @@
 namespace rowgrad::kernels {
 
 /// Tries a function that changes vectors in place, with various numbers side by side, and with each
-/// of them alone in all lanes: the bits must be the same. (Functions that work lane by lane
+/// of them alone in all lanes: what comes out must be the same. (Functions that work lane by lane
 /// guarantee this, as it is the same code.) Throws std::logic_error otherwise, which names `owner`,
 /// the vector, the lane, the numbers, what came out and what should have. `names` are those of the
 /// vectors.

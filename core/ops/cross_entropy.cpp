@@ -132,7 +132,7 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
                                           LossReduction reduction) {
   static constexpr char kName[] = "binary_cross_entropy_with_logits";
   check_pair(kName, logits, targets, reduction);
-  // softplus(−x) + (1 − y) x, where only one of the terms is large.
+  // softplus(−x) + (1 − y) x
   const auto loss = [](Simd x, Simd y) {
     return (real{1} - y) * x + max(-x, 0) + log1p(exp(-abs(x)));
   };

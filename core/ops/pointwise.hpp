@@ -15,8 +15,8 @@ void check_pointwise(OpName op, const std::function<Simd(Simd)>& function,
 
 /// y = function(x) for every element of x, in vector registers: function takes and returns a Simd
 /// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, where g is that of y. Both have
-/// `select(x > 0, x, 0.1 * x)` instead of branches, and are tried when they are first used: see
-/// check_pointwise.
+/// `select(x > 0, x, 0.1 * x)` instead of branches, and are tried when a function of their type is
+/// first used: see check_pointwise. (A loop of one's own over kernels::map is not tried.)
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {

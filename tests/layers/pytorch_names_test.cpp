@@ -44,9 +44,9 @@ TEST(PyTorchNames, OfTensorsAndTapes) {
   const auto square = [](std::span<const Variable> in) { return in[0] * in[0]; };
   EXPECT_TRUE(gradient_check(square, {pair}).passed);
   const int threads = blas::info().threads;
-  blas::set_threads(1);
+  set_threads(1);
   EXPECT_EQ(blas::info().threads, 1);
-  blas::set_threads(threads);
+  set_threads(threads);
 }
 
 TEST(PyTorchNames, OfShapes) {

@@ -177,7 +177,7 @@ TEST_F(EncodeFiles, GoesOnWhereItWasStopped) {
   EncodeFilesOptions options{
       .separator = std::string(kEndOfText), .block_bytes = 4, .threads = 2, .save_bytes = 1};
   const Numbers expected = encoded(files, options);
-  const std::uint64_t job = encode_files_job(files, options);
+  const std::uint64_t job = encode_files_job(byte_pairs(), files, options);
   for (int stopped_after = 1; stopped_after < 12; ++stopped_after) {
     for (int runs = 0;; ++runs) {
       TokenFileWriter writer(folder_ / "out.bin", byte_pairs().vocabulary(), job);
@@ -201,16 +201,23 @@ TEST_F(EncodeFiles, GoesOnWhereItWasStopped) {
   }
 }
 
-TEST_F(EncodeFiles, IsAnotherJobForOtherFilesAndOptions) {
+TEST_F(EncodeFiles, IsAnotherJobForOtherTokenizersFilesAndOptions) {
   const std::vector<fs::path> files = {file("a", "one"), file("b", "two")};
-  const std::uint64_t job = encode_files_job(files, {});
-  EXPECT_EQ(encode_files_job(files, {.block_bytes = 9, .threads = 2}), job);
-  EXPECT_NE(encode_files_job({files[0]}, {}), job);
-  EXPECT_NE(encode_files_job({files[1], files[0]}, {}), job);
-  EXPECT_NE(encode_files_job(files, {.separator = "a"}), job);
-  EXPECT_NE(encode_files_job(files, {.allowed_special = {"a"}}), job);
+  const auto words = WordTokenizer::from_text("one two");
+  const auto job_of = [&](const std::vector<fs::path>& texts,
+                          const EncodeFilesOptions& options = {}) {
+    return encode_files_job(words, texts, options);
+  };
+  const std::uint64_t job = job_of(files);
+  EXPECT_EQ(job_of(files, {.block_bytes = 9, .threads = 2}), job);
+  EXPECT_NE(job_of({files[0]}), job);
+  EXPECT_NE(job_of({files[1], files[0]}), job);
+  EXPECT_NE(job_of(files, {.separator = "a"}), job);
+  EXPECT_NE(job_of(files, {.allowed_special = {"a"}}), job);
+  const auto lower = WordTokenizer::from_text("one two", {.lower = true});  // with the same tokens
+  EXPECT_NE(encode_files_job(lower, files, {}), job);
   file("b", "tw");
-  EXPECT_NE(encode_files_job(files, {}), job);
+  EXPECT_NE(job_of(files), job);
 }
 
 TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
@@ -233,7 +240,8 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
                 ": encode: the byte \"\\xff\" at byte 12 of the text is not part of valid UTF-8");
   const fs::path empty = file("empty", "");
   EXPECT_EQ(refusal(empty, {}), empty.string() + " is empty");
-  EXPECT_THROW(encode_files_job({empty}, {}), std::runtime_error);  // before there is a writer
+  // Before there is a writer.
+  EXPECT_THROW(encode_files_job(letters, {empty}, {}), std::runtime_error);
   TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
   EXPECT_EQ(error_of<std::invalid_argument>(
                 [&] { encode_files(letters, {other}, writer, {.separator = "<|x|>"}); }),

@@ -358,7 +358,7 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
       EXPECT_THROW(set_row(table, id, 7), std::runtime_error) << i;
       EXPECT_NE(error_of<std::runtime_error>([&] {
                   table.verify();
-                }).find(concat("row ", id, " is damaged, and 0 others")),
+                }).find(concat("1 row is damaged, the first is row ", id)),
                 std::string::npos)
           << i;
       EXPECT_NO_THROW(row(table, 5));
