@@ -81,7 +81,7 @@ TEST_F(FileFaults, ATableIsVerified) {
   ASSERT_NE(value, table.end());
   *value = static_cast<char>(*value ^ 1);
   write_file(folder_ / "t", table);
-  expect_refused(in_folder("$ngram --table t --verify"), " is damaged, and 0 others");
+  expect_refused(in_folder("$ngram --table t --verify"), "1 row is damaged, the first is row ");
 }
 
 TEST_F(FileFaults, FilesOfOthersAreNotReplacedByUnfinishedOnes) {
