@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <limits>
 
 // Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
@@ -90,7 +89,7 @@ void multiply(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, 
 }  // namespace
 
 void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta) {
-  const auto [rows, inner, columns] = std::array{a.rows, a.columns, b.columns};
+  const std::size_t rows = a.rows, inner = a.columns, columns = b.columns;
   check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
                  rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",
                  result.rows, ", ", result.columns, "]");
