@@ -152,8 +152,13 @@ void run(std::string_view input) {
   std::unique_ptr<Training> training;
   if (!refusal_of(contents, [&] { training = Training::resume(changed, kText); })) {
     const double loss = train(*training, training->run.steps() + 1);
-    training->save(changed);
-    if (std::isfinite(loss)) Training::resume(changed, kText);
+    try {
+      training->save(changed);
+      if (std::isfinite(loss)) Training::resume(changed, kText);
+    } catch (const std::runtime_error& error) {
+      if (std::string_view(error.what()).find("is not finite any more") == std::string_view::npos)
+        throw;  // nothing else may stop it
+    }
   }
   fs::remove(changed);
 }
