@@ -186,9 +186,10 @@ TEST(RunRanges, WorksInAForkedProcess) {
 
 // Ranges of rows, of columns, and of a single row.
 TEST(Products, AgreeOnAnyNumberOfThreads) {
-  for (const auto& [rows, inner, columns] : std::vector<std::array<std::size_t, 3>>{
+  for (const auto& sizes : std::vector<std::array<std::size_t, 3>>{
            {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}})
     for (const bool transposed : {false, true}) {
+      const std::size_t rows = sizes[0], inner = sizes[1], columns = sizes[2];
       const Tensor a = testing::irregular({rows, inner}, 1);
       const Tensor b = testing::irregular({inner, columns}, 2);
       const auto product = [&](int threads) {
