@@ -49,6 +49,10 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     });
     return;
   }
+  if (extent == 0) {  // x may be null
+    std::fill_n(out, outer * inner, real{0});
+    return;
+  }
   // Halves by themselves: with two threads, each reads what it has usually written itself.
   const std::size_t halves = extent < 2 * kRows ? 1 : 2;
   const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
