@@ -111,6 +111,7 @@ std::unique_ptr<TableFile> open_table(const Options& options, bool resumed) {
 }
 
 void verify(const Options& options) {
+  check_runtime(file_exists(options.table), "there is no ", options.table);
   const TableFile file(options.table);
   check_runtime(file.has_checksums(), options.table, ": has no checksums to verify its rows by");
   const std::uint64_t rows = file.verify();
@@ -199,8 +200,12 @@ int run_with(int argc, char** argv) {
       ->check(whole_number(1));
   app.add_option("--save-every", options.save_every, "steps")->check(whole_number(1));
   app.add_option("--corpus", options.corpus, "text to train on")->check(file_name());
-  app.add_flag("--verify", options.verify,
-               "whether the rows are still those that were written; nothing is trained");
+  auto* const verify = app.add_flag("--verify", options.verify,
+                                    "whether the rows of --table are still those that were "
+                                    "written; nothing is trained");
+  for (CLI::Option* option : app.get_options())
+    if (option != verify && option->get_name() != "--table" && option->get_name() != "--help")
+      verify->excludes(option);
   CLI11_PARSE(app, argc, argv);
   run(options);
   return 0;

@@ -150,7 +150,7 @@ while ((killed < kills)); do
 done
 "${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log || fail "the table cannot be used any more"
 expect_same_end reference out
-"${ngrams[@]}" --table runs/killed.table --verify >out 2>log || fail "the table is damaged"
+"$build/examples/ngram_table" --table runs/killed.table --verify >out 2>log || fail "the table is damaged"
 echo "a table of 27 GB in a file, $killed kills, $ended runs to their end: always the same numbers"
 
 # --- What cannot be written ---------------------------------------------------------------------

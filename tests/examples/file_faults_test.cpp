@@ -50,7 +50,7 @@ TEST_F(FileFaults, WhatIsPrintedGoesIntoNoFileIfAStandardFileIsClosed) {
   output_of("$encode --output expected.bin $story");
   for (const std::string closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
     output_of("rm -f t t.* ids.bin ck; $ngram --table t --steps 2 --save-every 1 " + closed);
-    EXPECT_NE(output_of("$ngram --table t --verify").find("rows, as they were written"),
+    EXPECT_NE(output_of("ngram_table --table t --verify").find("rows, as they were written"),
               std::string::npos);
     EXPECT_EQ(end_of("$ngram --table t --steps 4 --save-every 1"), expected) << closed;
     output_of("$encode --output ids.bin $story " + closed);
@@ -81,7 +81,10 @@ TEST_F(FileFaults, ATableIsVerified) {
   ASSERT_NE(value, table.end());
   *value = static_cast<char>(*value ^ 1);
   write_file(folder_ / "t", table);
-  expect_refused(in_folder("$ngram --table t --verify"), "1 row is damaged, the first is row ");
+  expect_refused(in_folder("ngram_table --table t --verify"),
+                 "1 row is damaged, the first is row ");
+  expect_refused(in_folder("ngram_table --table none --verify"), "there is no none");
+  expect_refused(in_folder("ngram_table --table t --verify --rows 7"), "--verify excludes --rows");
 }
 
 TEST_F(FileFaults, FilesOfOthersAreNotReplacedByUnfinishedOnes) {
