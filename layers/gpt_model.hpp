@@ -121,7 +121,8 @@ class GptModel : public LanguageModel {
 
 /// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the
 /// number of blocks of the whole model. A model that derives from GptModel calls it for its own
-/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are.
+/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are. Throws
+/// std::invalid_argument for 0 layers and for a table in a file.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 
 }  // namespace rowgrad

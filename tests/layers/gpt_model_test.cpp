@@ -5,6 +5,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
@@ -361,6 +362,23 @@ TEST(GptModel, StartsAsGpt2DoesIfAsked) {
   EXPECT_EQ(deviation(*derived.mixed.bias), 0);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(derived, 0, next); }),
             "initialize_as_gpt2: layers is 0, expected at least 1");
+}
+
+TEST(GptModel, LeavesALayerAsItIsWhoseRowsItCannotInitialize) {
+  testing::TemporaryFolder folder;
+  TableFile file(folder / "table", {.rows = 4, .width = 3});
+  struct Both : Layer {
+    Both(TableFile& table, Random random)
+        : mixed(*this, "mixed", 3, 3, random), rows(*this, "rows", table) {}
+    Part<Linear> mixed;
+    Part<Embedding> rows;
+  } layer(file, Random(1));
+  const Tensor before = layer.mixed.weight.value();
+  Random random(2);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(layer, 2, random); }),
+            "initialize_as_gpt2: the rows of 'rows.weight' are in a file, and start as its "
+            "TableFileOptions say");
+  EXPECT_EQ(layer.mixed.weight.value(), before);
 }
 
 TEST(GptModel, RefusesWhatDoesNotFit) {
