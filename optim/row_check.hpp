@@ -33,7 +33,7 @@ struct RowCheckResult {
 
 /// Trains a small table twice with an optimizer that `make` returns for it, with row gradients and
 /// with dense ones, over random lookups and reads that the seed determines, and compares all values
-/// that are read. Throws what the optimizer throws.
+/// that are read. Throws what the optimizer throws, and std::invalid_argument if there is none.
 inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(Parameter&)>& make,
                                 std::uint64_t seed = 0) {
   constexpr std::size_t kRows = 12, kWidth = 4, kSteps = 300;
@@ -44,6 +44,7 @@ inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(P
   Parameter dense_table("dense_table", start);
   const auto by_rows = make(table);
   const auto dense = make(dense_table);
+  check_argument(by_rows != nullptr && dense != nullptr, "row_check: make returned no optimizer");
 
   RowCheckResult result;
   for (std::size_t step = 1; step <= kSteps; ++step) {

@@ -392,6 +392,9 @@ TEST(RowCheck, ChecksAnOptimizerThatIsNoRule) {
   EXPECT_EQ(table.value(), testing::tensor({3, 2}, {0, 0, 0, 0, -6, -8}));
   EXPECT_EQ(weight.value(), testing::tensor({2}, {0, -10}));
   EXPECT_EQ(optimizer.rows_visited(), 1U);
+  EXPECT_EQ(testing::error_of<std::invalid_argument>(
+                [] { row_check([](Parameter&) { return std::unique_ptr<Optimizer>(); }); }),
+            "row_check: make returned no optimizer");
 }
 
 }  // namespace
