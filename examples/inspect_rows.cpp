@@ -14,8 +14,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>

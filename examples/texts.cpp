@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>

@@ -7,9 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/core/io/json_reader.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>

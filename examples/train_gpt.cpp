@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_program.hpp>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {

@@ -9,9 +9,9 @@
 #include <span>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/base/ranks.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
-#include <rowgrad/core/parallel/ranks.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include <rowgrad/core/io/table_file.hpp>
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/lane_check.hpp>
 #include <rowgrad/optim/update_rule.hpp>

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/optim/optimizer.hpp>
 #include <rowgrad/optim/parameter_updates.hpp>
 

@@ -13,7 +13,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/lazy_rows.hpp>
-#include <rowgrad/core/io/table_file.hpp>
+#include <rowgrad/core/autograd/table_file.hpp>
 
 namespace rowgrad {
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/scramble.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/core/tensor/random.hpp>
-#include <rowgrad/core/tensor/scramble.hpp>
 
 namespace rowgrad {
 namespace {

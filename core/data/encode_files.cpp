@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/checksum.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/core/io/checksum.hpp>
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/token_file_writer.hpp>
-#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad {
 

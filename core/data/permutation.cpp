@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
 
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/scramble.hpp>
 #include <rowgrad/core/data/permutation.hpp>
-#include <rowgrad/core/tensor/check.hpp>
-#include <rowgrad/core/tensor/scramble.hpp>
 
 namespace rowgrad {
 

@@ -3,9 +3,9 @@
 #include <limits>
 #include <vector>
 
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/checksum.hpp>
 #include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/io/checksum.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

@@ -17,8 +17,8 @@
 #include <optional>
 #include <span>
 
-#include <rowgrad/core/data/vocabulary.hpp>
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/vocabulary.hpp>
 
 namespace rowgrad {
 

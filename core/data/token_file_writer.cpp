@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/data/token_file_writer.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include <rowgrad/core/base/checksum.hpp>
 #include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/io/checksum.hpp>
 
 namespace rowgrad {
 

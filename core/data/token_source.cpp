@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/data/token_source.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 

@@ -1,7 +1,7 @@
 #include <utility>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/data/token_windows.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 

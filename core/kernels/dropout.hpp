@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <rowgrad/core/tensor/buffer_pool.hpp>
+#include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/lane_check.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {

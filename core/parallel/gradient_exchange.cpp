@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <functional>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

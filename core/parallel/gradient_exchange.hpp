@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/parallel/ranks.hpp>
-#include <rowgrad/core/parallel/shards.hpp>
+#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/shards.hpp>
 
 namespace rowgrad {
 

@@ -13,8 +13,8 @@
 #include <mpi.h>
 #endif
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/parallel/mpi_ranks.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 
 namespace rowgrad {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include <rowgrad/core/parallel/ranks.hpp>
+#include <rowgrad/core/base/ranks.hpp>
 
 namespace rowgrad {
 

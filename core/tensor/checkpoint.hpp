@@ -2,7 +2,7 @@
 
 // The saved state of layers, optimizers, schedules, loaders, random generators and training runs.
 // Each returns its state from state_dict() and restores it with load_state_dict(). A program puts
-// these states together and writes them to a file (core/io/safetensors.hpp):
+// these states together and writes them to a file (core/tensor/safetensors.hpp):
 //
 //   Checkpoint all;
 //   all.put("model", model.state_dict());  // "model.token.weight", …
@@ -22,8 +22,8 @@
 #include <variant>
 #include <vector>
 
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 

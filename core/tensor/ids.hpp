@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include <rowgrad/core/tensor/buffer_pool.hpp>
+#include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad {

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include <rowgrad/core/base/mersenne_twister.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
-#include <rowgrad/core/tensor/mersenne_twister.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
-#include <rowgrad/core/tensor/buffer_pool.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/buffer_pool.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 #include <rowgrad/core/tensor/number_type.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

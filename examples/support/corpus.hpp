@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/token_source.hpp>
-#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad {
 

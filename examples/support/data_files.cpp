@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 

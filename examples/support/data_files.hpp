@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/download.hpp>
 
 namespace rowgrad {

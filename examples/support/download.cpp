@@ -4,7 +4,7 @@
 #include <exception>
 #include <memory>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/download.hpp>
 
 namespace rowgrad {

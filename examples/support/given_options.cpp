@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 
 namespace rowgrad {

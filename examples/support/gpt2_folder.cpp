@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/io/json_reader.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
-#include <rowgrad/core/tensor/check.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>

@@ -11,8 +11,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/tensor/check.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {

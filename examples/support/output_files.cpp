@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>

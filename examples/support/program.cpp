@@ -10,7 +10,7 @@
 #include <string>
 #include <unistd.h>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {

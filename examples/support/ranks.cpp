@@ -2,10 +2,10 @@
 #include <iostream>
 #include <thread>
 
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/core/parallel/mpi_ranks.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
 
 namespace rowgrad {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/parallel/ranks.hpp>
+#include <rowgrad/core/base/ranks.hpp>
 
 namespace rowgrad {
 

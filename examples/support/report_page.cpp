@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <zlib.h>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
 
 namespace rowgrad {

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <numeric>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/ops/distance_bias.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 

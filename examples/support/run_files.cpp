@@ -1,4 +1,4 @@
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
 

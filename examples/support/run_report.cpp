@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/training.hpp>

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
 
 namespace rowgrad {

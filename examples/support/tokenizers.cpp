@@ -2,9 +2,9 @@
 #include <array>
 #include <cstdio>
 
-#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/data/gpt2_files.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 

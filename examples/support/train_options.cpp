@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include <rowgrad/core/parallel/ranks.hpp>
+#include <rowgrad/core/base/ranks.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/training.hpp>
 

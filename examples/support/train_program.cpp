@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/given_options.hpp>

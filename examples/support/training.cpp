@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/io/json_reader.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/optim/training/training_run.hpp>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/tensor/check.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 

@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include <rowgrad/core/base/scramble.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/tensor/scramble.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/sgd.hpp>
 

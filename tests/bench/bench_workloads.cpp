@@ -14,8 +14,8 @@
 #include "tests/bench/floor.hpp"
 #include "tests/bench/own_process.hpp"
 #include "tests/bench/report.hpp"
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
-#include <rowgrad/core/io/file.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 
 namespace rowgrad::bench {
 namespace {

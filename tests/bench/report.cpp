@@ -3,7 +3,7 @@
 #include <iomanip>
 #include <ostream>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 
 namespace rowgrad::bench {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 
 namespace rowgrad::bench {
 namespace {

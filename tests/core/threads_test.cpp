@@ -12,12 +12,12 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
-#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/data/word_tokenizer.hpp>
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>

@@ -9,7 +9,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 

@@ -9,8 +9,8 @@
 
 #include "tests/support/shell.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 
 namespace rowgrad {
 namespace {

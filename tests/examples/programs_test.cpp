@@ -14,8 +14,8 @@
 
 #include "tests/support/shell.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/examples/support/program.hpp>
 

@@ -5,8 +5,8 @@
 #include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

@@ -6,7 +6,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>

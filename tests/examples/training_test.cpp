@@ -6,9 +6,9 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/data/character_tokenizer.hpp>
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <rowgrad/core/data/unicode.hpp>
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -14,8 +14,8 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {

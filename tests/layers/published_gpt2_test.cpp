@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/published_data.hpp"
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {

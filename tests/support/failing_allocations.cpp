@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include <rowgrad/core/tensor/buffer_pool.hpp>
+#include <rowgrad/core/base/buffer_pool.hpp>
 
 namespace {
 

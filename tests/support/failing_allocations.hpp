@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/tensor/check.hpp>
+#include <rowgrad/core/base/check.hpp>
 
 namespace rowgrad::testing {
 

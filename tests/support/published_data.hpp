@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/data/gpt2_files.hpp>
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
 
 namespace rowgrad::testing {
 

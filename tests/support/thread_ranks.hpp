@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/parallel/ranks.hpp>
+#include <rowgrad/core/base/ranks.hpp>
 
 namespace rowgrad::testing {
 

@@ -11,8 +11,8 @@
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/id_values.hpp"
+#include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/tensor/buffer_pool.hpp>
 
 namespace rowgrad {
 namespace {

@@ -7,12 +7,12 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/character_tokenizer.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/core/data/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
 #include <rowgrad/core/tensor/random.hpp>
-#include <rowgrad/core/tensor/utf8.hpp>
 
 namespace rowgrad {
 namespace {

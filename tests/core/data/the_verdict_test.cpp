@@ -9,9 +9,9 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/id_values.hpp"
 #include "tests/support/published_data.hpp"
-#include <rowgrad/core/data/character_tokenizer.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
 
 namespace rowgrad {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/data/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/io/file.hpp>
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
 

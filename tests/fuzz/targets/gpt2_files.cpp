@@ -2,9 +2,9 @@
 // the 256 bytes, so that the rest of the input matters.
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/data/byte_text.hpp>
-#include <rowgrad/core/data/gpt2_files.hpp>
-#include <rowgrad/core/io/json_reader.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/data/tokenizers/byte_text.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

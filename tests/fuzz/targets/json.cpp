@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/io/json_reader.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzzing.hpp"
 #include "tests/support/checkpoints.hpp"
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

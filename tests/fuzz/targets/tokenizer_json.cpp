@@ -1,7 +1,7 @@
 // Tokenizers from JSON: what can be read is written and read again, and encodes without loss.
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/data/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad::fuzzing {
 

@@ -9,7 +9,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
-#include <rowgrad/core/io/file.hpp>
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/layers/gpt_model.hpp>

@@ -6,7 +6,7 @@
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/io/safetensors.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>

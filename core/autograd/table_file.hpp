@@ -1,0 +1,240 @@
+#pragma once
+
+// Tables larger than memory: rows of numbers in a file that is mapped into memory.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/undo_journal.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+struct TableFileOptions {
+  std::size_t rows = 0;
+  std::size_t width = 0;
+  /// How many numbers an optimizer keeps beside each value: 1 for SGD with momentum, Adagrad and
+  /// RMSprop, 2 for Adam and AdamW, one more for each of amsgrad, centered, and RMSprop's momentum.
+  std::size_t states = 0;
+  /// Rows start as normal(0, deviation), each drawn for itself from the seed and its number.
+  std::uint64_t seed = 0;
+  double deviation = 1;
+};
+
+/// A table [rows, width] in a file, for an Embedding that need not fit into memory:
+///
+///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .states = 1});
+///   Embedding embedding(words);
+///
+/// Rows are stored when they change, and those that never did take no place on the disk (the file
+/// is sparse); reading changes nothing. The system brings pages of 4 KiB into memory when they are
+/// touched, and removes them when memory is short. Row r is at 4096 + r · stride: the step up to
+/// which an optimizer has brought it (8 bytes), which checkpoint's journal has it, whether and
+/// since when it is stored (4 bytes each), its values, and the optimizer's states of it, so that
+/// one page has them; and their checksum at the last checkpoint (8 bytes).
+///
+/// checkpoint() marks what the table has now. Whenever the program or the machine stops, the table
+/// opens again as it was marked last, because each row's previous content goes to a journal beside
+/// it (PATH.undo-N, see undo_journal.hpp) before its first change after a checkpoint. The mark
+/// belongs into the checkpoint of the model: Layer::state_dict puts it there, and load_state_dict
+/// takes the table back to it, if it is the last one or the one before; what came later is then
+/// gone.
+///
+///   words.checkpoint();
+///   write_safetensors("run.safetensors", run.state_dict());
+///
+/// A row is verified by its checksum when it is first touched after the table was opened, and again
+/// while rows have to be waited for, because then they come from the disk. Whatever has changed in
+/// it is a std::runtime_error, instead of a wrong row; so is what has changed in a journal. What
+/// this cannot see: damage to a row between its change and the next checkpoint, while the program
+/// goes on; and a row whose place has become zeros, which is one that was never stored (but
+/// verify() counts the rows). Tables of format 1 have no checksums: they stay as they are, and only
+/// what no row can have is noticed.
+///
+/// Only one program can have a table open, one layer use it, and one thread at a time, also to
+/// read. It must outlive the layer. Copying or moving it takes its journals too. A disk that is
+/// full is an exception, before anything changes, if the file system overwrites blocks of 4 KiB in
+/// place (ext4, XFS); on others (Btrfs, tmpfs), and if the disk cannot be read, the system ends the
+/// program (SIGBUS), and the table opens at its last checkpoint. All functions throw
+/// std::system_error if the files cannot be used. After a failure to write or sync the table, it
+/// has to be opened again: until then, all that reads or changes it throws std::logic_error.
+class TableFile {
+ public:
+  /// Makes a table in a new file, which gets its name when it is whole. Throws
+  /// std::invalid_argument if the path has a file, and for sizes of 0 or too large, more than 8
+  /// states, and a deviation that is negative or not finite.
+  TableFile(const std::filesystem::path& path, const TableFileOptions& options);
+
+  /// Opens a table as it was at its last checkpoint. Throws std::runtime_error for a file that is
+  /// none, has a damaged head, is of a later format, or has numbers of another type, and for a
+  /// journal that is missing, damaged, or of another table.
+  explicit TableFile(const std::filesystem::path& path);
+
+  TableFile(const TableFile&) = delete;
+  TableFile& operator=(const TableFile&) = delete;
+
+  const std::filesystem::path& path() const { return file_->path(); }
+  std::size_t rows() const { return head().rows; }
+  std::size_t width() const { return head().width; }
+  Shape shape() const { return {rows(), width()}; }
+  std::size_t states() const { return head().states; }
+
+  /// The number of rows that have a place on the disk.
+  std::uint64_t rows_stored() const { return head().now.rows_stored; }
+
+  /// Whether its rows have checksums.
+  bool has_checksums() const { return checksum_bytes_ > 0; }
+
+  /// Reads all rows that have a place on the disk, and returns how many they are. Throws
+  /// std::runtime_error if rows are damaged or missing, and std::logic_error if the table has
+  /// changed since its last checkpoint.
+  std::uint64_t verify() const;
+
+  /// Makes what the table has now its checkpoint, on the disk when this returns; the last but one
+  /// is forgotten. Does nothing if the table has not changed since the last one.
+  void checkpoint();
+
+  /// The name of the last checkpoint, which depends on nothing but the table and its history:
+  /// tables of several ranks have the same. Throws std::logic_error if the table has changed since.
+  std::string mark() const;
+
+  /// Takes the table back to the checkpoint with this mark. check_mark() throws
+  /// std::invalid_argument for any other than the last one and the one before, and
+  /// std::runtime_error if the journal that is needed is damaged; restore() does so before anything
+  /// changes. After that only writing can fail: then the table has to be opened again, and can go
+  /// back to the same mark. Throws std::logic_error while a layer uses the table, unless that
+  /// passes its lease.
+  using Lease = std::shared_ptr<const bool>;
+  void restore(std::string_view mark, const Lease& lease = {});
+  void check_mark(std::string_view mark) const { journal_before(mark); }
+
+  // --- For parameters and optimizers -------------------------------------------------------------
+  // Row numbers must be inside the table.
+
+  /// For the one parameter that uses the table, for as long as it does. Throws
+  /// std::invalid_argument while there is another.
+  Lease lease();
+
+  /// Has the system read rows from the disk, all at once, if they are not in memory, and verifies
+  /// them. To be called before rows are read.
+  void bring_in(std::span<const std::int32_t> ids);
+
+  /// Throws std::runtime_error for a damaged row, of those not verified since the table was opened.
+  void verify_rows(std::span<const std::int32_t> ids) { verify_rows(ids, false); }
+
+  /// Copies a row: its values, and as many of its states as `out` has room for.
+  void read(std::size_t row, std::span<real> out) const;
+
+  /// Prepares rows for changes: they are stored, and what they were at the last checkpoint is in
+  /// the journal, on the disk, when this returns. If it throws, no row has another content than
+  /// before.
+  void begin_change(std::span<const std::int32_t> ids);
+
+  /// A stored row: its values, and then its states, `width` numbers each.
+  real* row(std::size_t row) { return reinterpret_cast<real*>(record(row) + sizeof(RowHead)); }
+
+  /// The step up to which an optimizer has brought a stored row (see LazyTable).
+  std::uint64_t& step(std::size_t row) { return row_head(row).step; }
+
+  /// Whether a row is stored, with states of the optimizer that began last.
+  bool is_current(std::size_t row) const { return row_head(row).epoch == head().now.epoch; }
+
+  /// Whether rows are owed steps that only the state of an optimizer knows.
+  bool owed() const { return head().now.owed != 0; }
+  void set_owed() { head().now.owed = 1; }
+
+  /// The place of the state with this name among the states of a row, if it has begun; the number
+  /// of places that are left; the next place, which begin_state() gives to a name. An optimizer
+  /// that begins anew calls begin_states() first, which makes all states of all rows zeros.
+  std::optional<std::size_t> state_place(std::string_view name) const;
+  std::size_t states_begun() const;
+  void begin_states();
+  std::size_t begin_state(std::string_view name);
+
+ private:
+  static constexpr std::size_t kMostStates = 8;
+  static constexpr std::size_t kHeadBytes = 4096;  // a page, in which the head has its place
+
+  using Name = std::array<char, 24>;  // zeros follow it
+
+  // What changes, and goes back to a checkpoint with the rows.
+  struct Now {
+    std::uint64_t number;             // of the checkpoint, counted from 0
+    std::uint64_t mark, mark_before;  // of it, and of the one before
+    std::uint64_t rows_stored, owed;
+    std::uint64_t epoch;  // counted from 1: how often an optimizer has begun anew
+    std::array<Name, kMostStates> names;
+  };
+  struct Head {
+    std::array<char, 8> magic;
+    std::uint64_t number_bytes, states, rows, width, seed;
+    double deviation;
+    std::uint64_t checksum;  // of all above
+    Now now;
+    std::uint64_t journal_bytes;  // on the disk, of the checkpoint's journal
+    // Random, or 0 in format 1. Journals and rows of other tables have another one.
+    std::uint64_t identity;
+  };
+  static_assert(sizeof(Head) <= 512);  // a sector, which a disk writes as a whole
+  struct RowHead {
+    std::uint64_t step;
+    std::uint32_t journal;  // the last checkpoint whose journal has the row, counted from 1
+    std::uint32_t epoch;    // when its states began; 0 if it is not stored
+  };
+
+  struct Free {
+    void operator()(std::uint64_t* bits) const { std::free(bits); }
+  };
+  using Bits = std::unique_ptr<std::uint64_t[], Free>;
+
+  static Bits bits_for(std::size_t rows);
+  static std::uint64_t checksum_of(const Head& head);
+  std::filesystem::path journal_path(std::uint64_t number) const;
+  std::unique_ptr<UndoJournal> new_journal(const Now& now) const;
+  std::unique_ptr<UndoJournal> open_journal(const Now& now, std::uint64_t bytes) const;
+  void remove_journal(std::uint64_t number) const;
+  bool has_changed() const;
+  std::unique_ptr<UndoJournal> journal_before(std::string_view mark) const;
+  std::uint64_t seal();
+  void roll_back();
+  void write_head(const Now& now, const UndoJournal& journal);
+  void sync();
+  void check_usable() const;
+
+  const Head& head() const { return *reinterpret_cast<const Head*>(mapped_.data()); }
+  Head& head() { return *reinterpret_cast<Head*>(mapped_.data()); }
+  std::size_t record_offset(std::size_t row) const { return kHeadBytes + row * stride_; }
+  std::byte* record(std::size_t row) const { return mapped_.data() + record_offset(row); }
+  RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(record(row)); }
+  std::uint32_t journal_number() const { return static_cast<std::uint32_t>(head().now.number + 1); }
+  std::uint64_t journal_mark(const Now& now) const { return now.mark ^ head().identity; }
+  std::uint64_t checksum_of(std::size_t row, const std::byte* record) const;
+  bool is_whole(std::size_t row, const std::byte* record) const;
+  void verify_rows(std::span<const std::int32_t> ids, bool again);
+  void fetch(std::size_t row) const { file_->fetch(record_offset(row), stride_); }
+  void draw(std::size_t row, real* values) const;
+  void store(std::size_t row);
+
+  std::unique_ptr<LockedFile> file_;
+  std::span<std::byte> mapped_;
+  std::size_t stride_ = 0;          // bytes from one row to the next
+  std::size_t checksum_bytes_ = 0;  // of them, at their end
+  Bits verified_;                   // a bit for each row
+  std::unique_ptr<UndoJournal> journal_;
+  std::weak_ptr<const bool> lease_;
+  std::vector<std::byte> new_record_;  // a row before it is stored
+  bool cold_ = true;                   // whether rows had to be waited for when last looked up
+  bool failed_ = false;                // whether what the table has is not known
+};
+
+}  // namespace rowgrad

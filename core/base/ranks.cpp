@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include <rowgrad/core/base/ranks.hpp>
+
+namespace rowgrad {
+
+void Ranks::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+  start(0, sends, receives);
+  finish(0);
+}
+
+void Ranks::start(std::size_t channel, std::span<const Send> sends,
+                  std::span<const Receive> receives) {
+  for (const Send& send : sends) bytes_sent_ += send.bytes.size();
+  begin(channel, sends, receives);
+}
+
+void Ranks::gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) {
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  for (std::size_t other = 0; other < size(); ++other) {
+    const std::span<std::byte> part = all.subspan(other * mine.size(), mine.size());
+    if (other == rank()) {
+      std::ranges::copy(mine, part.begin());
+    } else {
+      sends.push_back({other, mine});
+      receives.push_back({other, part});
+    }
+  }
+  exchange(sends, receives);
+}
+
+std::vector<std::string> Ranks::gather_texts(std::string_view mine) {
+  const std::uint64_t length = mine.size();
+  const std::vector<std::uint64_t> lengths = gather(std::span(&length, 1));
+  std::vector<std::string> texts;
+  for (const std::uint64_t each : lengths) texts.emplace_back(each, '\0');
+  texts[rank()] = mine;
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  for (std::size_t other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    sends.push_back({other, std::as_bytes(std::span(mine))});
+    receives.push_back({other, std::as_writable_bytes(std::span(texts[other]))});
+  }
+  exchange(sends, receives);
+  return texts;
+}
+
+bool Ranks::any(bool mine) {
+  const unsigned char here = mine ? 1 : 0;
+  const std::vector<unsigned char> all = gather(std::span(&here, 1));
+  return std::ranges::find(all, 1) != all.end();
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/checksum.hpp>
+#include <rowgrad/core/base/undo_journal.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::array<char, 8> kJournalMagic{'r', 'g', 'u', 'n', 'd', 'o', '0', '1'};
+constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // of memory, about
+
+std::uint64_t checksum_of(const UndoJournal::Records& records) {
+  Checksum sum;
+  for (const std::uint64_t number : records.numbers) sum.add(number);
+  sum.add_words(records.bytes);
+  return sum.value();
+}
+
+template <class Value>
+std::span<const std::byte> bytes_of(const Value& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <class Value>
+std::span<std::byte> writable_bytes_of(Value& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+auto UndoJournal::head_for(const Begin& begin) -> Head {
+  Checksum sum;
+  sum.add_words(bytes_of(begin));
+  return {kJournalMagic, begin, sum.value()};
+}
+
+UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
+    : file_(path, LockedFile::Open::kEither), begin_(begin) {
+  file_.check_ours(kJournalMagic, sizeof(Head), "journal of a table");
+  file_.truncate(0);
+  file_.write(0, bytes_of(head_for(begin)));
+  file_.sync();
+  sync_folder(path.parent_path());
+}
+
+UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expected)
+    : file_(path, LockedFile::Open::kExisting) {
+  Head head{};
+  file_.read(0, writable_bytes_of(head));
+  begin_ = head.begin;
+  const Head right = head_for(begin_);
+  check_runtime(std::memcmp(&head, &right, sizeof head) == 0 && begin_.mark == expected.mark &&
+                    begin_.record_bytes == expected.record_bytes,
+                path.string(), ": is damaged, or no journal of this checkpoint of this table");
+  Records records;
+  while (const std::uint64_t bytes = read_group(end_, records)) end_ += bytes;
+  written_ = end_;
+  check_runtime(end_ >= expected.bytes, path.string(), ": is damaged at byte ", end_, " of ",
+                expected.bytes);
+}
+
+void UndoJournal::remove(const std::filesystem::path& path) {
+  LockedFile(path, LockedFile::Open::kExisting)
+      .check_ours(kJournalMagic, sizeof(Head), "journal of a table");
+  std::filesystem::remove(path);
+}
+
+void UndoJournal::forget_unfinished() noexcept {
+  group_.numbers.clear();
+  group_.bytes.clear();
+  written_ = end_;
+}
+
+void UndoJournal::add(std::uint64_t record, std::span<const std::byte> before) {
+  try {
+    group_.numbers.push_back(record);
+    group_.bytes.insert(group_.bytes.end(), before.begin(), before.end());
+    if (group_.bytes.size() >= kGroupBytes) write_group();
+  } catch (...) {
+    forget_unfinished();
+    throw;
+  }
+}
+
+void UndoJournal::flush() {
+  try {
+    write_group();
+    if (written_ > end_) file_.sync();
+    end_ = written_;
+  } catch (...) {
+    forget_unfinished();
+    throw;
+  }
+}
+
+std::uint64_t UndoJournal::bytes_of_group(std::uint64_t records) const {
+  return sizeof(Group) + records * (sizeof(std::uint64_t) + begin_.record_bytes);
+}
+
+void UndoJournal::write_group() {
+  if (group_.numbers.empty()) return;
+  const Group group{group_.numbers.size(), checksum_of(group_)};
+  const auto numbers = std::as_bytes(std::span(group_.numbers));
+  file_.write(written_, bytes_of(group));
+  file_.write(written_ + sizeof group, numbers);
+  file_.write(written_ + sizeof group + numbers.size(), group_.bytes);
+  written_ += bytes_of_group(group.records);
+  group_.numbers.clear();
+  group_.bytes.clear();
+}
+
+// Reads the group at an offset and returns its length, or 0 if there is no whole one.
+std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const {
+  const std::uint64_t size = file_.size_bytes();
+  Group group{};
+  if (size < at + sizeof group) return 0;
+  file_.read(at, writable_bytes_of(group));
+  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + begin_.record_bytes);
+  if (group.records == 0 || group.records > most || size - at < bytes_of_group(group.records))
+    return 0;
+  records.numbers.resize(group.records);
+  records.bytes.resize(group.records * begin_.record_bytes);
+  const auto numbers = std::as_writable_bytes(std::span(records.numbers));
+  file_.read(at + sizeof group, numbers);
+  file_.read(at + sizeof group + numbers.size(), records.bytes);
+  return checksum_of(records) == group.checksum ? bytes_of_group(group.records) : 0;
+}
+
+void UndoJournal::visit(const std::function<void(const Records&)>& visit) const {
+  Records records;
+  for (std::uint64_t at = sizeof(Head); at < end_; at += bytes_of_group(records.numbers.size())) {
+    check_runtime(read_group(at, records) > 0, file_.path().string(), ": is damaged at byte ", at);
+    visit(records);
+  }
+}
+
+void UndoJournal::clear() {
+  file_.truncate(sizeof(Head));
+  file_.sync();
+  end_ = sizeof(Head);
+  forget_unfinished();
+}
+
+}  // namespace rowgrad

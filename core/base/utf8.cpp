@@ -1,0 +1,76 @@
+#include <array>
+#include <cstdint>
+#include <ostream>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+
+namespace rowgrad {
+namespace {
+
+std::uint8_t byte_at(std::string_view text, std::size_t offset) {
+  return static_cast<std::uint8_t>(text[offset]);
+}
+
+}  // namespace
+
+Utf8Character decode_utf8(std::string_view text, std::size_t offset) {
+  const std::uint8_t first = byte_at(text, offset);
+  if (first < 0x80) return {first, 1};
+  const Utf8Character invalid{kInvalidCodePoint, 1};
+  const std::size_t bytes = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (bytes == 0 || first > 0xF4 || text.size() - offset < bytes) return invalid;
+  char32_t code_point = first & (0x7F >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const std::uint8_t next = byte_at(text, offset + i);
+    if ((next & 0xC0) != 0x80) return invalid;
+    code_point = code_point << 6 | (next & 0x3F);
+  }
+  constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
+  if (code_point < kSmallest[bytes] || code_point >= 0x110000 || is_surrogate(code_point)) {
+    return invalid;
+  }
+  return {code_point, bytes};
+}
+
+void check_utf8(std::string_view caller, std::string_view text) {
+  for (std::size_t offset = 0; offset < text.size();) {
+    const Utf8Character character = decode_utf8(text, offset);
+    check_argument(character.code_point != kInvalidCodePoint, caller, ": the byte ",
+                   in_quotes(text.substr(offset, 1)), " at byte ", offset,
+                   " of the text is not part of valid UTF-8");
+    offset += character.bytes;
+  }
+}
+
+void append_utf8(std::string& text, char32_t code_point) {
+  const int more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  const char32_t length = more == 0 ? 0 : 0xFF00 >> (more + 1) & 0xFF;  // as many bits as bytes
+  text += static_cast<char>(length | code_point >> 6 * more);
+  for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
+    text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
+}
+
+std::ostream& operator<<(std::ostream& stream, InQuotes quote) {
+  constexpr std::size_t kLongest = 60;
+  constexpr std::string_view kHexadecimal = "0123456789abcdef";
+  const std::string_view text = quote.text;
+  stream << '"';
+  std::size_t offset = 0;
+  std::size_t printed = 0;
+  while (offset < text.size() && printed < kLongest) {
+    const Utf8Character character = decode_utf8(text, offset);
+    const std::uint8_t byte = byte_at(text, offset);
+    if (character.code_point == kInvalidCodePoint || byte < 0x20 || byte == 0x7F) {
+      stream << "\\x" << kHexadecimal[byte >> 4] << kHexadecimal[byte & 15];
+      printed += 4;
+    } else {
+      stream << text.substr(offset, character.bytes);
+      printed += character.bytes;
+    }
+    offset += character.bytes;
+  }
+  return stream << (offset < text.size() ? "...\"" : "\"");
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/merge_table.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kFirstSlots = 1024;
+constexpr std::size_t kShort = 32;  // bytes up to which scanning all pairs beats a queue
+
+// A slot has 21 bits for each id and 22 for the rank, so that a rank can never be kNoRank.
+constexpr int kIdBits = 21;
+static_assert(MergeTable::kMostTokens == 1 << kIdBits);
+constexpr int kRankBits = 22;
+constexpr std::uint32_t kNoRank = (1U << kRankBits) - 1;
+constexpr std::uint64_t kFree = ~std::uint64_t{0};
+
+std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
+  return static_cast<std::uint64_t>(left) << kIdBits | static_cast<std::uint64_t>(right);
+}
+
+}  // namespace
+
+MergeTable::MergeTable(const Vocabulary& vocabulary)
+    : made_(static_cast<std::size_t>(vocabulary.size())), slots_(kFirstSlots, kFree) {
+  check_argument(vocabulary.size() <= kMostTokens, "byte pairs: ", vocabulary.size(),
+                 " tokens are more than ", kMostTokens);
+  for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    const std::string token(1, static_cast<char>(byte));
+    const std::optional<std::int32_t> id = vocabulary.find(token);
+    check_argument(id.has_value(), "byte pairs: the byte ", in_quotes(token), " has no id");
+    byte_ids_[byte] = *id;
+    made_[static_cast<std::size_t>(*id)] = true;
+  }
+}
+
+void MergeTable::add(std::string_view left, std::string_view right, const Vocabulary& vocabulary) {
+  const std::int32_t left_id = made_id(left, vocabulary);
+  const std::int32_t right_id = made_id(right, vocabulary);
+  std::string together(left);
+  together += right;
+  const std::optional<std::int32_t> merged = vocabulary.find(together);
+  check_argument(merged.has_value(), "byte pairs: the merged token ", in_quotes(together),
+                 " has no id");
+  check_argument(!makes(*merged), "byte pairs: the token ", in_quotes(together), " is made twice");
+  if (2 * (merges_.size() + 1) > slots_.size()) grow();
+  const std::uint64_t pair = packed_pair(left_id, right_id);
+  slots_[slot_of(pair)] = pair << kRankBits | merges_.size();
+  merges_.push_back({left_id, right_id, *merged});
+  made_[static_cast<std::size_t>(*merged)] = true;
+}
+
+std::int32_t MergeTable::made_id(std::string_view token, const Vocabulary& vocabulary) const {
+  const std::optional<std::int32_t> id = vocabulary.find(token);
+  check_argument(id && makes(*id), "byte pairs: the merge uses ", in_quotes(token),
+                 ", which is neither a byte nor made by an earlier merge");
+  return *id;
+}
+
+// The slot of the pair or, if it is not in the table, the free slot where it would go.
+std::size_t MergeTable::slot_of(std::uint64_t pair) const {
+  std::size_t slot = (pair * 0x9E3779B97F4A7C15) >> 32;
+  for (;; ++slot) {
+    slot &= slots_.size() - 1;
+    if (slots_[slot] >> kRankBits == pair || slots_[slot] == kFree) return slot;
+  }
+}
+
+std::uint32_t MergeTable::rank(std::int32_t left, std::int32_t right) const {
+  return static_cast<std::uint32_t>(slots_[slot_of(packed_pair(left, right))]) & kNoRank;
+}
+
+void MergeTable::grow() {
+  std::vector<std::uint64_t> old(2 * slots_.size(), kFree);
+  old.swap(slots_);
+  for (const std::uint64_t slot : old) {
+    if (slot != kFree) slots_[slot_of(slot >> kRankBits)] = slot;
+  }
+}
+
+void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
+                            std::vector<std::int32_t>& ids) const {
+  if (piece.size() <= kShort) {
+    append_short(piece, ids);
+  } else {
+    append_long(piece, workspace, ids);
+  }
+}
+
+void MergeTable::append_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  std::array<std::int32_t, kShort> tokens;
+  std::array<std::uint32_t, kShort> ranks;  // of merging each token with the next one
+  std::size_t size = piece.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    tokens[i] = byte_ids_[static_cast<std::uint8_t>(piece[i])];
+  }
+  const auto consider = [&](std::size_t i) {
+    ranks[i] = i + 1 < size ? rank(tokens[i], tokens[i + 1]) : kNoRank;
+  };
+  for (std::size_t i = 0; i < size; ++i) consider(i);
+  while (size > 1) {
+    const auto best = std::min_element(ranks.begin(), ranks.begin() + size) - ranks.begin();
+    const auto left = static_cast<std::size_t>(best);
+    if (ranks[left] == kNoRank) break;
+    tokens[left] = merges_[ranks[left]].merged;
+    --size;
+    for (std::size_t i = left + 1; i < size; ++i) {
+      tokens[i] = tokens[i + 1];
+      ranks[i] = ranks[i + 1];
+    }
+    consider(left);
+    if (left > 0) consider(left - 1);
+  }
+  ids.insert(ids.end(), tokens.begin(), tokens.begin() + size);
+}
+
+void MergeTable::append_long(std::string_view piece, Workspace& workspace,
+                             std::vector<std::int32_t>& ids) const {
+  auto& nodes = workspace.nodes_;
+  auto& candidates = workspace.candidates_;
+  const std::size_t size = piece.size();
+  const auto consider = [&](std::size_t left) {
+    Workspace::Node& node = nodes[left];
+    node.rank = node.next == size ? kNoRank : rank(node.id, nodes[node.next].id);
+    if (node.rank != kNoRank) candidates.emplace(node.rank, left);
+  };
+
+  nodes.resize(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    nodes[i] = {byte_ids_[static_cast<std::uint8_t>(piece[i])], kNoRank, i - 1, i + 1};
+  }
+  for (std::size_t i = 0; i < size; ++i) consider(i);
+
+  while (!candidates.empty()) {
+    const auto [rank, left] = candidates.top();
+    candidates.pop();
+    Workspace::Node& node = nodes[left];
+    if (node.rank != rank) continue;  // one of the two has been merged since
+    Workspace::Node& swallowed = nodes[node.next];
+    swallowed.rank = kNoRank;
+    node.id = merges_[rank].merged;
+    node.next = swallowed.next;
+    if (node.next < size) nodes[node.next].previous = left;
+    consider(left);
+    if (left > 0) consider(node.previous);
+  }
+  for (std::size_t i = 0; i < size; i = nodes[i].next) ids.push_back(nodes[i].id);
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/data/tokenizers/vocabulary.hpp>
+
+namespace rowgrad {
+
+/// The merges of a byte-pair vocabulary. Encoding starts from single bytes and repeatedly merges
+/// the neighbours whose merge has the lowest rank, the leftmost first.
+/// Source: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword
+/// Units", section 3.2; on bytes, Radford et al. 2019 (GPT-2), section 2.2.
+class MergeTable {
+ public:
+  struct Merge {
+    std::int32_t left;
+    std::int32_t right;
+    std::int32_t merged;
+  };
+
+  /// The largest number of tokens in a vocabulary.
+  static constexpr std::int32_t kMostTokens = std::int32_t{1} << 21;
+
+  /// Memory for append_ids, which callers reuse from piece to piece.
+  class Workspace;
+
+  /// A table without merges. Throws std::invalid_argument unless every byte is an ordinary token,
+  /// and for more than kMostTokens tokens.
+  explicit MergeTable(const Vocabulary& vocabulary);
+
+  /// Appends the merge with the next rank; the vocabulary is that of the constructor. Throws
+  /// std::invalid_argument unless `left` and `right` are bytes or made by earlier merges, and
+  /// together they are an ordinary token that no earlier merge makes.
+  void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
+
+  /// In the order of their ranks.
+  const std::vector<Merge>& merges() const { return merges_; }
+
+  /// Whether the id is that of a byte or made by a merge, so that encoding can produce it.
+  bool makes(std::int32_t id) const { return made_[static_cast<std::size_t>(id)]; }
+
+  /// Appends the ids of a piece of text, in time O(n log n).
+  void append_ids(std::string_view piece, Workspace& workspace,
+                  std::vector<std::int32_t>& ids) const;
+
+ private:
+  std::int32_t made_id(std::string_view token, const Vocabulary& vocabulary) const;
+  std::size_t slot_of(std::uint64_t pair) const;
+  std::uint32_t rank(std::int32_t left, std::int32_t right) const;
+  void grow();
+  void append_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void append_long(std::string_view piece, Workspace& workspace,
+                   std::vector<std::int32_t>& ids) const;
+
+  std::array<std::int32_t, 256> byte_ids_;
+  std::vector<Merge> merges_;
+  std::vector<bool> made_;  // by id
+  // Pairs of ids with their rank in the low bits, in open addressing: the number of slots is a
+  // power of two, and at most half are taken. A slot is one word, because cache misses here
+  // determine how fast new words are encoded.
+  std::vector<std::uint64_t> slots_;
+};
+
+class MergeTable::Workspace {
+  friend class MergeTable;
+
+  // A token that is still separate, or that was merged into the one before it.
+  struct Node {
+    std::int32_t id;
+    std::uint32_t rank;  // of the merge with the next node
+    std::size_t previous;
+    std::size_t next;
+  };
+  using Candidate = std::pair<std::uint32_t, std::size_t>;  // rank, left node
+
+  std::vector<Node> nodes_;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
+};
+
+}  // namespace rowgrad

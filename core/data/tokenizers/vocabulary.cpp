@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/checksum.hpp>
+#include <rowgrad/core/base/text_hash.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/vocabulary.hpp>
+
+namespace rowgrad {
+
+constexpr std::int32_t kFreeSlot = -1;
+
+Vocabulary::Vocabulary(std::vector<std::string> tokens,
+                       const std::vector<std::int32_t>& special_ids)
+    : tokens_(std::move(tokens)), special_ids_(special_ids) {
+  check_argument(tokens_.size() <= std::numeric_limits<std::int32_t>::max(),
+                 "Vocabulary: ", tokens_.size(), " tokens are more than 32-bit ids can number");
+  std::sort(special_ids_.begin(), special_ids_.end());
+  for (std::size_t i = 0; i < special_ids_.size(); ++i) {
+    const std::int32_t id = special_ids_[i];
+    check_argument(id >= 0 && std::cmp_less(id, size()), "Vocabulary: special id ", id,
+                   " is outside the ", size(), " tokens");
+    check_argument(i == 0 || special_ids_[i - 1] != id, "Vocabulary: special id ", id,
+                   " is given twice");
+  }
+  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id)
+    check_argument(!token(id).empty(), "Vocabulary: token ", id, " is empty");
+
+  slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFreeSlot);
+  const auto refuse_two_ids = [&](std::int32_t first, std::int32_t second) {
+    check_argument(false, "Vocabulary: ", in_quotes(token(first)), " has two ids, ", first, " and ",
+                   second);
+  };
+  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
+    if (is_special(id)) continue;
+    std::int32_t& slot = slots_[slot_of(token(id))];
+    if (slot != kFreeSlot) refuse_two_ids(slot, id);
+    slot = id;
+  }
+
+  special_by_token_ = special_ids_;
+  for (const std::int32_t id : special_ids_) check_utf8("Vocabulary: a special token", token(id));
+  const auto token_of = [&](std::int32_t id) -> std::string_view { return token(id); };
+  std::ranges::sort(special_by_token_, {},
+                    [&](std::int32_t id) { return std::pair(token_of(id), id); });
+  const auto twice = std::ranges::adjacent_find(special_by_token_, {}, token_of);
+  if (twice != special_by_token_.end()) refuse_two_ids(twice[0], twice[1]);
+}
+
+const std::string& Vocabulary::token(std::int32_t id) const {
+  check_argument(id >= 0 && std::cmp_less(id, size()), "token: id ", id,
+                 " is outside the vocabulary of ", size(), " tokens");
+  return tokens_[static_cast<std::size_t>(id)];
+}
+
+bool Vocabulary::is_special(std::int32_t id) const {
+  return std::binary_search(special_ids_.begin(), special_ids_.end(), id);
+}
+
+std::optional<std::int32_t> Vocabulary::find(std::string_view token) const {
+  const std::int32_t id = slots_[slot_of(token)];
+  return id == kFreeSlot ? std::nullopt : std::optional(id);
+}
+
+std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) const {
+  const auto text = [&](std::int32_t id) -> std::string_view { return this->token(id); };
+  const auto found = std::ranges::lower_bound(special_by_token_, token, {}, text);
+  const bool there = found != special_by_token_.end() && text(*found) == token;
+  return there ? std::optional(*found) : std::nullopt;
+}
+
+std::uint64_t Vocabulary::hash() const {
+  Checksum sum;
+  for (const std::string& token : tokens_) sum.add(token);
+  for (const std::int32_t id : special_ids_) sum.add(static_cast<std::uint64_t>(id));
+  return sum.value();
+}
+
+// The slot of the token or, if it is not in the vocabulary, the free slot where it would go.
+std::size_t Vocabulary::slot_of(std::string_view token) const {
+  std::size_t slot = TextHash()(token);
+  for (;; ++slot) {
+    slot &= slots_.size() - 1;
+    const std::int32_t id = slots_[slot];
+    if (id == kFreeSlot || tokens_[static_cast<std::size_t>(id)] == token) return slot;
+  }
+}
+
+Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
+                                   const std::vector<std::string>& special_tokens) {
+  std::vector<std::int32_t> special_ids(special_tokens.size());
+  std::iota(special_ids.begin(), special_ids.end(), static_cast<std::int32_t>(tokens.size()));
+  tokens.insert(tokens.end(), special_tokens.begin(), special_tokens.end());
+  return Vocabulary(std::move(tokens), special_ids);
+}
+
+}  // namespace rowgrad

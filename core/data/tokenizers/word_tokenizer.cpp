@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/text_hash.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
+#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+// What \s matches in Python's re: White_Space and the four information separators.
+bool is_blank(char32_t code_point) {
+  return (code_point >= 0x1C && code_point <= 0x1F) ||
+         character_class(code_point) == CharacterClass::white_space;
+}
+
+bool is_one_of(std::string_view characters, std::string_view word) {
+  return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
+}
+
+// ASCII characters that are always part of a word: most of a text, so the others may be slower.
+constexpr auto kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (char byte = '!'; byte <= '~'; ++byte)
+    plain[static_cast<std::size_t>(byte)] =
+        std::string_view(",.:;?_!\"()'-").find(byte) == std::string_view::npos;
+  return plain;
+}();
+
+// The words of a text that starts at `begin` in the one that messages of `caller` are about.
+std::vector<std::string_view> words_of(std::string_view text, const char* caller,
+                                       std::size_t begin = 0) {
+  std::vector<std::string_view> words;
+  std::size_t word_begin = 0;
+  const auto end_word = [&](std::size_t end) {
+    if (end > word_begin) words.push_back(text.substr(word_begin, end - word_begin));
+  };
+  for (std::size_t offset = 0; offset < text.size();) {
+    if (kPlain[static_cast<std::uint8_t>(text[offset])]) {
+      ++offset;
+      continue;
+    }
+    const Utf8Character character = decode_utf8(text, offset);
+    const std::string_view letters = text.substr(offset, character.bytes);
+    check_argument(character.code_point != kInvalidCodePoint, caller, ": the byte ",
+                   in_quotes(letters), " at byte ", begin + offset,
+                   " of the text is not part of valid UTF-8");
+    const bool dashes = text.substr(offset, 2) == "--";
+    const bool blank = is_blank(character.code_point);
+    const std::size_t bytes = dashes ? 2 : character.bytes;
+    if (blank || dashes || is_one_of(",.:;?_!\"()'", letters)) {
+      end_word(offset);
+      if (!blank) words.push_back(text.substr(offset, bytes));
+      word_begin = offset + bytes;
+    }
+    offset += bytes;
+  }
+  end_word(text.size());
+  return words;
+}
+
+// A word of a text that tokens are made from, and how often it occurs there.
+struct Counted {
+  std::string word;
+  std::size_t count;
+};
+
+std::vector<Counted> counted_words(std::string_view text, const WordOptions& options) {
+  const std::vector<std::string>& special = options.special_tokens;
+  const std::unordered_set<std::string_view, TextHash> ignored(special.begin(), special.end());
+  std::unordered_map<std::string, std::size_t, TextHash> places;
+  std::vector<Counted> words;  // in the order of their first appearance
+  for (const std::string_view found : split_words(text)) {
+    std::string word = options.lower ? lower_case(found) : std::string(found);
+    if (ignored.contains(word)) continue;
+    const auto [place, is_new] = places.try_emplace(word, words.size());
+    if (is_new) words.push_back({std::move(word), 0});
+    ++words[place->second].count;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split_words(std::string_view text) {
+  return words_of(text, "split_words");
+}
+
+WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions& options) {
+  const std::vector<std::string>& special = options.special_tokens;
+  check_argument(options.max_tokens == 0 || options.max_tokens > special.size(),
+                 "WordTokenizer: max_tokens ", options.max_tokens, " leaves no word an id beside ",
+                 special.size(), " special tokens");
+  std::vector<Counted> words = counted_words(text, options);
+  std::erase_if(words, [&](const Counted& item) { return item.count < options.min_count; });
+  const std::size_t most = options.max_tokens - special.size();
+  if (options.max_tokens > 0 && words.size() > most) {
+    std::vector<Counted> ranked = words;
+    const auto comes_first = [](const Counted& a, const Counted& b) {
+      return a.count != b.count ? a.count > b.count : a.word < b.word;
+    };
+    std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(most),
+                             comes_first);
+    const Counted& first_without = ranked[most];
+    std::erase_if(words, [&](const Counted& item) { return !comes_first(item, first_without); });
+  }
+  std::vector<std::string> tokens;
+  for (Counted& item : words) tokens.push_back(std::move(item.word));
+  if (options.order == WordOptions::Order::sorted) std::ranges::sort(tokens);
+  return WordTokenizer(vocabulary_with_special(std::move(tokens), special), options.lower);
+}
+
+WordTokenizer::WordTokenizer(Vocabulary tokens, bool lower)
+    : Tokenizer(std::move(tokens)), lower_(lower) {
+  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
+    if (vocabulary().is_special(id)) continue;
+    const std::vector<std::string_view> words = split_words(token(id));
+    check_argument(words.size() == 1 && words.front() == token(id), "WordTokenizer: token ", id,
+                   ", ", in_quotes(token(id)), ", is not one word");
+    check_argument(!lower || lower_case(token(id)) == token(id), "WordTokenizer: token ", id, ", ",
+                   in_quotes(token(id)), ", is not in lower case");
+  }
+}
+
+void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
+                               std::vector<std::int32_t>& ids) const {
+  const std::optional<std::int32_t> unknown = vocabulary().find_special(kUnknown);
+  for (const std::string_view word : words_of(text, "encode", offset)) {
+    const std::optional<std::int32_t> id =
+        lower_ ? vocabulary().find(lower_case(word)) : vocabulary().find(word);
+    check_argument(id || unknown, "encode: the word ", in_quotes(word), " at byte ",
+                   offset + static_cast<std::size_t>(word.data() - text.data()),
+                   " of the text has no id in the vocabulary of ", size(), " tokens");
+    ids.push_back(id ? *id : *unknown);
+  }
+}
+
+// A blank belongs to no word.
+bool WordTokenizer::can_cut(std::string_view text, std::size_t place) const {
+  const auto byte = static_cast<unsigned char>(text[place]);
+  return byte < 0x80 && is_blank(byte);
+}
+
+std::string WordTokenizer::join(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) {
+    const std::string& word = token(id);
+    if (!text.empty() && !is_one_of(",.:;?!\"()'", word)) text += ' ';
+    text += word;
+  }
+  return text;
+}
+
+}  // namespace rowgrad

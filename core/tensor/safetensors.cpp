@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
+
+namespace rowgrad {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "numbers are written and read as they lie in memory");
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr const char* kMetadataKey = "__metadata__";
+
+// --- Writing ------------------------------------------------------------------------------------
+
+// A value other than a text, as it is stored in the file.
+struct Stored {
+  std::string name;
+  const char* dtype;
+  std::size_t number_bytes;
+  const Shape* shape;
+  std::string_view bytes;
+};
+
+std::string json_quoted(std::string_view text) {
+  check_utf8("write_safetensors: a name or text", text);
+  return json_string(text);
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+// Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
+struct Half {
+  std::uint16_t bits;
+  explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
+    if (rest >= 0x0F800000U)  // infinity or NaN
+      return std::bit_cast<float>(sign | 0x7F800000U | rest);
+    // Multiplying by 2^112 corrects the bias of the exponent, also for subnormal numbers.
+    return std::bit_cast<float>(
+        sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
+  }
+};
+
+// The upper half of a float.
+struct BrainFloat {
+  std::uint16_t bits;
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+// One value as the header describes it.
+struct Entry {
+  std::string name;
+  std::string dtype;
+  Shape shape;
+  std::uint64_t begin, end;  // in bytes from the start of the data
+};
+
+class Reader {
+  template <class... Parts>
+  void check(bool condition, const Parts&... parts) const {
+    if (!condition) [[unlikely]]
+      check_runtime(false, file_.path().string(), ": ", parts...);
+  }
+
+  // Calls visit with a value of the type that the file holds.
+  auto visit_type(const Entry& entry, const auto& visit) const {
+    const std::string& dtype = entry.dtype;
+    if (dtype == "F16") return visit(Half());
+    if (dtype == "BF16") return visit(BrainFloat());
+    if (dtype == "F32") return visit(float());
+    if (dtype == "F64") return visit(double());
+    if (dtype == "I8") return visit(std::int8_t());
+    if (dtype == "I16") return visit(std::int16_t());
+    if (dtype == "I32") return visit(std::int32_t());
+    if (dtype == "I64") return visit(std::int64_t());
+    if (dtype == "U16") return visit(std::uint16_t());
+    if (dtype == "U32") return visit(std::uint32_t());
+    if (dtype == "U64") return visit(std::uint64_t());
+    check(dtype == "U8" || dtype == "BOOL", "tensor ", in_quotes(entry.name), " has the dtype ",
+          in_quotes(dtype), ", which is none of F16, BF16, F32, F64, I8 to I64, U8 to U64, BOOL");
+    return visit(std::uint8_t());
+  }
+
+  template <class Number>
+  Checkpoint::Value read_value(const Entry& entry) const {
+    const std::uint64_t offset = data_start_ + entry.begin;
+    const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
+    const auto read_to = [&](Number* numbers) {
+      file_.read(offset, std::as_writable_bytes(std::span(numbers, count)));
+    };
+    if constexpr (std::is_same_v<Number, real>) {
+      Tensor tensor = empty(entry.shape);
+      read_to(tensor.data());
+      return tensor;
+    }
+    std::vector<Number> numbers(count);
+    read_to(numbers.data());
+    if constexpr (std::is_integral_v<Number>) {
+      for (const Number number : numbers)
+        check(std::in_range<std::int64_t>(number), "tensor ", in_quotes(entry.name), " has ",
+              number, ", more than ", std::numeric_limits<std::int64_t>::max());
+      return Checkpoint::Integers{entry.shape, {numbers.begin(), numbers.end()}};
+    } else if constexpr (std::is_same_v<Number, double>) {
+      return Checkpoint::Doubles{entry.shape, std::move(numbers)};
+    } else {
+      Tensor tensor = empty(entry.shape);
+      std::ranges::transform(numbers, tensor.data(),
+                             [](Number number) { return static_cast<float>(number); });
+      return tensor;
+    }
+  }
+
+ public:
+  explicit Reader(const std::filesystem::path& path) : file_(path) {}
+
+  Checkpoint read() {
+    const std::string text = read_header();
+    data_start_ = kLengthBytes + text.size();
+    Checkpoint result;
+    std::vector<Entry> entries;
+    JsonReader header(text, concat(file_.path().string(), ": the header"));
+    header.object([&](const std::string& name) {
+      if (name == kMetadataKey) {
+        header.object([&](const std::string& key) { result.put(key, header.string()); });
+      } else {
+        entries.push_back(read_entry(header, name));
+      }
+    });
+    check_coverage(entries, file_.size_bytes() - data_start_);
+    for (const Entry& entry : entries) {
+      check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
+            " has the name of a text in the metadata");
+      result.put(entry.name, visit_type(entry, [&](auto number) -> Checkpoint::Value {
+                   return read_value<decltype(number)>(entry);
+                 }));
+    }
+    return result;
+  }
+
+ private:
+  std::string read_header() const {
+    const std::uint64_t size = file_.size_bytes();
+    check(size >= kLengthBytes, "not a safetensors file: it has ", size, " bytes");
+    std::uint64_t length = 0;
+    file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
+    check(length <= kLongestHeader, "not a safetensors file: its header would have ", length,
+          " bytes, more than the ", kLongestHeader, " that the format allows");
+    check(length <= size - kLengthBytes, "truncated: the header has ", length,
+          " bytes, of which the file holds ", size - kLengthBytes);
+    std::string text(length, '\0');
+    file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+    check(text.starts_with('{'), "not a safetensors file: its header is not a JSON object");
+    return text;
+  }
+
+  Entry read_entry(JsonReader& header, const std::string& name) const {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<std::uint64_t>> shape, offsets;
+    const auto read_numbers = [&] {
+      std::vector<std::uint64_t> numbers;
+      header.array([&] { numbers.push_back(header.whole_number()); });
+      return numbers;
+    };
+    header.object([&](const std::string& key) {
+      if (key == "dtype") {
+        dtype = header.string();
+      } else if (key == "shape") {
+        shape = read_numbers();
+      } else if (key == "data_offsets") {
+        offsets = read_numbers();
+      } else {
+        header.skip();
+      }
+    });
+    check(dtype && shape && offsets, "tensor ", in_quotes(name), " has no ",
+          !dtype   ? "dtype"
+          : !shape ? "shape"
+                   : "data_offsets");
+    check(offsets->size() == 2 && offsets->front() <= offsets->back(), "tensor ", in_quotes(name),
+          " has the data_offsets ", bracketed(*offsets));
+
+    Entry entry{name, *dtype, Shape(shape->begin(), shape->end()), offsets->front(),
+                offsets->back()};
+    const auto count = checked_element_count(entry.shape);
+    check(count.has_value(), "tensor ", in_quotes(name), " has the impossible shape ",
+          bracketed(entry.shape));
+    const std::uint64_t needed =
+        *count * visit_type(entry, [](auto number) { return sizeof(number); });
+    check(entry.end - entry.begin == needed, "tensor ", in_quotes(name), " of shape ",
+          bracketed(entry.shape), " needs ", needed, " bytes, but has ", entry.end - entry.begin);
+    return entry;
+  }
+
+  // Checks that every byte of the data belongs to exactly one tensor.
+  void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) const {
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    std::uint64_t covered = 0;
+    for (const Entry& entry : entries) {
+      check(entry.begin >= covered, "tensor ", in_quotes(entry.name), " overlaps another one");
+      check(entry.begin == covered, "the bytes ", covered, " to ", entry.begin,
+            " of the data belong to no tensor");
+      covered = entry.end;
+    }
+    check(data_bytes >= covered, "truncated: the tensors have ", covered,
+          " bytes, of which the file holds ", data_bytes);
+    check(data_bytes == covered, data_bytes - covered, " bytes follow the last tensor");
+  }
+
+  InputFile file_;
+  std::uint64_t data_start_ = 0;
+};
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  std::vector<Stored> all;
+  std::string texts;  // here and below, each member is followed by a comma
+  for (const std::string& name : checkpoint.names()) {
+    check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
+                   in_quotes(kMetadataKey));
+    const auto store = [&](const char* dtype, const Shape& shape, const auto& numbers) {
+      constexpr std::size_t kSize = sizeof numbers[0];
+      const auto* bytes = reinterpret_cast<const char*>(numbers.data());
+      all.push_back({name, dtype, kSize, &shape, {bytes, numbers.size() * kSize}});
+    };
+    const Checkpoint::Value& value = checkpoint.at(name);
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      texts += json_quoted(name) + ':' + json_quoted(*text) + ',';
+    } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
+    } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+      store("I64", whole->shape, whole->values);
+    } else {
+      const auto& doubles = std::get<Checkpoint::Doubles>(value);
+      store("F64", doubles.shape, doubles.values);
+    }
+  }
+  // The largest types first, so that all values are aligned, as readers that map the file require.
+  std::ranges::sort(all, [](const Stored& a, const Stored& b) {
+    return a.number_bytes != b.number_bytes ? a.number_bytes > b.number_bytes : a.name < b.name;
+  });
+
+  std::string header = "{";
+  if (!texts.empty()) {
+    texts.back() = '}';
+    header += concat('"', kMetadataKey, "\":{", texts, ',');
+  }
+  std::uint64_t offset = 0;
+  for (const Stored& value : all) {
+    std::string shape;
+    for (const std::size_t extent : *value.shape) shape += std::to_string(extent) + ',';
+    if (!shape.empty()) shape.pop_back();
+    const std::uint64_t end = offset + value.bytes.size();
+    header += concat(json_quoted(value.name), ":{\"dtype\":\"", value.dtype, "\",\"shape\":[",
+                     shape, "],\"data_offsets\":[", offset, ',', end, "]},");
+    offset = end;
+  }
+  if (header.back() == ',') header.pop_back();
+  header += '}';
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  check_argument(header.size() <= kLongestHeader, "write_safetensors: the header would have ",
+                 header.size(), " bytes, more than the ", kLongestHeader,
+                 " that the format allows");
+
+  const auto length = std::bit_cast<std::array<char, kLengthBytes>>(std::uint64_t{header.size()});
+  std::vector<std::string_view> pieces = {{length.data(), length.size()}, header};
+  for (const Stored& value : all) pieces.push_back(value.bytes);
+  write_file(path, pieces);
+}
+
+Checkpoint read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+
+}  // namespace rowgrad

@@ -1,0 +1,633 @@
+// Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <set>
+#include <sys/stat.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/autograd/table_file.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using Ids32 = std::vector<std::int32_t>;
+
+class TableFiles : public ::testing::Test {
+ protected:
+  std::filesystem::path path(const char* name = "words.table") const { return folder_ / name; }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+
+  static std::vector<real> row(TableFile& table, std::int32_t id) {
+    std::vector<real> values(table.width());
+    table.bring_in(Ids32{id});
+    table.read(static_cast<std::size_t>(id), values);
+    return values;
+  }
+
+  static void set_row(TableFile& table, std::int32_t id, real value) {
+    table.begin_change(Ids32{id});
+    std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
+  }
+
+  static std::vector<std::vector<real>> all_rows(TableFile& table) {
+    std::vector<std::vector<real>> rows;
+    for (std::size_t id = 0; id < table.rows(); ++id)
+      rows.push_back(row(table, static_cast<std::int32_t>(id)));
+    return rows;
+  }
+
+  // XORs a byte.
+  static void damage(const std::filesystem::path& path, std::size_t place, char bits) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(place));
+    const char byte = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(place));
+    file.put(static_cast<char>(byte ^ bits));
+  }
+
+  TemporaryFolder folder_;
+};
+
+constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
+
+TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
+  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
+  EXPECT_EQ(std::filesystem::file_size(path()),
+            4096 + 100'000'000ULL * ((16 + 3 * 64 * sizeof(real) + 8 + 15) / 16 * 16));
+  Ids32 ids(5000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 19'997);
+  table.bring_in(ids);
+  row(table, 3);
+  EXPECT_EQ(table.rows_stored(), 0);
+  set_row(table, 99'999'999, 1);
+  set_row(table, 0, 1);
+  EXPECT_EQ(table.rows_stored(), 2);
+  table.checkpoint();
+  struct stat status {};
+  ASSERT_EQ(::stat(path().c_str(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, 100'000);
+}
+
+TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
+  TableFile one(path("one"), {.rows = 3000, .width = 33, .seed = 5, .deviation = 0.5});
+  TableFile two(path("two"), {.rows = 50, .width = 33, .seed = 5, .deviation = 0.5});
+  TableFile other(path("other"), {.rows = 50, .width = 33, .seed = 6, .deviation = 0.5});
+  EXPECT_EQ(row(one, 49), row(two, 49));
+  EXPECT_EQ(row(one, 0), row(two, 0));
+  EXPECT_NE(row(other, 0), row(two, 0));
+  EXPECT_NE(row(one, 1), row(one, 0));
+  double sum = 0, squares = 0, neighbours = 0, fourth = 0;
+  std::size_t count = 0;
+  for (std::int32_t id = 0; id < 3000; ++id) {
+    const auto values = row(one, id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sum += values[i];
+      squares += values[i] * values[i];
+      fourth += std::pow(values[i], 4);
+      if (i > 0) neighbours += values[i] * values[i - 1];
+      ++count;
+    }
+  }
+  const double n = static_cast<double>(count);
+  EXPECT_NEAR(sum / n, 0, 5 * 0.5 / std::sqrt(n));
+  EXPECT_NEAR(squares / n, 0.25, 5 * 0.25 * std::sqrt(2 / n));
+  EXPECT_NEAR(fourth / n, 3 * 0.0625, 5 * 0.0625 * std::sqrt(96 / n));
+  EXPECT_NEAR(neighbours / n, 0, 5 * 0.25 / std::sqrt(n));
+}
+
+TEST_F(TableFiles, KeepTheValuesOfPastVersions) {
+  TableFile table(path(), kSmall);
+  const std::vector<double> expected{0.25697042, -1.1013233, -1.1092897, 0.14706524, 1.5867265};
+  const auto values = row(table, 3);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6);
+}
+
+TEST_F(TableFiles, OpenAsTheyWereAtTheirLastCheckpoint) {
+  std::string mark;
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 3, 1);
+    table.checkpoint();
+    mark = table.mark();
+    set_row(table, 3, 2);
+    set_row(table, 4, 2);
+    EXPECT_EQ(table.rows_stored(), 2);
+  }
+  for (int again = 0; again < 2; ++again) {
+    TableFile table(path());
+    EXPECT_EQ(table.shape(), Shape({1000, 5}));
+    EXPECT_EQ(table.mark(), mark);
+    EXPECT_EQ(table.rows_stored(), 1);
+    EXPECT_EQ(row(table, 3), std::vector<real>(5, 1));
+    TableFile fresh(path(again == 0 ? "fresh" : "fresh again"), kSmall);
+    EXPECT_EQ(row(table, 4), row(fresh, 4));
+  }
+}
+
+TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
+  TableFile table(path(), kSmall);
+  std::vector<std::string> marks{table.mark()};
+  for (int step = 1; step <= 4; ++step) {
+    set_row(table, 0, static_cast<real>(step));
+    set_row(table, step, static_cast<real>(step));
+    table.step(0) = static_cast<std::uint64_t>(step);
+    table.checkpoint();
+    marks.push_back(table.mark());
+  }
+  EXPECT_EQ(files(),
+            (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
+  set_row(table, 0, 9);
+  const std::string message = error_of<std::invalid_argument>([&] { table.restore(marks[2]); });
+  EXPECT_NE(message.find("has no '" + marks[2] + "', only its last one, '" + marks[4]),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
+
+  table.restore(marks[4]);
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 4));
+  set_row(table, 4, 8);
+  table.restore(marks[3]);
+  EXPECT_EQ(row(table, 0), std::vector<real>(5, 3));
+  EXPECT_EQ(table.step(0), 3);
+  EXPECT_EQ(row(table, 3), std::vector<real>(5, 3));
+  TableFile fresh(path("fresh"), kSmall);
+  EXPECT_EQ(row(table, 4), row(fresh, 4));
+  EXPECT_EQ(files().count("words.table.undo-4"), 0);
+}
+
+TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
+  TableFile table(path(), kSmall);
+  const std::string mark = table.mark();
+  row(table, 1);
+  table.checkpoint();  // of nothing new
+  EXPECT_EQ(table.mark(), mark);
+  set_row(table, 1, 2);
+  const std::string message = error_of<std::logic_error>([&] { table.mark(); });
+  EXPECT_NE(message.find("has changed since its last checkpoint"), std::string::npos) << message;
+  table.checkpoint();
+  EXPECT_NE(table.mark(), mark);
+  table.set_owed();
+  EXPECT_THROW(table.mark(), std::logic_error);
+  table.restore(mark);
+  EXPECT_FALSE(table.owed());
+}
+
+// So that the state of one rank fits the tables of all, and that of another past does not.
+TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
+  TableFile one(path("one"), kSmall), two(path("two"), kSmall);
+  const std::string start = one.mark();
+  EXPECT_EQ(two.mark(), start);
+  for (TableFile* table : {&one, &two}) {
+    set_row(*table, 5, 1);
+    table->checkpoint();
+  }
+  const std::string mark = one.mark();
+  EXPECT_EQ(two.mark(), mark);
+  two.restore(start);
+  set_row(two, 5, 2);
+  two.checkpoint();
+  EXPECT_NE(two.mark(), mark);
+  EXPECT_THROW(two.restore(mark), std::invalid_argument);
+  TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
+  EXPECT_NE(other.mark(), start);
+}
+
+TEST_F(TableFiles, IgnoreAGroupOfTheJournalThatWasNotFinished) {
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 1, 1);
+    set_row(table, 2, 1);
+  }
+  { std::ofstream(path("words.table.undo-0"), std::ios::app) << "the beginning of a group"; }
+  TableFile table(path());
+  EXPECT_EQ(table.rows_stored(), 0);
+  TableFile fresh(path("fresh"), kSmall);
+  EXPECT_EQ(row(table, 1), row(fresh, 1));
+  EXPECT_EQ(row(table, 2), row(fresh, 2));
+}
+
+TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
+  const std::filesystem::path journal = path("words.table.undo-0");
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 1, 1);
+    set_row(table, 2, 1);
+  }
+  const auto size = std::filesystem::file_size(journal);
+  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
+  std::filesystem::copy_file(journal, path("whole"));
+  for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
+    std::fstream file(journal, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(place));
+    file.put('\x55');
+    file.close();
+    EXPECT_NE(refused().find("words.table.undo-0: is damaged"), std::string::npos) << place;
+    std::filesystem::copy_file(path("whole"), journal,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  std::filesystem::resize_file(journal, size - 3);
+  EXPECT_NE(refused().find("is damaged at byte"), std::string::npos);
+  std::filesystem::copy_file(path("whole"), journal,
+                             std::filesystem::copy_options::overwrite_existing);
+  TableFile table(path());
+  EXPECT_EQ(table.rows_stored(), 0);
+}
+
+TEST_F(TableFiles, StayTogetherWithTheirJournals) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  std::filesystem::create_directory("elsewhere");
+  {
+    TableFile table("words.table", kSmall);
+    std::filesystem::current_path("elsewhere");
+    set_row(table, 1, 1);
+    table.checkpoint();
+  }
+  std::filesystem::current_path(before);
+  std::filesystem::create_symlink(path(), path("elsewhere/link"));
+  {
+    TableFile table(path("elsewhere/link"));
+    EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+  }
+  EXPECT_EQ(files(), (std::set<std::string>{"elsewhere", "words.table", "words.table.undo-0",
+                                            "words.table.undo-1"}));
+}
+
+TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
+  { std::ofstream(path("words.table.undo-0")) << "somebody's notes"; }
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile table(path(), kSmall);
+            }).find("undo-0: is no journal of a table, but in the place of one"),
+            std::string::npos);
+  EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
+  EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), 16);
+}
+
+TEST_F(TableFiles, DoNotReplaceOtherFilesThatAreShorterThanAJournal) {
+  for (const std::string mine : {"m", "mine!", "minemin"}) {
+    { std::ofstream(path("words.table.undo-0")) << mine; }
+    EXPECT_NE(error_of<std::runtime_error>([&] {
+                TableFile table(path(), kSmall);
+              }).find("undo-0: is no journal of a table, but in the place of one"),
+              std::string::npos);
+    EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), mine.size());
+  }
+  // What a machine may leave that stops while a journal is made.
+  { std::ofstream(path("words.table.undo-0")) << std::string(288, '\0'); }
+  TableFile table(path(), kSmall);
+}
+
+TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
+  {
+    TableFile table(path(), kSmall);
+    for (int step = 1; step <= 2; ++step) {
+      set_row(table, 1, static_cast<real>(step));
+      table.checkpoint();
+    }
+  }
+  for (const char* name : {"words.table.undo-0", "words.table.undo-3"})
+    std::ofstream(path(name)) << "somebody's notes";
+  TableFile table(path());
+  EXPECT_EQ(files().count("words.table.undo-0"), 1);
+  set_row(table, 1, 3);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              table.checkpoint();
+            }).find("undo-3: is no journal of a table"),
+            std::string::npos);
+  std::filesystem::remove(path("words.table.undo-3"));
+  table.checkpoint();
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
+}
+
+TEST_F(TableFiles, RefuseTheJournalOfAnotherTableOfTheSameOptions) {
+  for (const char* name : {"one", "two"}) {
+    TableFile table(path(name), kSmall);
+    set_row(table, name[0] == 'o' ? 1 : 2, 5);
+  }
+  std::filesystem::rename(path("one.undo-0"), path("of one"));
+  std::filesystem::rename(path("two.undo-0"), path("one.undo-0"));
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile table(path("one"));
+            }).find("one.undo-0: is damaged, or no journal of this checkpoint of this table"),
+            std::string::npos);
+  std::filesystem::rename(path("of one"), path("one.undo-0"));
+  TableFile table(path("one"));
+  EXPECT_EQ(table.rows_stored(), 0);
+}
+
+// --- Damage -------------------------------------------------------------------------------------
+
+constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
+
+TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
+  {
+    TableFile table(path(), kSmall);
+    for (const std::int32_t id : {3, 4, 999}) set_row(table, id, 1);
+    table.checkpoint();
+    set_row(table, 4, 2);
+    table.checkpoint();
+  }
+  ASSERT_EQ(std::filesystem::file_size(path()), 4096 + 1000 * kSmallStride);
+  std::mt19937 random(1);
+  for (const std::int32_t id : {3, 4, 999}) {
+    for (std::size_t i = 0; i < kSmallStride; ++i) {
+      const std::size_t place = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
+      const char bits = static_cast<char>(1 << random() % 8);
+      damage(path(), place, bits);
+      TableFile table(path());
+      const std::string expected = concat("row ", id, " is damaged");
+      EXPECT_NE(error_of<std::runtime_error>([&] { row(table, id); }).find(expected),
+                std::string::npos)
+          << i;
+      EXPECT_THROW(set_row(table, id, 7), std::runtime_error) << i;
+      EXPECT_NE(error_of<std::runtime_error>([&] {
+                  table.verify();
+                }).find(concat("1 row is damaged, the first is row ", id)),
+                std::string::npos)
+          << i;
+      EXPECT_NO_THROW(row(table, 5));
+      damage(path(), place, bits);
+    }
+  }
+  TableFile table(path());
+  EXPECT_EQ(table.verify(), 3);
+}
+
+TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
+  {
+    TableFile table(path(), kSmall);
+    set_row(table, 3, 1);
+    table.checkpoint();
+  }
+  for (std::size_t i = 0; i < 16; ++i) {  // the head of a row that is not stored
+    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+    TableFile table(path());
+    EXPECT_THROW(row(table, 8), std::runtime_error) << i;
+    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+  }
+  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(4096 + 3 * kSmallStride))
+      .write(std::string(kSmallStride, '\0').data(), kSmallStride);
+  TableFile table(path());
+  EXPECT_NE(
+      error_of<std::runtime_error>([&] { table.verify(); }).find("has 0 rows, but there were 1"),
+      std::string::npos);
+}
+
+TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
+  for (const char* name : {"one", "two"}) {
+    TableFile table(path(name), kSmall);
+    for (const std::int32_t id : {3, 4}) set_row(table, id, static_cast<real>(name[0]));
+    table.checkpoint();
+  }
+  const auto record = [&](const char* name, std::size_t id) {
+    return read_file(path(name)).substr(4096 + id * kSmallStride, kSmallStride);
+  };
+  for (const std::string& other : {record("one", 4), record("two", 3)}) {
+    std::string table = read_file(path("one"));
+    table.replace(4096 + 3 * kSmallStride, kSmallStride, other);
+    write_file(path("mixed"), table);
+    for (const char* journal : {".undo-0", ".undo-1"})
+      std::filesystem::copy_file(path("one").string() + journal, path("mixed").string() + journal,
+                                 std::filesystem::copy_options::overwrite_existing);
+    TableFile mixed(path("mixed"));
+    EXPECT_THROW(row(mixed, 3), std::runtime_error);
+    EXPECT_NO_THROW(row(mixed, 4));
+  }
+}
+
+TEST_F(TableFiles, AreVerifiedOnlyAtACheckpoint) {
+  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
+  EXPECT_EQ(table.verify(), 0);
+  for (const std::int32_t id : {0, 5'000'000, 99'999'999}) set_row(table, id, 1);
+  EXPECT_THROW(table.verify(), std::logic_error);
+  table.checkpoint();
+  EXPECT_EQ(table.verify(), 3);
+}
+
+// Wherever the machine stops, the disk has the head as it was written at some time, each sector of
+// the rows as it is or was since the checkpoint that the head names, and the journals.
+TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
+  constexpr std::size_t kSector = 512;
+  std::mt19937 random(3);
+  const auto stop = [&](const std::string& head, const std::vector<std::string>& rows,
+                        const std::string& expected_mark,
+                        const std::vector<std::vector<real>>& expected) {
+    std::string disk = head.substr(0, 4096);
+    for (std::size_t at = disk.size(); at < head.size(); at += kSector)
+      disk += rows[random() % rows.size()].substr(at, kSector);
+    write_file(path("stopped"), disk);
+    for (const std::string journal : {".undo-0", ".undo-1", ".undo-2"})
+      if (std::filesystem::exists(path().string() + journal))
+        std::filesystem::copy_file(path().string() + journal, path("stopped").string() + journal,
+                                   std::filesystem::copy_options::overwrite_existing);
+    TableFile table(path("stopped"));
+    EXPECT_EQ(table.mark(), expected_mark);
+    EXPECT_EQ(all_rows(table), expected);
+    EXPECT_EQ(table.verify(), table.rows_stored());
+  };
+  for (int round = 0; round < 8; ++round) {
+    for (const std::string& name : files()) std::filesystem::remove(path(name.c_str()));
+    TableFile table(path(), {.rows = 60, .width = 5, .states = 1, .seed = 7});
+    const auto change = [&](real value) {
+      for (int i = 0; i < 12; ++i) set_row(table, static_cast<std::int32_t>(random() % 60), value);
+    };
+    change(1);
+    table.checkpoint();
+    const std::string mark = table.mark(), marked = read_file(path());
+    const auto rows = all_rows(table);
+    change(2);
+    const std::string halfway = read_file(path());
+    change(3);
+    const std::string changed = read_file(path());
+    const auto later_rows = all_rows(table);
+    stop(round % 2 == 0 ? marked : changed, {marked, halfway, changed}, mark, rows);
+    table.checkpoint();
+    const std::string later = read_file(path());
+    // While the rows get their checksums, and when the next journal is there, but not the head.
+    stop(changed, {marked, halfway, changed, later}, mark, rows);
+    stop(marked, {later}, mark, rows);
+    stop(later, {later}, table.mark(), later_rows);
+  }
+}
+
+TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
+  TableFile table(path(), kSmall);
+  set_row(table, 1, 1);
+  table.checkpoint();
+  const std::string mark = table.mark();
+  set_row(table, 1, 2);
+  table.checkpoint();
+  set_row(table, 1, 3);
+  damage(path("words.table.undo-1"), 330, 1);
+  EXPECT_THROW(table.check_mark(mark), std::runtime_error);
+  EXPECT_THROW(table.restore(mark), std::runtime_error);
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
+  damage(path("words.table.undo-1"), 330, 1);
+  table.restore(mark);
+  EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+}
+
+// Made by a version whose rows had no checksums: 12 rows of width 3, with one state, of which rows
+// 2 and 11 were changed before the first checkpoint, 2 and 5 before the second, and 2 and 7 after
+// it.
+TEST_F(TableFiles, OfTheFirstFormatStayReadable) {
+  const std::string name = sizeof(real) == 4 ? "float.table" : "double.table";
+  for (const char* part : {"", ".undo-1", ".undo-2"})
+    std::filesystem::copy_file(concat(ROWGRAD_TEST_DATA, "/table_format_1/", name, part),
+                               path().string() + part);
+  const auto values = [](real first) { return std::vector<real>{first, first + 1, first + 2}; };
+  {
+    TableFile table(path());
+    EXPECT_FALSE(table.has_checksums());
+    EXPECT_EQ(table.mark(), sizeof(real) == 4 ? "checkpoint 2 (2612faaccb3938a2)"
+                                              : "checkpoint 2 (f5dc34de0f3b6916)");
+    EXPECT_EQ(table.verify(), 3);
+    EXPECT_EQ(table.state_place("sum"), 0);
+    EXPECT_EQ(row(table, 2), values(20));
+    EXPECT_EQ(row(table, 5), values(30));
+    EXPECT_EQ(row(table, 11), values(10));
+    EXPECT_EQ(table.step(2), 2);
+    TableFile fresh(path("fresh"), {.rows = 12, .width = 3, .states = 1, .seed = 7});
+    EXPECT_EQ(row(table, 7), row(fresh, 7));
+    set_row(table, 7, 9);
+    table.checkpoint();
+  }
+  {
+    TableFile table(path());
+    EXPECT_EQ(row(table, 7), std::vector<real>(3, 9));
+    EXPECT_EQ(row(table, 5), values(30));
+    table.restore(sizeof(real) == 4 ? "checkpoint 2 (2612faaccb3938a2)"
+                                    : "checkpoint 2 (f5dc34de0f3b6916)");
+    EXPECT_EQ(table.rows_stored(), 3);
+    EXPECT_EQ(table.verify(), 3);
+  }
+  const std::size_t second_row = 4096 + 2 * ((16 + 6 * sizeof(real) + 15) / 16 * 16);
+  for (const std::size_t place : {second_row + 9, second_row + 13, second_row + 12}) {
+    damage(path(), place, 1);  // a journal or an epoch that it cannot have
+    TableFile table(path());
+    EXPECT_THROW(row(table, 2), std::runtime_error);
+    damage(path(), place, 1);
+  }
+  TableFile table(path());
+  EXPECT_EQ(row(table, 2), values(20));
+}
+
+TEST_F(TableFiles, AreUsedByOneLayerOnly) {
+  TableFile table(path(), kSmall);
+  const std::string mark = table.mark();
+  {
+    const TableFile::Lease lease = table.lease();
+    EXPECT_NE(error_of<std::invalid_argument>([&] {
+                table.lease();
+              }).find("another layer uses the table"),
+              std::string::npos);
+    EXPECT_THROW(table.restore(mark), std::logic_error);
+    table.restore(mark, lease);
+  }
+  table.restore(mark);
+  table.lease();
+}
+
+TEST_F(TableFiles, AreOpenOnceOnly) {
+  TableFile table(path(), kSmall);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile again(path());
+            }).find("is open already, here or in another program"),
+            std::string::npos);
+}
+
+TEST_F(TableFiles, RefuseWhatIsNoTable) {
+  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
+  EXPECT_NE(refused().find("No such file"), std::string::npos);
+  { std::ofstream(path()) << "text"; }
+  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  std::filesystem::resize_file(path(), 5000);
+  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  std::filesystem::remove(path());
+  { TableFile table(path(), kSmall); }
+  const auto size = std::filesystem::file_size(path());
+  std::filesystem::resize_file(path(), size - 1);
+  EXPECT_NE(refused().find("which is not what a table [1000, 5] has"), std::string::npos);
+  std::filesystem::resize_file(path(), size);
+  {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(24);
+    file.put('\x55');
+  }
+  EXPECT_NE(refused().find("the head of the table is damaged"), std::string::npos);
+  std::filesystem::remove(path());
+  { TableFile table(path(), kSmall); }
+  damage(path(), 7, '2' ^ '3');
+  EXPECT_NE(refused().find("is a table of format 3, expected 1 to 2"), std::string::npos);
+  damage(path(), 7, '2' ^ '3');
+  std::filesystem::remove(path("words.table.undo-0"));
+  EXPECT_NE(refused().find("words.table.undo-0: is missing"), std::string::npos);
+  { TableFile other(path("other"), {.rows = 10, .width = 5}); }
+  std::filesystem::copy_file(path("other.undo-0"), path("words.table.undo-0"));
+  EXPECT_NE(refused().find("no journal of this checkpoint of this table"), std::string::npos);
+}
+
+TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
+  const auto refused = [&](TableFileOptions options) {
+    const std::string message =
+        error_of<std::invalid_argument>([&] { TableFile table(path(), options); });
+    EXPECT_EQ(files(), std::set<std::string>());
+    return message;
+  };
+  EXPECT_EQ(refused({.rows = 0, .width = 4}),
+            "TableFile: the shape is [0, 4], expected 1 to 2147483647 rows of a width above 0");
+  EXPECT_NE(refused({.rows = 5'000'000'000, .width = 4}), "");
+  EXPECT_NE(refused({.rows = 4, .width = 0}), "");
+  EXPECT_EQ(refused({.rows = 4, .width = std::size_t{1} << 61}),
+            "TableFile: shape [4, 2305843009213693952] has more bytes than a file can have");
+  EXPECT_EQ(refused({.rows = 4, .width = 4, .states = 9}),
+            "TableFile: states is 9, expected at most 8");
+  EXPECT_EQ(refused({.rows = 4, .width = 4, .deviation = -1}),
+            "TableFile: deviation is -1, expected a finite number, not negative");
+  { std::ofstream(path()) << "mine"; }
+  EXPECT_NE(error_of<std::invalid_argument>([&] {
+              TableFile table(path(), kSmall);
+            }).find("expected a new one"),
+            std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(path()), 4);
+}
+
+TEST_F(TableFiles, GivePlacesToStatesByName) {
+  TableFile table(path(), {.rows = 4, .width = 1, .states = 2});
+  EXPECT_EQ(table.begin_state("mean"), 0);
+  EXPECT_EQ(table.begin_state("square"), 1);
+  EXPECT_EQ(table.state_place("square"), 1);
+  EXPECT_EQ(table.state_place("momentum"), std::nullopt);
+  EXPECT_THROW(table.begin_state("momentum"), std::logic_error);
+
+  table.begin_change(Ids32{2});
+  std::fill_n(table.row(2), 3, real{7});
+  table.begin_states();  // by another optimizer
+  EXPECT_FALSE(table.is_current(2));
+  std::vector<real> values(3);
+  table.read(2, values);
+  EXPECT_EQ(values, (std::vector<real>{7, 0, 0}));
+  EXPECT_EQ(table.begin_state("momentum"), 0);
+  table.begin_change(Ids32{2});
+  EXPECT_EQ(std::vector<real>(table.row(2), table.row(2) + 3), (std::vector<real>{7, 0, 0}));
+}
+
+}  // namespace
+}  // namespace rowgrad

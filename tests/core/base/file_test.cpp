@@ -1,0 +1,320 @@
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/base/file.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using testing::TemporaryFolder;
+
+std::size_t entries(const TemporaryFolder& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
+}
+
+mode_t permissions(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+// While it exists, no file of this process can grow beyond that size, almost as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(File, GivesBackEveryByteThatWasWritten) {
+  const TemporaryFolder folder;
+  std::string every_byte;
+  for (int byte = 0; byte < 256; ++byte) every_byte += static_cast<char>(byte);
+  for (const std::string& contents :
+       {std::string(), std::string("a"), every_byte, std::string(3'000'001, 'x')}) {
+    write_file(folder / "file", contents);
+    EXPECT_EQ(read_file(folder / "file"), contents);
+    EXPECT_EQ(entries(folder), 1u);
+  }
+}
+
+// So that what a program prints does not get into them if it was started without a standard output.
+TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
+  const TemporaryFolder folder;
+  std::cout.flush();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int number = 0; number <= 2; ++number) ::close(number);
+    LockedFile existing(folder / "existing", LockedFile::Open::kEither);
+    LockedFile made(folder / "made", LockedFile::Open::kNew);
+    made.publish();
+    const InputFile read(folder / "made");
+    write_file(folder / "whole", "whole");
+    bool lost = true;
+    for (int number = 0; number <= 2; ++number) lost = lost && ::write(number, "print", 5) < 0;
+    ::_exit(lost && existing.size_bytes() == 0 && made.size_bytes() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_file(folder / "whole"), "whole");
+}
+
+TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
+  const TemporaryFolder folder;
+  { const LockedFile given_up(folder / "file", LockedFile::Open::kNew); }
+  EXPECT_EQ(entries(folder), 0u);
+  write_file(folder / "file.12-3.tmp", "left by a program that was killed");
+  LockedFile made(folder / "file", LockedFile::Open::kNew);
+  LockedFile second(folder / "file", LockedFile::Open::kNew);
+  EXPECT_FALSE(fs::exists(folder / "file"));
+  EXPECT_EQ(entries(folder), 2u);
+  made.publish();
+  EXPECT_TRUE(fs::exists(folder / "file"));
+  EXPECT_NE(error_of<std::runtime_error>([&] { second.publish(); }).find("File exists"),
+            std::string::npos);
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              LockedFile(folder / "file", LockedFile::Open::kExisting);
+            }).find("is open already"),
+            std::string::npos);
+}
+
+TEST(File, ExistsOrNotOrThatCannotBeTold) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(file_exists(folder.path()));
+  EXPECT_FALSE(file_exists(folder / "none"));
+  EXPECT_FALSE(file_exists(folder / "none/file"));
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              file_exists(folder / std::string(300, 'n'));
+            }).find("File name too long"),
+            std::string::npos);
+}
+
+TEST(File, JoinsPieces) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", std::vector<std::string_view>{"one", "", " and ", "two"});
+  EXPECT_EQ(read_file(folder / "file"), "one and two");
+  write_file(folder / "file", std::vector<std::string_view>{});
+  EXPECT_EQ(read_file(folder / "file"), "");
+}
+
+TEST(File, ReadsWhatHasNoSize) {
+  EXPECT_NE(read_file("/proc/self/status").find("Pid:"), std::string::npos);
+
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string contents(20'000, 'p');  // less than a pipe holds
+  ASSERT_EQ(::write(ends[1], contents.data(), contents.size()),
+            static_cast<ssize_t>(contents.size()));
+  ::close(ends[1]);
+  EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(ends[0])), contents);
+  ::close(ends[0]);
+}
+
+TEST(File, KeepsThePermissionsOfTheFileItReplaces) {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(027);
+  write_file(folder / "fresh", "");
+  EXPECT_EQ(permissions(folder / "fresh"), 0640u);
+  ASSERT_EQ(::chmod((folder / "fresh").c_str(), 0604), 0);
+  write_file(folder / "fresh", "again");
+  EXPECT_EQ(permissions(folder / "fresh"), 0604u);
+  ::umask(mask);
+}
+
+TEST(File, WritesThroughASymbolicLink) {
+  const TemporaryFolder folder;
+  write_file(folder / "target", "old");
+  fs::create_symlink("target", folder / "link");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+}
+
+TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "runs");
+  fs::create_symlink("runs/last", folder / "link");
+  fs::create_symlink("today", folder / "runs/last");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_TRUE(fs::is_symlink(folder / "runs/last"));
+  EXPECT_FALSE(fs::is_symlink(folder / "runs/today"));
+  EXPECT_EQ(read_file(folder / "runs/today"), "new");
+
+  fs::create_symlink("circle", folder / "circle");
+  const std::string circle = folder / "circle";
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(circle, "x"); }),
+            "cannot write " + circle + ": Too many levels of symbolic links");
+  EXPECT_TRUE(fs::is_symlink(folder / "circle"));
+}
+
+TEST(File, RefusesWithThePathAndTheReason) {
+  const TemporaryFolder folder;
+  const std::string missing = folder / "missing";
+  const std::string within = folder / "missing/file";
+  fs::create_directory(folder / "folder");
+  const std::string in_the_way = folder / "folder";
+  write_file(folder / "file", "");
+  const std::string below_a_file = folder / "file/file";
+
+  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(missing); }),
+            "cannot read " + missing + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(in_the_way); }),
+            "cannot read " + in_the_way + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(within, "x"); }),
+            "cannot write " + within + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(in_the_way, "x"); }),
+            "cannot write " + in_the_way + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(below_a_file, "x"); }),
+            "cannot write " + below_a_file + ": Not a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file("", "x"); }),
+            "cannot write : No such file or directory");
+  EXPECT_EQ(entries(folder), 2u);
+}
+
+TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(path, "old");
+  std::string error;
+  {
+    const FileSizeLimit limit(1000);
+    error = error_of<std::runtime_error>([&] { write_file(path, std::string(5000, 'x')); });
+  }
+  EXPECT_EQ(error, "cannot write " + path + ": File too large");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+// A process that is halted while it writes a file.
+class HaltedWriter {
+ public:
+  explicit HaltedWriter(const fs::path& path) : process_(::fork()) {
+    if (process_ == 0) {
+      std::signal(SIGXFSZ, [](int) { ::kill(::getpid(), SIGSTOP); });
+      const rlimit limit{1000, 1000};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      error_of<std::runtime_error>([&] { write_file(path, std::string(5000, 'x')); });
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(process_, &status, WUNTRACED), process_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+  ~HaltedWriter() { end(SIGKILL); }
+  HaltedWriter(const HaltedWriter&) = delete;
+  HaltedWriter& operator=(const HaltedWriter&) = delete;
+
+  void end(int signal) {
+    if (std::exchange(ended_, true)) return;
+    ::kill(process_, signal);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  pid_t process_;
+  bool ended_ = false;
+};
+
+TEST(File, RemovesWhatAKilledWriterLeft) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(folder / "file.12-3.tmp.txt", "of somebody else");
+  write_file(folder / "other.12-3.tmp", "of another file");
+  HaltedWriter(path).end(SIGKILL);
+  EXPECT_EQ(entries(folder), 3u);
+  write_file(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(read_file(folder / "file.12-3.tmp.txt"), "of somebody else");
+  EXPECT_EQ(read_file(folder / "other.12-3.tmp"), "of another file");
+  EXPECT_EQ(entries(folder), 3u);
+}
+
+TEST(File, LeavesALivingWriterAlone) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  HaltedWriter writer(path);
+  write_file(path, "new");
+  EXPECT_EQ(entries(folder), 2u);
+  writer.end(SIGCONT);  // It finds that there is no room, and cleans up.
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+TEST(File, WritesIntoADeviceInsteadOfReplacingIt) {
+  write_file("/dev/null", "gone");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(error_of<std::runtime_error>([] { write_file("/dev/full", "x"); }),
+            "cannot write /dev/full: No space left on device");
+}
+
+TEST(File, LeavesAWriteProtectedFileAlone) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file(path, "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  const uid_t user = ::geteuid();
+  ASSERT_EQ(user == 0 ? ::seteuid(65534) : 0, 0);  // to the superuser nothing is protected
+  const std::string error = error_of<std::runtime_error>([&] { write_file(path, "new"); });
+  ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_EQ(error, "cannot write " + path + ": Permission denied");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(folder), 1u);
+}
+
+TEST(InputFile, ReadsAtAnyPlace) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "0123456789");
+  const InputFile file(folder / "file");
+  EXPECT_EQ(file.size_bytes(), 10u);
+  std::string bytes(3, '?');
+  file.read(7, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(bytes, "789");
+  file.read(0, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(bytes, "012");
+  file.read(10, {});
+  EXPECT_EQ(
+      error_of<std::runtime_error>([&] { file.read(8, std::as_writable_bytes(std::span(bytes))); }),
+      "cannot read " + file.path().string() + ": it ends at byte 10");
+}
+
+TEST(InputFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder / "missing"); }),
+            "cannot read " + (folder / "missing").string() + ": No such file or directory");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder.path()); }),
+            "cannot read " + folder.path().string() + ": Is a directory");
+  EXPECT_EQ(error_of<std::runtime_error>([] { InputFile file("/dev/null"); }),
+            "cannot read /dev/null: Illegal seek");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,178 @@
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+std::string read_string(const std::string& text) { return JsonReader(text, "text").string(); }
+
+std::uint64_t read_number(const std::string& text) {
+  return JsonReader(text, "text").whole_number();
+}
+
+void check(const std::string& text) { check_json(text, "text"); }
+
+std::string refusal(const auto& read, const std::string& text) {
+  return error_of<std::runtime_error>([&] { read(text); });
+}
+
+TEST(JsonReader, ReadsWhatIsAskedForAndSkipsTheRest) {
+  JsonReader json(
+      " {\"a\" : [ 1,2 ,\t3 ],\r\n\"\" : {}, \"b\":[],\"c\":\"x\",\"d\":[{\"e\":null}]}\n", "text");
+  std::map<std::string, std::vector<std::uint64_t>> lists;
+  std::string c;
+  json.object([&](const std::string& key) {
+    if (key == "a" || key == "b") {
+      lists[key];
+      json.array([&] { lists[key].push_back(json.whole_number()); });
+    } else if (key == "c") {
+      c = json.string();
+    } else {
+      json.skip();
+    }
+  });
+  EXPECT_EQ(lists["a"], (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(lists.contains("b"));
+  EXPECT_EQ(lists.size(), 2u);
+  EXPECT_EQ(c, "x");
+}
+
+TEST(JsonReader, ReadsEveryEscape) {
+  EXPECT_EQ(read_string(R"("\"\\\/\b\f\n\r\t")"), "\"\\/\b\f\n\r\t");
+  EXPECT_EQ(read_string(R"("\u0061\u00E9\u4e16\ud83d\ude42")"), "aé世🙂");
+  EXPECT_EQ(read_string(R"("\u0000")"), std::string(1, '\0'));
+  EXPECT_EQ(read_string("\"é世🙂\x7F\""), "é世🙂\x7F");
+}
+
+TEST(JsonReader, SaysWhereAStringIsWrong) {
+  const std::map<std::string, int> cases = {
+      {R"("a)", 2},
+      {R"("a\)", 3},
+      {R"("\x41")", 2},
+      {"\"a\nb\"", 2},
+      {"\"\xC1\xBF\"", 1},
+      {"\"\xED\xA0\x80\"", 2},
+      {"\"\xF4\x90\x80\x80\"", 2},
+      {"\"\xC3\"", 2},
+      {R"("\u12")", 5},
+      {R"("\u-123")", 3},
+      {R"("\uDE42")", 6},
+      {R"("\uD83Dx")", 7},
+      {R"("\uD83D\u0061")", 12},
+      {R"("\uD83D\uD83D")", 12},
+      {R"("a" "b")", 6},
+      {"", 0},
+  };
+  for (const auto& [text, byte] : cases)
+    EXPECT_EQ(refusal(read_string, text), concat("text, byte ", byte, ": not valid JSON")) << text;
+}
+
+TEST(JsonReader, NamesTheInnermostMemberOfAnotherKind) {
+  const auto read_lists = [](const std::string& text) {
+    JsonReader json(text, "text");
+    json.object([&](const std::string&) {
+      json.array([&] { json.object([&](const std::string&) { json.string(); }); });
+    });
+  };
+  EXPECT_NO_THROW(read_lists(R"({"a":[{"b":"c"}]})"));
+  EXPECT_EQ(refusal(read_lists, "7"), "text: expected an object");
+  EXPECT_EQ(refusal(read_lists, R"({"a":{"b":"c"}})"), "text, at \"a\": expected an array");
+  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":["c"]}]})"), "text, at \"b\": expected a string");
+  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":"c"},"d"]})"), "text, at \"a\": expected an object");
+  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":"c"}],"d":"e"})"),
+            "text, at \"d\": expected an array");
+}
+
+TEST(JsonReader, QuotesNoMoreThanAPartOfALongText) {
+  const std::string name(1'000'000, 'x');
+  const auto read_numbers = [](const std::string& text) {
+    JsonReader json(text, "text");
+    json.object([&](const std::string&) { json.whole_number(); });
+  };
+  for (const std::string& text :
+       {"{\"" + name + "\": -1}", "{\"" + name + "\": 1, \"" + name + "\": 1}", "{\"" + name,
+        "{\"a\": " + std::string(1'000'000, '9') + "}"})
+    EXPECT_LT(refusal(read_numbers, text).size(), 200u);
+}
+
+TEST(JsonReader, TakesWholeNumbersOnly) {
+  EXPECT_EQ(read_number("0"), 0u);
+  EXPECT_EQ(read_number(" 18446744073709551615 "), 18446744073709551615u);
+  for (const std::string text :
+       {"18446744073709551616", "-1", "-0", "1.0", "1e2", "null", "\"1\"", "[1]"})
+    EXPECT_EQ(refusal(read_number, text), "text: expected a whole number below 2^64") << text;
+  EXPECT_EQ(refusal(read_number, "1e999"), "text, byte 4: a number too large");
+  EXPECT_EQ(refusal(read_number, ""), "text, byte 0: not valid JSON");
+  EXPECT_EQ(refusal(read_number, "+1"), "text, byte 0: not valid JSON");
+  EXPECT_EQ(refusal(read_number, "01"), "text, byte 1: not valid JSON");
+  EXPECT_EQ(refusal(read_number, " 1."), "text, byte 3: not valid JSON");
+}
+
+TEST(JsonReader, TakesNumbers) {
+  const auto read = [](const std::string& text) { return JsonReader(text, "text").number(); };
+  EXPECT_EQ(read("7"), 7);
+  EXPECT_EQ(read("-7"), -7);
+  EXPECT_EQ(read("1e-05"), 1e-5);
+  EXPECT_EQ(refusal(read, "\"1\""), "text: expected a number");
+}
+
+TEST(JsonReader, TakesOnlyWhatIsJson) {
+  for (const std::string text :
+       {"0", "-0.5e+10", "1E5", "true", "false", "null", "\"\"", "[]", "{}", "[[],[{}]]",
+        R"({"a":[1,"b",{"c":null}]})", "\xEF\xBB\xBF[]"})  // a byte order mark, may be skipped
+    EXPECT_NO_THROW(check(text)) << text;
+  for (const std::string text : {"",         "-",          "1.",     ".5",
+                                 "1e",       "+1",         "nul",    "truex",
+                                 "[1,]",     "[,1]",       "[1 2]",  "{\"a\"}",
+                                 "{\"a\":}", "{\"a\":1,}", "{1:2}",  "{\"a\":1 \"b\":2}",
+                                 "[",        "{",          "[1",     "{\"a\":1",
+                                 "]",        "[}",         "{]",     "'a'",
+                                 "[1]]",     "NaN",        "//\n[]", "[]\xEF\xBB\xBF"}) {
+    const std::string message = refusal(check, text);
+    EXPECT_TRUE(message.starts_with("text, byte ") && message.ends_with(": not valid JSON"))
+        << text << " gives " << message;
+  }
+  EXPECT_EQ(refusal(check, std::string("[]\0", 3)), "text, byte 2: not valid JSON");
+}
+
+TEST(JsonReader, BoundsTheDepth) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_NO_THROW(check(nested(64)));
+  EXPECT_EQ(refusal(check, nested(65)), "text: values are nested too deep");
+  EXPECT_EQ(refusal(check, std::string(1'000'000, '[')), "text: values are nested too deep");
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  EXPECT_EQ(refusal(check, objects), "text: values are nested too deep");
+}
+
+TEST(JsonReader, RefusesAKeyThatIsThereTwice) {
+  EXPECT_NO_THROW(check(R"({"a":{"a":1},"b":{"a":1}})"));
+  EXPECT_EQ(refusal(check, R"({"a":1,"\u0061":2})"), "text: the key \"a\" is there twice");
+}
+
+TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
+  EXPECT_EQ(json_string("a\"b\\c/\n\x01\x7F é世🙂"),
+            R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
+  std::string all;
+  for (char32_t point = 0; point < 0x110000; ++point)
+    if (!is_surrogate(point)) append_utf8(all, point);
+  EXPECT_EQ(read_string(json_string(all)), all);
+  EXPECT_EQ(error_of<std::invalid_argument>([] { json_string("a\xFF"); }),
+            "json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,73 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+TEST(Utf8, DecodesTheSmallestAndLargestCharacterOfEveryLength) {
+  struct Case {
+    std::string_view text;
+    char32_t code_point;
+  };
+  const std::vector<Case> cases = {
+      {std::string_view("\0", 1), 0},
+      {"\x7F", 0x7F},
+      {"\xC2\x80", 0x80},
+      {"\xDF\xBF", 0x7FF},
+      {"\xE0\xA0\x80", 0x800},
+      {"\xED\x9F\xBF", 0xD7FF},
+      {"\xEE\x80\x80", 0xE000},
+      {"\xEF\xBF\xBF", 0xFFFF},
+      {"\xF0\x90\x80\x80", 0x10000},
+      {"\xF4\x8F\xBF\xBF", 0x10FFFF},
+  };
+  for (const Case& c : cases) {
+    const std::string text = concat("x", c.text, "\xBF");
+    const Utf8Character character = decode_utf8(text, 1);
+    EXPECT_EQ(character.code_point, c.code_point) << in_quotes(text);
+    EXPECT_EQ(character.bytes, c.text.size()) << in_quotes(text);
+  }
+}
+
+TEST(Utf8, TakesABytePartOfNoValidCharacterByItself) {
+  const std::vector<std::string_view> cases = {
+      "\x80",              // a continuation without a start
+      "\xC1\xBF",          // overlong
+      "\xE0\x9F\xBF",      // overlong
+      "\xF0\x8F\xBF\xBF",  // overlong
+      "\xED\xA0\x80",      // a surrogate
+      "\xF4\x90\x80\x80",  // above U+10FFFF
+      "\xF5\x80\x80\x80",  // no such start
+      "\xFF",              // no such start
+      "\xE4\xB8",          // the text ends too soon
+      "\xE4\xB8x",         // another character begins too soon
+  };
+  for (const std::string_view text : cases) {
+    EXPECT_EQ(decode_utf8(text, 0).code_point, kInvalidCodePoint) << in_quotes(text);
+    EXPECT_EQ(decode_utf8(text, 0).bytes, 1U) << in_quotes(text);
+  }
+}
+
+TEST(Utf8, NamesTheFirstByteThatIsNotValid) {
+  EXPECT_NO_THROW(check_utf8("test", "mäß 世界 🙂"));
+  EXPECT_EQ(error_of<std::invalid_argument>([] { check_utf8("test", "ä\xC3("); }),
+            R"(test: the byte "\xc3" at byte 2 of the text is not part of valid UTF-8)");
+}
+
+TEST(Utf8, QuotesTextsSoThatAMessageShowsEveryByte) {
+  EXPECT_EQ(concat(in_quotes("a b")), R"("a b")");
+  EXPECT_EQ(concat(in_quotes("\n\x7F\xFF世")), R"("\x0a\x7f\xff世")");
+  EXPECT_EQ(concat(in_quotes(std::string(61, 'x'))), '"' + std::string(60, 'x') + "...\"");
+  EXPECT_EQ(concat(in_quotes(std::string(16, '\n'))).size(), 60 + std::string("\"...\"").size());
+}
+
+}  // namespace
+}  // namespace rowgrad

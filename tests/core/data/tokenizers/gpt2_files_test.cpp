@@ -1,0 +1,179 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/seconds_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/byte_text.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using testing::values;
+
+// The files of a small vocabulary: bytes from id 0 on, backwards, then "Ġa", the end of text,
+// "Ġab".
+nlohmann::json encoder() {
+  nlohmann::json ids;
+  for (int byte = 0; byte < 256; ++byte)
+    ids[printable_from_bytes(std::string(1, static_cast<char>(byte)))] = 255 - byte;
+  ids["Ġa"] = 256;
+  ids["<|endoftext|>"] = 257;
+  ids["Ġab"] = 258;
+  return ids;
+}
+constexpr const char* kMerges = "#version: 0.2\nĠ a\nĠa b\n";
+
+class Gpt2Files : public ::testing::Test {
+ protected:
+  BytePairTokenizer load(const std::string& merges, const std::string& ids,
+                         const std::vector<std::string>& special = {std::string(kEndOfText)}) {
+    write_file(folder_ / "vocab.bpe", merges);
+    write_file(folder_ / "encoder.json", ids);
+    return load_gpt2_tokenizer(folder_ / "vocab.bpe", folder_ / "encoder.json", special);
+  }
+
+  // The message after the folder's name.
+  std::string refusal(const std::string& merges, const std::string& ids) {
+    const std::string message = error_of<std::runtime_error>([&] { load(merges, ids); });
+    const std::string folder = folder_.path().string() + "/";
+    EXPECT_TRUE(message.starts_with(folder)) << message;
+    return message.substr(std::min(folder.size(), message.size()));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Gpt2Files, GiveTheTokenizerThatTheyDescribe) {
+  const auto tokenizer = load(kMerges, encoder().dump());
+  EXPECT_EQ(tokenizer.size(), 259);
+  EXPECT_EQ(values(tokenizer.encode("a ab ac")),
+            (std::vector<std::int32_t>{255 - 'a', 258, 256, 255 - 'c'}));
+  EXPECT_EQ(values(tokenizer.encode(" a<|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
+            (std::vector<std::int32_t>{256, 257}));
+  EXPECT_EQ(tokenizer.decode(Ids{258, 257, 256}), " ab<|endoftext|> a");
+}
+
+TEST_F(Gpt2Files, MayEndWithoutALineBreak) {
+  EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);
+}
+
+TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
+  struct Case {
+    std::string merges;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"", "vocab.bpe is empty"},
+      {"Ġ a\nĠa b\n", "vocab.bpe, line 1: it does not begin with #version:"},
+      {"#version: 0.2\nĠ a\nĠab\n",
+       "vocab.bpe, line 3: \"Ġab\" is not two tokens with one blank between them"},
+      {"#version: 0.2\nĠ a\n\nĠa b\n",
+       "vocab.bpe, line 3: \"\" is not two tokens with one blank between them"},
+      {"#version: 0.2\nĠ a b\n",
+       "vocab.bpe, line 2: \"Ġ a b\" is not two tokens with one blank between them"},
+      {"#version: 0.2\r\nĠ a\r\n",
+       "vocab.bpe, line 2: \"a\\x0d\" has a character that stands for no byte"},
+      {"#version: 0.2\nĠa b\nĠ a\n",
+       "vocab.bpe, line 2: byte pairs: the merge uses \" a\", which is neither a byte nor made by "
+       "an earlier merge"},
+      {"#version: 0.2\nĠ a\nĠ a\n",
+       "vocab.bpe, line 3: byte pairs: the token \" a\" is made twice"},
+      {"#version: 0.2\nĠ a\nb c\n",
+       "vocab.bpe, line 3: byte pairs: the merged token \"bc\" has no id"},
+      {"#version: 0.2\nĠ a\n",
+       "encoder.json: BytePairTokenizer: token 258, \" ab\", is not special, no byte, and made by "
+       "no merge"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(refusal(c.merges, encoder().dump()), c.message);
+}
+
+TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
+  struct Case {
+    std::string token;
+    nlohmann::json id;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"Ġab", 259, "encoder.json: \"Ġab\" has id 259, but there are 259 tokens"},
+      {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", 2.5, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", "258", "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", nlohmann::json::object(),
+       "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
+      {"", 259, "encoder.json: the token of id 259 is empty"},
+      {"bc", 259,
+       "encoder.json: BytePairTokenizer: token 259, \"bc\", is not special, no byte, and made by "
+       "no merge"},
+  };
+  for (const Case& c : cases) {
+    nlohmann::json ids = encoder();
+    ids[c.token] = c.id;
+    EXPECT_EQ(refusal(kMerges, ids.dump()), c.message);
+  }
+
+  nlohmann::json twice = encoder();
+  twice["Ġab"] = 256;
+  EXPECT_NE(refusal(kMerges, twice.dump()).find("have the same id 256"), std::string::npos);
+
+  nlohmann::json no_end = encoder();
+  no_end.erase("<|endoftext|>");
+  no_end["Ġab"] = 257;
+  EXPECT_EQ(refusal(kMerges, no_end.dump()),
+            "encoder.json: the special token \"<|endoftext|>\" is not in it");
+  EXPECT_EQ(load(kMerges, no_end.dump(), {}).size(), 258);
+}
+
+TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
+  const std::string whole = encoder().dump();
+  struct Case {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"", ", byte 0: not valid JSON"},
+      {whole.substr(0, 100), ", byte 100: not valid JSON"},
+      {whole + "x", concat(", byte ", whole.size(), ": not valid JSON")},
+      {"[]", ": expected an object"},
+      {"[{\"a\": 0}]", ": expected an object"},
+      {"{\"a\": [0]}", ", at \"a\": expected a whole number below 2^64"},
+      {"{\"a\": true}", ", at \"a\": expected a whole number below 2^64"},
+      {"{\"a\": 1e999}", ", byte 10: a number too large"},
+      {"{\"a\": 0, \"\\u0061\": 1}", ": the key \"a\" is there twice"},
+      {"{}", ": the special token \"<|endoftext|>\" is not in it"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(refusal(kMerges, c.text), "encoder.json" + c.message);
+}
+
+TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
+  nlohmann::json ids = encoder();
+  std::vector<std::string> special = {std::string(kEndOfText)};
+  for (int i = 0; i < 50'000; ++i) {
+    special.push_back(concat("<", i, ">"));
+    ids[special.back()] = 259 + i;
+  }
+  const std::string text = ids.dump();
+  EXPECT_LT(testing::seconds_of([&] { load(kMerges, text, special); }), 5.0);
+}
+
+TEST_F(Gpt2Files, NameAMissingFile) {
+  const auto message = [&](const std::string& vocab_bpe) {
+    return error_of<std::runtime_error>(
+        [&] { load_gpt2_tokenizer(folder_ / vocab_bpe, folder_ / "none.json"); });
+  };
+  EXPECT_NE(message("none.bpe").find("none.bpe"), std::string::npos) << message("none.bpe");
+  write_file(folder_ / "vocab.bpe", kMerges);
+  EXPECT_NE(message("vocab.bpe").find("none.json"), std::string::npos) << message("vocab.bpe");
+}
+
+}  // namespace
+}  // namespace rowgrad

@@ -1,0 +1,81 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
+
+namespace rowgrad {
+namespace {
+
+using Pieces = std::vector<std::string>;
+
+Pieces split(std::string_view text) {
+  Pieces pieces;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = gpt2_piece_end(text, begin);
+    pieces.emplace_back(text.substr(begin, end - begin));
+  }
+  return pieces;
+}
+
+TEST(Gpt2Split, SplitsAsThePatternDoes) {
+  struct Case {
+    std::string text;
+    Pieces pieces;
+  };
+  const std::vector<Case> cases = {
+      {"", {}},
+      {"Hello world", {"Hello", " world"}},
+      {"abc123 456def", {"abc", "123", " 456", "def"}},
+      {"a, b... (c)", {"a", ",", " b", "...", " (", "c", ")"}},
+      // Contractions: lower case only, after any character but a blank.
+      {"I'm you're he'll we've it's can't I'd",
+       {"I", "'m", " you", "'re", " he", "'ll", " we", "'ve", " it", "'s", " can", "'t", " I",
+        "'d"}},
+      {"I'M don'T", {"I", "'", "M", " don", "'", "T"}},
+      {"'s", {"'s"}},
+      {"'sx", {"'s", "x"}},
+      {" 's", {" '", "s"}},
+      {"''s", {"''", "s"}},
+      {"'r 'v 'l '", {"'", "r", " '", "v", " '", "l", " '"}},
+      // Of several blanks the last one goes with what follows.
+      {"a  b", {"a", " ", " b"}},
+      {"a   b", {"a", "  ", " b"}},
+      {"a\nb", {"a", "\n", "b"}},
+      {"a\n\nb", {"a", "\n", "\n", "b"}},
+      {"a \n b", {"a", " \n", " b"}},
+      {"a\t b", {"a", "\t", " b"}},
+      {"a \tb", {"a", " ", "\t", "b"}},
+      {"a  ", {"a", "  "}},
+      {" ", {" "}},
+      {"\r\n\r\n", {"\r\n\r\n"}},
+      {"  1", {" ", " 1"}},
+      {"  !", {" ", " !"}},
+      // Beyond ASCII: letters, numbers, white space, marks and symbols.
+      {"naïve café", {"naïve", " café"}},
+      {"мир世界", {"мир世界"}},
+      {"x²½٣y", {"x", "²½٣", "y"}},
+      {"e\u0301a", {"e", "\u0301", "a"}},
+      {"a\u00A0b", {"a", "\u00A0", "b"}},
+      {"a\u3000\u3000b", {"a", "\u3000", "\u3000", "b"}},
+      {"a\u00A0 b", {"a", "\u00A0", " b"}},
+      {"a\u180E b", {"a", "\u180E", " b"}},
+      {" 🙂🙂!a", {" 🙂🙂!", "a"}},
+      {std::string("a\0b", 3), {"a", std::string("\0", 1), "b"}},
+      // Words around the eight letters that are looked at together.
+      {"abcdefg abcdefgh abcdefghi ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+       {"abcdefg", " abcdefgh", " abcdefghi", " ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
+      {"abcdefgé12345678", {"abcdefgé", "12345678"}},
+      {"abcdefgh`abcdefgh{abcdefgh@abcdefgh[x",
+       {"abcdefgh", "`", "abcdefgh", "{", "abcdefgh", "@", "abcdefgh", "[", "x"}},
+      // Invalid bytes are symbols.
+      {"a\xFF\xC3 \xFFz", {"a", "\xFF\xC3", " \xFF", "z"}},
+      {"a\xE4\xB8", {"a", "\xE4\xB8"}},
+  };
+  for (const Case& c : cases) EXPECT_EQ(split(c.text), c.pieces) << in_quotes(c.text);
+}
+
+}  // namespace
+}  // namespace rowgrad

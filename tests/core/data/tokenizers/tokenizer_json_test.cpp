@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/seconds_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+using nlohmann::json;
+using testing::error_of;
+using testing::seconds_of;
+using testing::TemporaryFolder;
+using testing::values;
+
+// One of each type, with special tokens and, for byte pairs, tokens that are not UTF-8.
+std::vector<std::unique_ptr<Tokenizer>> examples() {
+  const std::string text = "Übung macht den Meister; \"世界\" und\n世界!";
+  std::vector<std::unique_ptr<Tokenizer>> result;
+  result.push_back(std::make_unique<CharacterTokenizer>(
+      CharacterTokenizer::from_text(text, {.special_tokens = {std::string(kUnknown)}})));
+  result.push_back(std::make_unique<WordTokenizer>(WordTokenizer::from_text(text)));
+  result.push_back(std::make_unique<BytePairTokenizer>(
+      BytePairTokenizer::train(text + text, {.size = 280, .special_tokens = {"<ü>"}})));
+  return result;
+}
+
+TEST(TokenizerJson, GivesTheSameTokenizerBack) {
+  const TemporaryFolder folder;
+  for (const auto& tokenizer : examples()) {
+    const std::string text = tokenizer->to_json();
+    EXPECT_TRUE(std::ranges::all_of(text, [](char byte) { return byte > 0; })) << "not ASCII";
+    tokenizer->save(folder / "tokenizer.json");
+    for (const auto& again :
+         {tokenizer_from_json(text), load_tokenizer(folder / "tokenizer.json")}) {
+      EXPECT_EQ(again->to_json(), text);
+      EXPECT_EQ(again->vocabulary().tokens(), tokenizer->vocabulary().tokens());
+      EXPECT_EQ(again->vocabulary().special_ids(), tokenizer->vocabulary().special_ids());
+      const std::string sample = "Meister macht Übung \n世界";
+      EXPECT_EQ(values(again->encode(sample)), values(tokenizer->encode(sample)));
+      EXPECT_EQ(typeid(*again), typeid(*tokenizer));
+    }
+  }
+}
+
+TEST(TokenizerJson, IsWrittenForAReader) {
+  EXPECT_EQ(CharacterTokenizer::from_text("bé", {.special_tokens = {"<s>"}}).to_json(),
+            "{\n"
+            " \"format\": \"rowgrad tokenizer\",\n"
+            " \"version\": 1,\n"
+            " \"type\": \"character\",\n"
+            " \"tokens\": [\n"
+            "  \"b\",\n"
+            "  \"\\u00e9\",\n"
+            "  \"<s>\"\n"
+            " ],\n"
+            " \"special_ids\": [\n"
+            "  2\n"
+            " ]\n"
+            "}\n");
+  const json pairs = json::parse(BytePairTokenizer::train(" a a a", {.size = 258}).to_json());
+  EXPECT_EQ(pairs["tokens"][0], "Ā");
+  EXPECT_EQ(pairs["tokens"][256], "Ġa");
+  EXPECT_EQ(pairs["merges"], json({"Ġ a"}));
+}
+
+TEST(TokenizerJson, RefusesTextCutShortAnywhere) {
+  for (const auto& tokenizer : examples()) {
+    const std::string text = tokenizer->to_json();
+    for (std::size_t size = 0; size + 2 < text.size(); size += 1 + text.size() / 97) {
+      EXPECT_TRUE(error_of<std::runtime_error>([&] {
+                    tokenizer_from_json(text.substr(0, size));
+                  }).starts_with("tokenizer_from_json, byte "))
+          << size;
+    }
+  }
+}
+
+TEST(TokenizerJson, RefusesForeignJson) {
+  struct Case {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"[]", ": expected an object"},
+      {"{}", ": it is not the JSON of a tokenizer"},
+      {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
+      {R"({"format": 3})", ", at \"format\": expected a string"},
+      {R"({"format": "rowgrad tokenizer", "version": 2})", ": it is not of version 1"},
+      {R"({"format": "rowgrad tokenizer", "version": 1})", ": the type \"\" is unknown"},
+      {R"({"format": "rowgrad tokenizer", "version": 1, "type": "x"})",
+       ": the type \"x\" is unknown"},
+      {R"({"format": "rowgrad tokenizer", "version": 1, "type": "word"})",
+       ": it lacks the list \"tokens\""},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::runtime_error>([&] { tokenizer_from_json(c.text); }),
+              "tokenizer_from_json" + c.message);
+}
+
+TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
+  const json characters = json::parse(examples()[0]->to_json());
+  const json words = json::parse(examples()[1]->to_json());
+  const json pairs = json::parse(examples()[2]->to_json());
+  struct Case {
+    const json& original;
+    json patch;  // RFC 6902
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {characters, R"([{"op": "replace", "path": "/tokens/0", "value": "ab"}])"_json,
+       "CharacterTokenizer: token 0, \"ab\", is not one character"},
+      {characters, R"([{"op": "replace", "path": "/tokens/0", "value": "M"}])"_json,
+       "Vocabulary: \"M\" has two ids, 0 and 5"},
+      {characters, R"([{"op": "remove", "path": "/special_ids"}])"_json,
+       "it lacks the list \"special_ids\""},
+      {characters, R"([{"op": "replace", "path": "/special_ids/0", "value": 4294967299}])"_json,
+       "the special id 4294967299 is none of the 24 tokens"},
+      {words, R"([{"op": "replace", "path": "/tokens/0", "value": "a b"}])"_json,
+       "WordTokenizer: token 0, \"a b\", is not one word"},
+      {pairs, R"([{"op": "replace", "path": "/tokens/3", "value": "世"}])"_json,
+       "\"世\" has a character that stands for no byte"},
+      {pairs, R"([{"op": "remove", "path": "/tokens/3"}])"_json,
+       "the special id 279 is none of the 279 tokens"},
+      {pairs, R"([{"op": "remove", "path": "/merges"}])"_json, "it lacks the list \"merges\""},
+      {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "ab"}])"_json,
+       "the merge \"ab\" has no blank"},
+      {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "q q"}])"_json,
+       "byte pairs: the merged token \"qq\" has no id"},
+      {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "a b c"}])"_json,
+       "\"b c\" has a character that stands for no byte"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::runtime_error>(
+                  [&] { tokenizer_from_json(c.original.patch(c.patch).dump()); }),
+              "tokenizer_from_json: " + c.message);
+}
+
+TEST(TokenizerJson, RefusesValuesOfAnotherKind) {
+  struct Case {
+    std::string member;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"\"tokens\": [7]", ", at \"tokens\": expected a string"},
+      {"\"tokens\": [null]", ", at \"tokens\": expected a string"},
+      {"\"tokens\": \"a\"", ", at \"tokens\": expected an array"},
+      {"\"special_ids\": [-1]", ", at \"special_ids\": expected a whole number below 2^64"},
+      {"\"special_ids\": [1e999]", ", byte 21: a number too large"},
+      {"\"merges\": {}", ", at \"merges\": expected an array"},
+      {"\"version\": \"1\"", ", at \"version\": expected a whole number below 2^64"},
+      {"\"type\": []", ", at \"type\": expected a string"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::runtime_error>([&] { tokenizer_from_json("{" + c.member + "}"); }),
+              "tokenizer_from_json" + c.message);
+}
+
+TEST(TokenizerJson, RefusesDeepNestingWhereverItIs) {
+  const std::string deep(100'000, '[');
+  for (const std::string key : {"format", "version", "type", "tokens", "special_ids", "x"})
+    for (const std::string& nested : {deep, deep + std::string(deep.size(), ']')})
+      EXPECT_EQ(error_of<std::runtime_error>(
+                    [&] { tokenizer_from_json("{\"" + key + "\": " + nested + "}"); }),
+                "tokenizer_from_json: values are nested too deep")
+          << key;
+}
+
+TEST(TokenizerJson, QuotesNoMoreThanAPartOfALongText) {
+  const std::string name(1'000'000, 'x');
+  const std::string start = R"({"format": "rowgrad tokenizer", "version": 1, )";
+  for (const std::string& text :
+       {"{\"format\": \"" + name + "\"}", start + "\"type\": \"" + name + "\"}",
+        "{\"" + name + "\": 1, \"" + name + "\": 1}",
+        start + "\"type\": \"character\", \"special_ids\": [], \"tokens\": [\"" + name + "\"]}",
+        start + "\"type\": \"byte pair\", \"special_ids\": [], \"tokens\": [\"" + name + "世\"]}"})
+    EXPECT_LT(error_of<std::runtime_error>([&] { tokenizer_from_json(text); }).size(), 250u);
+}
+
+TEST(TokenizerJson, TakesTimeInProportionToItsLength) {
+  constexpr int kMany = 100'000;
+  std::vector<std::string> special;
+  for (int i = 0; i < kMany; ++i) special.push_back("<" + std::to_string(i) + ">");
+  const auto tokenizer = CharacterTokenizer::from_text("abc", {.special_tokens = special});
+  std::string text = tokenizer.to_json();
+  text.pop_back();
+  text.back() = ',';  // instead of the last bracket
+  for (int i = 0; i < kMany; ++i) text += "\"key " + std::to_string(i) + "\": {},";
+  text.back() = '}';
+  // Takes a tenth of a second; comparing each key or token with all others would take many seconds.
+  EXPECT_LT(seconds_of([&] { EXPECT_EQ(tokenizer_from_json(text)->size(), 3u + kMany); }), 5.0);
+}
+
+TEST(TokenizerJson, NamesTheFileThatItRefuses) {
+  const TemporaryFolder folder;
+  write_file(folder / "foreign.json", "{}");
+  EXPECT_EQ(error_of<std::runtime_error>([&] { load_tokenizer(folder / "foreign.json"); }),
+            (folder / "foreign.json").string() +
+                ": tokenizer_from_json: it is not the JSON of a tokenizer");
+  EXPECT_NE(
+      error_of<std::runtime_error>([&] { load_tokenizer(folder / "none.json"); }).find("none.json"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace rowgrad

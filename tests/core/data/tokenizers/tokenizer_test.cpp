@@ -1,0 +1,95 @@
+#include <span>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include "tests/support/seconds_of.hpp"
+#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+using testing::values;
+
+const auto kTokenizer =
+    CharacterTokenizer::from_text("abc<>", {.special_tokens = {"<a>", "<a>b", "<b>"}});
+// < 0, > 1, a 2, b 3, c 4, <a> 5, <a>b 6, <b> 7
+
+TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
+  struct Case {
+    std::string text;
+    std::vector<std::string> allowed;
+    std::vector<std::int32_t> ids;
+  };
+  const std::vector<Case> cases = {
+      {"c<a>", {}, {4, 0, 2, 1}},
+      {"c<a>", {"<b>"}, {4, 0, 2, 1}},
+      {"c<a>", {"<a>"}, {4, 5}},
+      {"<a><b>c", {"<a>"}, {5, 0, 3, 1, 4}},
+      {"<a><b>c", {"<b>", "<a>"}, {5, 7, 4}},
+      {"<a>b", {"<a>", "<a>b"}, {6}},  // the longer one
+      {"<a>bb<a>", {"<a>", "<a>b"}, {6, 3, 5}},
+      {"<<a>>", {"<a>"}, {0, 5, 1}},
+      {"<a", {"<a>"}, {0, 2}},
+      {"", {"<a>"}, {}},
+  };
+  for (const Case& c : cases) {
+    const Ids ids = kTokenizer.encode(c.text, {.allowed_special = c.allowed});
+    EXPECT_EQ(values(ids), c.ids) << c.text;
+    EXPECT_EQ(kTokenizer.decode(ids), c.text);
+  }
+}
+
+TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
+  constexpr int kMany = 100'000;
+  std::vector<std::string> special = {"<", "<x", "<x99999", "<x>"};
+  for (int i = 0; i < kMany; ++i) special.push_back("<x" + std::to_string(i) + ">");
+  const auto tokenizer = CharacterTokenizer::from_text("ax", {.special_tokens = special});
+  std::string text;
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < kMany; i += 2) {
+    text += "a<x" + std::to_string(i) + ">";
+    ids.insert(ids.end(), {0, 6 + i});  // after a, x and the first four
+  }
+  text += "<x99999<x>";
+  ids.insert(ids.end(), {4, 5});
+  // Takes less than a tenth of a second; comparing all tokens at each position would take many.
+  EXPECT_LT(testing::seconds_of([&] {
+              EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = special})), ids);
+            }),
+            5.0);
+}
+
+TEST(Tokenizer, RefusesToAllowWhatIsNoSpecialToken) {
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}});
+            }),
+            "encode: allowed_special has \"a\", which is no special token of this tokenizer");
+}
+
+TEST(Tokenizer, DecodesIdsOfAnyRank) {
+  const Ids batch = {{2, 3, 4}, {4, 3, 5}};
+  EXPECT_EQ(kTokenizer.decode(batch), "abccb<a>");
+  const std::vector<std::int32_t> numbers = {2, 3, 4};
+  EXPECT_EQ(kTokenizer.decode(numbers), "abc");
+  EXPECT_EQ(kTokenizer.decode(std::span(numbers).first(0)), "");
+  Ids one = Ids::from_shape({});
+  one() = 7;
+  EXPECT_EQ(one.dimension(), 0U);
+  EXPECT_EQ(kTokenizer.decode(one), "<b>");
+}
+
+TEST(Tokenizer, RefusesIdsOutOfRange) {
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              kTokenizer.decode(Ids{{0, 8}});
+            }),
+            "token: id 8 is outside the vocabulary of 8 tokens");
+  EXPECT_EQ(error_of<std::invalid_argument>([] { kTokenizer.token(-1); }),
+            "token: id -1 is outside the vocabulary of 8 tokens");
+}
+
+}  // namespace
+}  // namespace rowgrad

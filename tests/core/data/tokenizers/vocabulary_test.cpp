@@ -1,0 +1,78 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/data/tokenizers/vocabulary.hpp>
+
+namespace rowgrad {
+namespace {
+
+using testing::error_of;
+
+TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
+  const Vocabulary vocabulary({"b", "end", "a", "end"}, {3});
+  EXPECT_EQ(vocabulary.size(), 4);
+  EXPECT_EQ(vocabulary.find("end"), 1);
+  EXPECT_EQ(vocabulary.find_special("end"), 3);
+  EXPECT_EQ(vocabulary.find_special("a"), std::nullopt);
+  EXPECT_EQ(vocabulary.find("c"), std::nullopt);
+  EXPECT_EQ(vocabulary.find(""), std::nullopt);
+  EXPECT_TRUE(vocabulary.is_special(3));
+  EXPECT_FALSE(vocabulary.is_special(1));
+}
+
+TEST(Vocabulary, FindsEveryOneOfManyTokensAlsoInACopy) {
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 5000; ++i) tokens.push_back(std::to_string(i * i));
+  const Vocabulary copy = Vocabulary(tokens);
+  for (std::int32_t id = 0; id < 5000; ++id) {
+    EXPECT_EQ(copy.token(id), tokens[static_cast<std::size_t>(id)]);
+    EXPECT_EQ(copy.find(copy.token(id)), id);
+  }
+}
+
+TEST(Vocabulary, MayBeEmpty) {
+  EXPECT_EQ(Vocabulary({}).size(), 0);
+  EXPECT_EQ(Vocabulary({}).find("a"), std::nullopt);
+}
+
+TEST(Vocabulary, AppendsSpecialTokens) {
+  const Vocabulary vocabulary = vocabulary_with_special({"a", "b"}, {"<1>", "<2>"});
+  EXPECT_EQ(vocabulary.tokens(), (std::vector<std::string>{"a", "b", "<1>", "<2>"}));
+  EXPECT_EQ(vocabulary.special_ids(), (std::vector<std::int32_t>{2, 3}));
+}
+
+TEST(Vocabulary, RefusesIdsOutOfRangeWithTheIdAndTheSize) {
+  const Vocabulary vocabulary({"a", "b"});
+  for (const std::int32_t id : {-1, 2}) {
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { vocabulary.token(id); }),
+              "token: id " + std::to_string(id) + " is outside the vocabulary of 2 tokens");
+  }
+}
+
+TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
+  struct Case {
+    std::vector<std::string> tokens;
+    std::vector<std::int32_t> special_ids;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{"a", ""}, {}, "Vocabulary: token 1 is empty"},
+      {{"a", "b", "a"}, {}, "Vocabulary: \"a\" has two ids, 0 and 2"},
+      {{"<s>", "b", "<s>"}, {2, 0}, "Vocabulary: \"<s>\" has two ids, 0 and 2"},
+      {{"a", "b"}, {2}, "Vocabulary: special id 2 is outside the 2 tokens"},
+      {{"a", "b"}, {-1}, "Vocabulary: special id -1 is outside the 2 tokens"},
+      {{"a", "b"}, {1, 1}, "Vocabulary: special id 1 is given twice"},
+      {{"\xFF"},
+       {0},
+       "Vocabulary: a special token: the byte \"\\xff\" at byte 0 of the text is not part of valid "
+       "UTF-8"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { Vocabulary(c.tokens, c.special_ids); }),
+              c.message);
+}
+
+}  // namespace
+}  // namespace rowgrad
