@@ -65,15 +65,14 @@ void Parameter::check_rows(std::span<const std::int32_t> ids) const {
   kernels::check_ids(name_, ids, {ids.size()}, shape_[0]);
 }
 
-Tensor Parameter::rows(std::span<const std::int32_t> ids, const Tensor* added) const {
+Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
   check_rows(ids);
+  return checked_rows(ids);
+}
+
+Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
   const std::size_t width = shape_[1];
   if (ids.empty() || width == 0) added = nullptr;
-  check_argument(added == nullptr || (added->size() > 0 && added->shape().back() == width &&
-                                      ids.size() * width % added->size() == 0),
-                 name_, ": what is added has shape ",
-                 bracketed(added == nullptr ? Shape() : added->shape()),
-                 ", expected rows of width ", width, ", as many as go into ", ids.size());
   Tensor result = empty({ids.size(), width});
   if (whole_) {
     kernels::gather_rows(value_.data(), width, ids, result.data(), added);

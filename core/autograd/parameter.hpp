@@ -90,10 +90,12 @@ class Parameter {
   Tensor copy() const;
 
   /// The rows `ids` of a table [rows, width], up to date: → [ids, width]. The cost does not depend
-  /// on the size of the table. The rows of `added`, if given, are added to them cyclically: their
-  /// width must be the same, and their number must divide that of the ids. Throws
-  /// std::invalid_argument for an id outside the table and for `added` of another shape.
-  Tensor rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
+  /// on the size of the table. Throws std::invalid_argument for an id outside the table.
+  Tensor rows(std::span<const std::int32_t> ids) const;
+
+  /// For ops, which have checked the ids: the same, plus the rows of `added`, if given, which are
+  /// added cyclically. Their width must be that of the table, and their number divide that of ids.
+  Tensor checked_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// The values, for changing in place. Counts as a change: a tape that has read the parameter
   /// before refuses to go backward, since its gradients would belong to other values. Do not keep

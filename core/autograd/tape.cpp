@@ -82,7 +82,7 @@ std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
   return stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ' << variable.value();
 }
 
-const Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
+Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
   const Tensor& number = value();

@@ -27,7 +27,7 @@ class Variable {
 
   /// The parameter whose value this is, otherwise null. An op that needs only some rows should read
   /// them from the parameter: value() brings all rows up to date.
-  const Parameter* parameter() const;
+  Parameter* parameter() const;
 
   /// The value as a scalar. Throws std::invalid_argument unless it has exactly one element.
   real item() const;

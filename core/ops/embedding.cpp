@@ -42,7 +42,7 @@ Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
   if (added != nullptr) check_added(caller, shape, added->shape());
   Tensor rows;
   if (const Parameter* parameter = table.parameter()) {
-    rows = parameter->rows(ids.storage(), added);
+    rows = parameter->checked_rows(ids.storage(), added);
   } else {
     rows = empty({ids.size(), shape.back()});
     kernels::gather_rows(table.value().data(), shape.back(), ids.storage(), rows.data(), added);
