@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/checksum.hpp>
@@ -9,6 +10,8 @@
 namespace rowgrad {
 namespace {
 
+constexpr std::string_view kJournalName = "rgundo";  // and then the format
+constexpr std::string_view kFormat = "01";
 constexpr std::array<char, 8> kJournalMagic{'r', 'g', 'u', 'n', 'd', 'o', '0', '1'};
 constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // of memory, about
 
@@ -50,6 +53,11 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
     : file_(path, LockedFile::Open::kExisting) {
   Head head{};
   file_.read(0, writable_bytes_of(head));
+  const std::string_view magic(head.magic.data(), head.magic.size());
+  const std::string_view format = magic.substr(kJournalName.size());
+  const bool is_later = magic.starts_with(kJournalName) && format > kFormat && format <= "99";
+  check_runtime(!is_later, path.string(), ": is a journal of format ", format, ", expected ",
+                kFormat);
   begin_ = head.begin;
   const Head right = head_for(begin_);
   check_runtime(std::memcmp(&head, &right, sizeof head) == 0 && begin_.mark == expected.mark &&

@@ -33,8 +33,8 @@ class UndoJournal {
   /// that is no journal, nor the beginning of one; a journal is replaced.
   UndoJournal(const std::filesystem::path& path, const Begin& begin);
 
-  /// Opens a journal. Throws std::runtime_error if it is of something else, and if any of its first
-  /// `bytes` is damaged.
+  /// Opens a journal. Throws std::runtime_error if it is of something else or of a later format,
+  /// and if any of its first `bytes` is damaged.
   struct Expected {
     std::uint64_t mark = 0;
     std::uint64_t record_bytes = 0;

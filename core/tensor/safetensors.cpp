@@ -24,6 +24,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kFormatKey = "rowgrad_format";  // in the metadata
+constexpr const char* kFormat = "1";
 
 // --- Writing ------------------------------------------------------------------------------------
 
@@ -139,7 +141,12 @@ class Reader {
     JsonReader header(text, concat(file_.path().string(), ": the header"));
     header.object([&](const std::string& name) {
       if (name == kMetadataKey) {
-        header.object([&](const std::string& key) { result.put(key, header.string()); });
+        header.object([&](const std::string& key) {
+          if (key == kFormatKey)
+            check_format(header.string());
+          else
+            result.put(key, header.string());
+        });
       } else {
         entries.push_back(read_entry(header, name));
       }
@@ -169,6 +176,11 @@ class Reader {
     file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
     check(text.starts_with('{'), "not a safetensors file: its header is not a JSON object");
     return text;
+  }
+
+  void check_format(const std::string& format) const {
+    check(format == kFormat, "is a checkpoint of format ", in_quotes(format),
+          ", but this version reads format \"", kFormat, "\" and files that name none");
   }
 
   Entry read_entry(JsonReader& header, const std::string& name) const {
@@ -234,7 +246,8 @@ class Reader {
 
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   std::vector<Stored> all;
-  std::string texts;  // here and below, each member is followed by a comma
+  // Here and below, each member is followed by a comma.
+  std::string texts = concat(json_quoted(kFormatKey), ':', json_quoted(kFormat), ',');
   for (const std::string& name : checkpoint.names()) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
@@ -245,6 +258,8 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
     };
     const Checkpoint::Value& value = checkpoint.at(name);
     if (const auto* text = std::get_if<std::string>(&value)) {
+      check_argument(name != kFormatKey, "write_safetensors: no text may have the name ",
+                     in_quotes(kFormatKey));
       texts += json_quoted(name) + ':' + json_quoted(*text) + ',';
     } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
       store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
@@ -260,11 +275,8 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
     return a.number_bytes != b.number_bytes ? a.number_bytes > b.number_bytes : a.name < b.name;
   });
 
-  std::string header = "{";
-  if (!texts.empty()) {
-    texts.back() = '}';
-    header += concat('"', kMetadataKey, "\":{", texts, ',');
-  }
+  texts.back() = '}';
+  std::string header = concat("{\"", kMetadataKey, "\":{", texts, ',');
   std::uint64_t offset = 0;
   for (const Stored& value : all) {
     std::string shape;
@@ -275,8 +287,7 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
                      shape, "],\"data_offsets\":[", offset, ',', end, "]},");
     offset = end;
   }
-  if (header.back() == ',') header.pop_back();
-  header += '}';
+  header.back() = '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   check_argument(header.size() <= kLongestHeader, "write_safetensors: the header would have ",
                  header.size(), " bytes, more than the ", kLongestHeader,

@@ -310,6 +310,8 @@ inline std::vector<FrozenCase> frozen_cases() {
   add_table("sgd_momentum", frozen_recipe<SGD>(momentum));
   last_in_file_too(1);
   cases.back().further = true;
+  // Of this one, the file names its format. The others are older.
+  add_table("sgd_momentum_format_1", frozen_recipe<SGD>(momentum));
   add_table("sgd_nesterov",
             frozen_recipe<SGD>({.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}));
   add_table("sgd_dampening",

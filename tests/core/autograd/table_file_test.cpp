@@ -518,6 +518,12 @@ TEST_F(TableFiles, OfTheFirstFormatStayReadable) {
     EXPECT_EQ(table.rows_stored(), 3);
     EXPECT_EQ(table.verify(), 3);
   }
+  damage(path(), 7, '1' ^ '3');  // the same file, if a later version had written it
+  EXPECT_NE(error_of<std::runtime_error>([&] {
+              TableFile table(path());
+            }).find("words.table: is a table of format 3, expected 1 to 2"),
+            std::string::npos);
+  damage(path(), 7, '1' ^ '3');
   const std::size_t second_row = 4096 + 2 * ((16 + 6 * sizeof(real) + 15) / 16 * 16);
   for (const std::size_t place : {second_row + 9, second_row + 13, second_row + 12}) {
     damage(path(), place, 1);  // a journal or an epoch that it cannot have
@@ -577,6 +583,10 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   damage(path(), 7, '2' ^ '3');
   EXPECT_NE(refused().find("is a table of format 3, expected 1 to 2"), std::string::npos);
   damage(path(), 7, '2' ^ '3');
+  damage(path("words.table.undo-0"), 7, '1' ^ '2');
+  EXPECT_NE(refused().find("words.table.undo-0: is a journal of format 02, expected 01"),
+            std::string::npos);
+  damage(path("words.table.undo-0"), 7, '1' ^ '2');
   std::filesystem::remove(path("words.table.undo-0"));
   EXPECT_NE(refused().find("words.table.undo-0: is missing"), std::string::npos);
   { TableFile other(path("other"), {.rows = 10, .width = 5}); }

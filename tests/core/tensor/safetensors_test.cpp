@@ -76,7 +76,8 @@ TEST(Safetensors, KeepsDoublePrecision) {
 TEST(Safetensors, HoldsNothingAtAll) {
   const TemporaryFolder folder;
   write_safetensors(folder / "file", {});
-  EXPECT_EQ(read_file(folder / "file"), safetensors("{}      ", ""));
+  EXPECT_EQ(read_file(folder / "file"),
+            safetensors(R"({"__metadata__":{"rowgrad_format":"1"}} )", ""));
   EXPECT_TRUE(read_safetensors(folder / "file").empty());
 }
 
@@ -86,8 +87,10 @@ TEST(Safetensors, WritesDoublesAsSuch) {
   Checkpoint written;
   written.put("bias", scalar(0.5));
   write_safetensors(folder / "file", written);
-  const std::string header = R"({"bias":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})";
-  EXPECT_EQ(read_file(folder / "file"), safetensors(header, bytes_of(0.5)));
+  const std::string header = R"({"__metadata__":{"rowgrad_format":"1"},)"
+                             R"("bias":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})";
+  const std::string blanks((8 - header.size() % 8) % 8, ' ');
+  EXPECT_EQ(read_file(folder / "file"), safetensors(header + blanks, bytes_of(0.5)));
 }
 #else
 TEST(Safetensors, WritesExactlyTheseBytes) {
@@ -100,7 +103,7 @@ TEST(Safetensors, WritesExactlyTheseBytes) {
   write_safetensors(folder / "file", written);
   // Larger types come first.
   const std::string header =
-      "{\"__metadata__\":{\"version\":\"3\"},"
+      "{\"__metadata__\":{\"rowgrad_format\":\"1\",\"version\":\"3\"},"
       "\"steps\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
       "\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
       "\"weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[12,20]}}";
@@ -204,15 +207,44 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
   };
   EXPECT_EQ(refusal("__metadata__", "text"),
             "write_safetensors: no value may have the name \"__metadata__\"");
+  EXPECT_EQ(refusal("rowgrad_format", "2"),
+            "write_safetensors: no text may have the name \"rowgrad_format\"");
   for (const auto& [name, text] : {std::pair("text", "\xff"), {"\xff", "text"}})
     EXPECT_EQ(
         refusal(name, text),
         "write_safetensors: a name or text: the byte \"\\xff\" at byte 0 of the text is not part "
         "of valid UTF-8");
   EXPECT_EQ(refusal("text", std::string(100'000'000, 'x')),
-            "write_safetensors: the header would have 100000032 bytes, more than the 100000000 "
+            "write_safetensors: the header would have 100000056 bytes, more than the 100000000 "
             "that the format allows");
   EXPECT_FALSE(std::filesystem::exists(folder / "file"));
+}
+
+TEST(Safetensors, NamesItsFormatAndRefusesALaterOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  Checkpoint written;
+  written.put("steps", 3);
+  write_safetensors(path, written);
+  EXPECT_EQ(read_safetensors(path).names(), std::vector<std::string>{"steps"});
+  std::string contents = read_file(path);
+  const std::string format = R"("rowgrad_format":"1")";
+  const std::size_t place = contents.find(format) + format.size() - 2;
+  ASSERT_EQ(contents.substr(8, 37), R"({"__metadata__":{"rowgrad_format":"1")");
+  for (const char other : {'2', '0', 'x'}) {
+    contents[place] = other;
+    write_file(path, contents);
+    EXPECT_EQ(error_of<std::runtime_error>([&] { read_safetensors(path); }),
+              path + ": is a checkpoint of format \"" + other +
+                  "\", but this version reads format \"1\" and files that name none");
+  }
+  // Other programs' metadata name no format of ours, and a tensor may have any name.
+  write_file(path,
+             safetensors(R"({"__metadata__":{"format":"pt"},)"
+                         R"("rowgrad_format":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
+                         "\x07"));
+  EXPECT_EQ(read_safetensors(path).text("format"), "pt");
+  EXPECT_EQ(read_safetensors(path).integer("rowgrad_format"), 7);
 }
 
 TEST(Safetensors, RefusesEveryFileCutShort) {
