@@ -11,7 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <rowgrad/core/base/scramble.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>

@@ -10,8 +10,7 @@
 #include <sys/resource.h>
 
 #include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/core/base/checksum.hpp>
-#include <rowgrad/core/base/scramble.hpp>
+#include <rowgrad/core/base/hash.hpp>
 
 namespace rowgrad {
 namespace {

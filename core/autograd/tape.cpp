@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/tensor/print.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 

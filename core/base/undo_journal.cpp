@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/checksum.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/undo_journal.hpp>
 
 namespace rowgrad {

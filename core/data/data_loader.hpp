@@ -1,17 +1,47 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 #include <vector>
 
-#include <rowgrad/core/data/permutation.hpp>
-#include <rowgrad/core/data/token_windows.hpp>
+#include <rowgrad/core/data/token_source.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
+
+/// A pseudo-random order of 0 … size − 1 that takes no memory: each place is computed when it is
+/// asked for, in some 0.1 µs. It depends on the size and the seed alone. Good enough to shuffle a
+/// text; no secret is safe with it.
+///
+/// Eight rounds of a Feistel network permute the smallest power of two that is not below the size
+/// (Luby & Rackoff 1988, "How to construct pseudorandom permutations from pseudorandom functions";
+/// the two halves of a number may differ by a bit). A number outside the range is permuted again
+/// until it falls inside: Black & Rogaway 2002, "Ciphers with arbitrary finite domains", cycle
+/// walking. As more than half of the numbers are inside, that takes two permutations on average at
+/// most.
+class IndexPermutation {
+ public:
+  /// Throws std::invalid_argument for a size of 0 or above 2^62.
+  IndexPermutation(std::uint64_t size, std::uint64_t seed);
+
+  /// The index at `place`, which must be below size().
+  std::uint64_t operator()(std::uint64_t place) const;
+
+  std::uint64_t size() const { return size_; }
+
+ private:
+  std::uint64_t permuted(std::uint64_t x) const;
+
+  std::uint64_t size_;
+  std::array<std::uint64_t, 8> keys_;  // of the rounds
+  int low_bits_;
+  std::uint64_t low_mask_;
+  std::uint64_t high_mask_;
+};
 
 /// One window per row: inputs and targets, both [batch, context].
 struct Batch {
@@ -43,7 +73,7 @@ struct DataLoaderOptions {
   /// torch.utils.data.DataLoader does.
   Random* generator = nullptr;
   /// Up to so many windows, a random order is PyTorch's permutation for the seed, a list that takes
-  /// 8 bytes a window. That of more windows is computed window by window (permutation.hpp).
+  /// 8 bytes a window. That of more windows is computed window by window (IndexPermutation).
   std::size_t largest_permutation = std::size_t{1} << 22;
   /// The loader reads and returns these rows only. Order, sizes and positions are those of whole
   /// batches, so a state fits any shard. The part may be empty if a batch has fewer rows than

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/checksum.hpp>
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
 
 namespace rowgrad {

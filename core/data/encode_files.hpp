@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/data/token_file_writer.hpp>
+#include <rowgrad/core/data/token_file.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad {

@@ -16,8 +16,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/tokenizers/vocabulary.hpp>
 
 namespace rowgrad {
@@ -33,7 +35,7 @@ struct TokenFileHeader {
   std::uint64_t count = 0;         // of ids
   std::uint64_t vocabulary_size = 0;
   std::uint64_t vocabulary_hash = 0;
-  std::uint64_t checksum = 0;  // of the ids (checksum.hpp)
+  std::uint64_t checksum = 0;  // of the ids (class Checksum)
   // In a file that is not finished: a checksum of the rest of the header and of what is being
   // written, and how far that is. Otherwise 0.
   std::uint64_t job = 0;
@@ -49,14 +51,14 @@ inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
 struct TokenFileOptions {
   /// The bytes of an id in a file without a header, 2 or 4; with 0, such a file is refused.
   std::size_t raw_bytes = 0;
-  /// The vocabulary that the ids must be of. A header with another one is refused, and ids outside
-  /// it when they are read. Without it, ids may be as large as the file says.
+  /// The vocabulary that the ids must be of. A header with another one is refused, and ids
+  /// outside it when they are read. Without it, ids may be as large as the file says.
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// A file of token ids that stays on the disk. It is read, not mapped: if another program shortens
-/// a mapped file, reading it ends the process, and all that was ever touched counts as memory of
-/// the process. Movable; may be read by several threads at once.
+/// A file of token ids that stays on the disk. It is read, not mapped: if another program
+/// shortens a mapped file, reading it ends the process, and all that was ever touched counts as
+/// memory of the process. Movable; may be read by several threads at once.
 class TokenFile {
  public:
   /// Reads the header only. Throws std::runtime_error for a file of none of the three kinds, one
@@ -83,8 +85,8 @@ class TokenFile {
   /// is a header of rowgrad's, for ids that are not those that were written.
   void verify() const;
 
-  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in a
-  /// file of more than 1 GiB without one, of their number and of a sample of them.
+  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in
+  /// a file of more than 1 GiB without one, of their number and of a sample of them.
   std::uint64_t fingerprint() const;
 
  private:
@@ -99,6 +101,46 @@ class TokenFile {
   std::size_t bytes_per_id_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t vocabulary_size_ = 0;
+};
+
+/// Writes a file of token ids with rowgrad's header, of which nothing but a small buffer is in
+/// memory. Until finish(), it is PATH.partial; a writer that is killed can be continued by the
+/// next one for the same job, from its last save().
+class TokenFileWriter {
+ public:
+  /// `job` stands for all that the ids depend on besides the vocabulary. What an unfinished file
+  /// has of another job or of another vocabulary, or with a damaged header, is discarded; job 0
+  /// never goes on. Throws as PartialFile does, and std::runtime_error if PATH.partial is no such
+  /// file.
+  TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary,
+                  std::uint64_t job = 0);
+
+  /// What the last save() was given; 0 at the beginning of a file.
+  std::uint64_t position() const { return header_.position; }
+
+  /// The number of ids so far.
+  std::uint64_t count() const { return header_.count; }
+
+  /// Throws std::invalid_argument, and appends nothing, for an id outside the vocabulary.
+  void append(std::span<const std::int32_t> ids);
+
+  /// Lets the next writer go on from here, if this process ends. (If the machine stops, it may be
+  /// from an earlier call.) `position` says how far the job is.
+  void save(std::uint64_t position);
+
+  /// Completes the file and puts it in its place. Nothing may be called after that.
+  void finish();
+
+ private:
+  bool can_go_on(const TokenFileHeader& found) const;
+  std::uint64_t seal(TokenFileHeader header) const;
+  std::uint64_t end_bytes() const;
+  void write_header();
+
+  PartialFile file_;
+  std::uint64_t job_;
+  TokenFileHeader header_;
+  std::vector<std::byte> stored_;
 };
 
 }  // namespace rowgrad

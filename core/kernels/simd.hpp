@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <rowgrad/core/tensor/number_type.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad::kernels {

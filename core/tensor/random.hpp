@@ -1,37 +1,81 @@
 #pragma once
 
-// Random numbers: those of PyTorch's CPU generator with the same seed, call for call.
-//
-// Generator: MT19937 (Matsumoto & Nishimura 1998) seeded with one 32-bit word. Normal numbers: Box
-// & Muller 1958. Draws are consumed in PyTorch's order, so that layers constructed one after
-// another start with the weights that textbooks print.
+// Random numbers: those of PyTorch's CPU generator with the same seed, call for call. Draws are
+// consumed in PyTorch's order, so that layers constructed one after another start with the weights
+// that textbooks print. Normal numbers: Box & Muller 1958.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include <rowgrad/core/base/mersenne_twister.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 
-/// A generator with its own state; a copy continues independently with the same numbers. The double
-/// library widens the float draws, so that both libraries start with the same weights.
+/// MT19937 (Matsumoto & Nishimura 1998, "Mersenne twister") seeded with one word, with its
+/// recursion
+/// written as one long loop that compilers vectorise. Gives the same numbers as std::mt19937.
+class MersenneTwister {
+ public:
+  explicit MersenneTwister(std::uint32_t seed);
+
+  /// The next 32 random bits.
+  std::uint32_t operator()() {
+    if (next_ == kWords) advance();
+    return temper(state_[next_++]);
+  }
+
+  /// The next words before tempering: temper() turns each into what operator() would have
+  /// returned. Separate functions, because only the recursion has to run in order.
+  void fill_untempered(std::span<std::uint32_t> words);
+
+  static std::uint32_t temper(std::uint32_t word) {
+    return static_cast<std::uint32_t>(temper_both(word));
+  }
+
+  /// The same for two words at once, one in each half.
+  static std::uint64_t temper_both(std::uint64_t words) {
+    words ^= words >> 11 & 0x001FFFFF001FFFFF;
+    words ^= words << 7 & 0x9D2C56809D2C5680;
+    words ^= words << 15 & 0xEFC60000EFC60000;
+    return words ^ (words >> 18 & 0x00003FFF00003FFF);
+  }
+
+  static constexpr std::size_t kWords = 624;
+  using Words = std::array<std::uint32_t, kWords>;
+
+  /// The state: its words, and the index of the next one, at most kWords.
+  MersenneTwister(const Words& words, std::size_t next) : state_(words), next_(next) {}
+  const Words& words() const { return state_; }
+  std::size_t next() const { return next_; }
+
+ private:
+  void advance();
+
+  Words state_;
+  std::size_t next_ = kWords;
+};
+
+/// A generator with its own state; a copy continues independently with the same numbers. The
+/// double library widens the float draws, so that both libraries start with the same weights.
 class Random {
  public:
   /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
   explicit Random(std::uint64_t seed);
 
-  /// Normal numbers. Throws std::invalid_argument unless both are finite, `deviation` not negative.
+  /// Normal numbers. Throws std::invalid_argument unless both are finite, `deviation` not
+  /// negative.
   Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
 
-  /// Uniform numbers in [low, high). Throws std::invalid_argument unless low <= high, both finite.
+  /// Uniform numbers in [low, high). Throws std::invalid_argument unless low <= high, both
+  /// finite.
   Tensor uniform(const Shape& shape, double low = 0, double high = 1);
 
-  /// The numbers 0 … count − 1 in the random order of torch.randperm. Throws std::invalid_argument
-  /// for a negative count.
+  /// The numbers 0 … count − 1 in the random order of torch.randperm. Throws
+  /// std::invalid_argument for a negative count.
   std::vector<std::int64_t> permutation(std::int64_t count);
 
   /// A uniform number in [0, 1) with 53 random bits, from the next two words.

@@ -2,9 +2,11 @@
 
 // Tensors: row-major xtensor arrays of any rank in pooled memory. All xtensor functions accept
 // them. Store an xtensor expression in a Tensor within the statement that creates it, never in an
-// `auto`: the expression refers to its operands.
+// `auto`: the expression refers to its operands. Shapes that no memory could hold are refused with
+// std::invalid_argument before any is requested.
 
 #include <cstddef>
+#include <iosfwd>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -12,10 +14,29 @@
 #include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
-#include <rowgrad/core/tensor/number_type.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad {
+
+/// The type of the values in tensors. A program has only one: the library `rowgrad` is built with
+/// float, `rowgrad_double` with double.
+#if defined(ROWGRAD_DOUBLE)
+using real = double;
+#else
+using real = float;
+#endif
+
+// The two libraries give the same names to different types, so their object files must not be
+// mixed. Code that sees `real` refers to a symbol that only its own library defines.
+namespace link_check {
+#if defined(ROWGRAD_DOUBLE)
+extern const char numbers_are_double;
+[[gnu::used]] static const char* const mark = &numbers_are_double;
+#else
+extern const char numbers_are_float;
+[[gnu::used]] static const char* const mark = &numbers_are_float;
+#endif
+}  // namespace link_check
 
 /// An array of values that owns its memory.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
@@ -36,8 +57,7 @@ inline std::optional<std::size_t> checked_element_count(const Shape& shape) {
   return none ? 0 : count;
 }
 
-/// The same, but throws std::invalid_argument naming `caller` and the shape instead of returning
-/// nullopt. Every size is checked here before memory is requested for it.
+/// The same, but throws std::invalid_argument naming `caller` and the shape.
 inline std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor") {
   const auto count = checked_element_count(shape);
   check_argument(count.has_value(), caller, ": shape ", bracketed(shape),
@@ -83,5 +103,11 @@ inline Shape index_at(const Shape& shape, std::size_t offset) {
   }
   return index;
 }
+
+/// Prints a tensor as xtensor does, long ones cut short: {{1., 2.5}, {0., 3.}}.
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+
+/// Prints ids as whole numbers: {{29, 20}, {16777217, 3}}.
+std::ostream& operator<<(std::ostream& stream, const Ids& ids);
 
 }  // namespace rowgrad

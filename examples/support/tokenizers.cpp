@@ -3,8 +3,7 @@
 #include <cstdio>
 
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
 
 namespace rowgrad {
 

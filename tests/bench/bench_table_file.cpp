@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include <rowgrad/core/base/scramble.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/sgd.hpp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/data/tokenizers/byte_pair_training.hpp>
+#include <rowgrad/core/data/tokenizers/merge_table.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>

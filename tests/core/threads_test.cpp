@@ -16,8 +16,7 @@
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>

@@ -6,7 +6,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

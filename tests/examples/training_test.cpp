@@ -7,7 +7,7 @@
 #include "tests/support/short_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_results.hpp>

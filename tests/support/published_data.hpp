@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 
 namespace rowgrad::testing {
 

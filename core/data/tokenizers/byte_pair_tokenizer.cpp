@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/byte_pair_training.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
-#include <rowgrad/core/data/tokenizers/special_tokens.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
 
@@ -76,6 +80,89 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
 
 bool BytePairTokenizer::can_cut(std::string_view text, std::size_t place) const {
   return gpt2_can_cut(text, place);
+}
+
+// --- GPT-2's files -------------------------------------------------------------------------------
+
+namespace {
+
+Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& special_tokens) {
+  std::vector<std::pair<std::string, std::uint64_t>> entries;
+  JsonReader json(file.contents, file.name);
+  json.object([&](const std::string& token) { entries.emplace_back(token, json.whole_number()); });
+  const std::set<std::string_view> all_special(special_tokens.begin(), special_tokens.end());
+  const std::size_t size = entries.size();
+  std::vector<std::string> tokens(size);
+  std::vector<std::int32_t> special_ids;
+  // If every id is below the number of tokens and occurs once, there are no gaps either.
+  for (auto& [token, id] : entries) {
+    check_argument(!token.empty(), "the token of id ", id, " is empty");
+    check_argument(id < size, in_quotes(token), " has id ", id, ", but there are ", size,
+                   " tokens");
+    check_argument(tokens[id].empty(), in_quotes(token), " and another token have the same id ",
+                   id);
+    const bool special = all_special.contains(token);
+    if (special) special_ids.push_back(static_cast<std::int32_t>(id));
+    tokens[id] = special ? std::move(token) : bytes_from_printable(token);
+  }
+  Vocabulary vocabulary(std::move(tokens), special_ids);
+  for (const std::string& token : special_tokens) {
+    check_argument(vocabulary.find_special(token).has_value(), "the special token ",
+                   in_quotes(token), " is not in it");
+  }
+  return vocabulary;
+}
+
+void add_merge(std::string_view line, const Vocabulary& vocabulary, MergeTable& merges) {
+  const std::size_t blank = line.find(' ');
+  check_argument(blank != std::string_view::npos && line.find(' ', blank + 1) == line.npos,
+                 in_quotes(line), " is not two tokens with one blank between them");
+  merges.add(bytes_from_printable(line.substr(0, blank)),
+             bytes_from_printable(line.substr(blank + 1)), vocabulary);
+}
+
+MergeTable parse_merges(std::string_view text, const std::string& file,
+                        const Vocabulary& vocabulary) {
+  MergeTable merges(vocabulary);
+  std::size_t line_number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++line_number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    try {
+      if (line_number == 1) {
+        check_argument(line.starts_with("#version:"), "it does not begin with #version:");
+      } else {
+        add_merge(line, vocabulary, merges);
+      }
+    } catch (const std::invalid_argument& error) {
+      throw std::runtime_error(concat(file, ", line ", line_number, ": ", error.what()));
+    }
+  }
+  check_runtime(line_number > 1, file, " is empty");
+  return merges;
+}
+
+}  // namespace
+
+BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& encoder_json,
+                                 const std::vector<std::string>& special_tokens) {
+  try {
+    Vocabulary vocabulary = parse_encoder(encoder_json, special_tokens);
+    MergeTable merges = parse_merges(vocab_bpe.contents, vocab_bpe.name, vocabulary);
+    return BytePairTokenizer(std::move(vocabulary), std::move(merges));
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(concat(encoder_json.name, ": ", error.what()));
+  }
+}
+
+BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
+                                      const std::filesystem::path& encoder_json,
+                                      const std::vector<std::string>& special_tokens) {
+  // In separate statements, because a compiler may evaluate arguments in any order.
+  const NamedText merges{vocab_bpe.string(), read_file(vocab_bpe)};
+  const NamedText ids{encoder_json.string(), read_file(encoder_json)};
+  return gpt2_tokenizer(merges, ids, special_tokens);
 }
 
 }  // namespace rowgrad

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/merge_table.hpp>
-#include <rowgrad/core/data/tokenizers/piece_cache.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad {
@@ -15,9 +18,9 @@ struct BytePairOptions {
   std::vector<std::string> special_tokens = {std::string(kEndOfText)};
 };
 
-/// GPT-2's tokenizer: text is split into pieces (gpt2_split.hpp) whose bytes are merged into tokens
-/// (merge_table.hpp). Any bytes can be encoded, and decode returns exactly the same bytes. The
-/// merges are GPT-2's (gpt2_files.hpp) or trained on a text. Movable, not copyable.
+/// GPT-2's tokenizer: text is split into pieces (gpt2_pieces.hpp) whose bytes are merged into
+/// tokens (merge_table.hpp). Any bytes can be encoded, and decode returns exactly the same bytes.
+/// The merges are GPT-2's (gpt2_tokenizer) or trained on a text. Movable, not copyable.
 class BytePairTokenizer final : public Tokenizer {
  public:
   /// Repeatedly merges the most frequent pair of adjacent tokens; among equally frequent pairs, the
@@ -41,5 +44,27 @@ class BytePairTokenizer final : public Tokenizer {
   MergeTable merges_;
   std::unique_ptr<PieceCachePool> caches_ = std::make_unique<PieceCachePool>();
 };
+
+/// The contents of a file, and its name in messages.
+struct NamedText {
+  std::string name;
+  std::string contents;
+};
+
+/// GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …` and then
+/// one merge per line, such as `Ġ t`, in the order of ranks; `encoder_json` is one object of tokens
+/// and their ids. Both write bytes as printable_from_bytes does. The ids must be 0, 1, 2 … without
+/// gaps, and each token must be a byte, made by a merge, or one of `special_tokens`, all of which
+/// must occur. Otherwise throws std::runtime_error with the file's name and, for vocab_bpe, the
+/// line.
+BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& encoder_json,
+                                 const std::vector<std::string>& special_tokens = {
+                                     std::string(kEndOfText)});
+
+/// The same from paths; also throws if a file cannot be read.
+BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
+                                      const std::filesystem::path& encoder_json,
+                                      const std::vector<std::string>& special_tokens = {
+                                          std::string(kEndOfText)});
 
 }  // namespace rowgrad

@@ -1,6 +1,15 @@
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/special_tokens.hpp>
+#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
 
@@ -32,6 +41,172 @@ std::string Tokenizer::join(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) text += token(id);
   return text;
+}
+
+// --- The file format -----------------------------------------------------------------------------
+//
+//   {"format": "rowgrad tokenizer", "version": 1, "type": "character" | "word" |
+//    "lower-case word" | "byte pair",
+//    "tokens": [in the order of ids], "special_ids": [ids of the special ones],
+//    "merges": [in the order of ranks, "left right"; byte pair only]}
+//
+// Ordinary tokens and merges of byte-pair tokenizers are bytes, written as printable_from_bytes
+// does; all other tokens are text.
+
+namespace {
+
+constexpr std::string_view kFormat = "rowgrad tokenizer";
+constexpr std::uint64_t kVersion = 1;
+
+// --- Writing: one token per line, so that files can be compared, and in ASCII, so that all editors
+// show them alike ---
+
+template <class Items, class Print>
+std::string list(const char* name, const Items& items, const Print& print) {
+  std::string text = concat(",\n \"", name, "\": [");
+  for (const auto& item : items) text += "\n  " + print(item) + ',';
+  if (!items.empty()) text.back() = '\n';
+  return text + (items.empty() ? "]" : " ]");
+}
+
+std::string head(const char* type, const Vocabulary& vocabulary,
+                 const std::vector<std::string>& tokens) {
+  return concat("{\n \"format\": ", json_string(kFormat), ",\n \"version\": ", kVersion,
+                ",\n \"type\": ", json_string(type), list("tokens", tokens, json_string),
+                list("special_ids", vocabulary.special_ids(),
+                     [](std::int32_t id) { return std::to_string(id); }));
+}
+
+std::string text_json(const char* type, const Vocabulary& vocabulary) {
+  return head(type, vocabulary, vocabulary.tokens()) + "\n}\n";
+}
+
+// --- Reading ---
+
+struct Contents {
+  std::string format;
+  std::optional<std::uint64_t> version;
+  std::string type;
+  std::optional<std::vector<std::string>> tokens, merges;
+  std::optional<std::vector<std::uint64_t>> special_ids;
+};
+
+Contents read_contents(std::string_view text) {
+  JsonReader json(text, "tokenizer_from_json");
+  const auto read_list = [&](auto& list, const auto& read_item) {
+    list.emplace();
+    json.array([&] { list->push_back(read_item()); });
+  };
+  const auto read_string = [&] { return json.string(); };
+  Contents contents;
+  json.object([&](const std::string& key) {
+    if (key == "format") {
+      contents.format = json.string();
+    } else if (key == "version") {
+      contents.version = json.whole_number();
+    } else if (key == "type") {
+      contents.type = json.string();
+    } else if (key == "tokens") {
+      read_list(contents.tokens, read_string);
+    } else if (key == "special_ids") {
+      read_list(contents.special_ids, [&] { return json.whole_number(); });
+    } else if (key == "merges") {
+      read_list(contents.merges, read_string);
+    } else {
+      json.skip();
+    }
+  });
+  check_argument(contents.format == kFormat, "it is not the JSON of a tokenizer");
+  check_argument(contents.version == kVersion, "it is not of version ", kVersion);
+  return contents;
+}
+
+template <class List>
+auto& required(std::optional<List>& list, const char* name) {
+  check_argument(list.has_value(), "it lacks the list \"", name, "\"");
+  return *list;
+}
+
+// The vocabulary of the file, with decode(token) in place of each ordinary token.
+Vocabulary vocabulary(Contents& contents, const auto& decode) {
+  std::vector<std::string>& tokens = required(contents.tokens, "tokens");
+  std::vector<std::int32_t> special_ids;
+  std::vector<bool> is_special(tokens.size());
+  for (const std::uint64_t id : required(contents.special_ids, "special_ids")) {
+    check_argument(id < tokens.size(), "the special id ", id, " is none of the ", tokens.size(),
+                   " tokens");
+    special_ids.push_back(static_cast<std::int32_t>(id));
+    is_special[id] = true;
+  }
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (!is_special[id]) tokens[id] = decode(std::move(tokens[id]));
+  return Vocabulary(std::move(tokens), special_ids);
+}
+
+Vocabulary text_vocabulary(Contents& contents) {
+  return vocabulary(contents, [](std::string&& token) { return std::move(token); });
+}
+
+BytePairTokenizer byte_pair_tokenizer(Contents& contents) {
+  Vocabulary tokens = vocabulary(contents, bytes_from_printable);
+  MergeTable merges(tokens);
+  for (const std::string& merge : required(contents.merges, "merges")) {
+    const std::size_t blank = merge.find(' ');
+    check_argument(blank != std::string::npos, "the merge ", in_quotes(merge), " has no blank");
+    merges.add(bytes_from_printable(std::string_view(merge).substr(0, blank)),
+               bytes_from_printable(std::string_view(merge).substr(blank + 1)), tokens);
+  }
+  return BytePairTokenizer(std::move(tokens), std::move(merges));
+}
+
+std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
+  const std::string& type = contents.type;
+  if (type == "character") return std::make_unique<CharacterTokenizer>(text_vocabulary(contents));
+  if (type == "word" || type == "lower-case word")
+    return std::make_unique<WordTokenizer>(text_vocabulary(contents), type != "word");
+  if (type == "byte pair")
+    return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(contents));
+  throw std::invalid_argument(concat("the type ", in_quotes(type), " is unknown"));
+}
+
+}  // namespace
+
+std::string CharacterTokenizer::to_json() const { return text_json("character", vocabulary()); }
+
+std::string WordTokenizer::to_json() const {
+  return text_json(lower() ? "lower-case word" : "word", vocabulary());
+}
+
+std::string BytePairTokenizer::to_json() const {
+  std::vector<std::string> tokens = vocabulary().tokens();
+  for (std::string& token : tokens) token = printable_from_bytes(token);
+  for (const std::int32_t id : vocabulary().special_ids()) {
+    tokens[static_cast<std::size_t>(id)] = token(id);
+  }
+  return head("byte pair", vocabulary(), tokens) +
+         list("merges", merges(),
+              [&](const MergeTable::Merge& merge) {
+                return json_string(printable_from_bytes(token(merge.left)) + ' ' +
+                                   printable_from_bytes(token(merge.right)));
+              }) +
+         "\n}\n";
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
+  try {
+    return tokenizer(read_contents(text));
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));
+  }
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  try {
+    return tokenizer_from_json(text);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(concat(path.string(), ": ", error.what()));
+  }
 }
 
 }  // namespace rowgrad

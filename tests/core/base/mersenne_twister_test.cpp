@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/base/mersenne_twister.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/base/text_hash.hpp>
+#include <rowgrad/core/base/hash.hpp>
 
 namespace rowgrad {
 namespace {

@@ -10,8 +10,7 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {

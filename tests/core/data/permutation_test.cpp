@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
-#include <rowgrad/core/data/permutation.hpp>
+#include <rowgrad/core/data/data_loader.hpp>
 
 namespace rowgrad {
 namespace {

@@ -10,8 +10,7 @@
 #include "tests/support/id_values.hpp"
 #include "tests/support/published_data.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 
 namespace rowgrad {
 namespace {

@@ -8,7 +8,6 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/data/token_file_writer.hpp>
 
 namespace rowgrad {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/id_values.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/token_file_writer.hpp>
+#include <rowgrad/core/data/token_file.hpp>
 #include <rowgrad/core/data/token_source.hpp>
 
 namespace rowgrad {

@@ -7,7 +7,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/token_windows.hpp>
+#include <rowgrad/core/data/token_source.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,7 +6,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/tensor/print.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/tensor/print.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/base/json_reader.hpp>
-#include <rowgrad/core/data/tokenizers/byte_text.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
-#include <rowgrad/core/data/tokenizers/byte_text.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {

@@ -4,7 +4,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 
 namespace rowgrad {
 namespace {

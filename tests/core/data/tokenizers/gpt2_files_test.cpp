@@ -9,8 +9,8 @@
 #include "tests/support/seconds_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/byte_text.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_files.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {

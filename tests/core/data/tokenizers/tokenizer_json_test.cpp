@@ -12,8 +12,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/character_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 
 namespace rowgrad {
 namespace {

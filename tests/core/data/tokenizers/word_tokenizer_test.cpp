@@ -5,8 +5,8 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
-#include <rowgrad/core/data/tokenizers/word_tokenizer.hpp>
 
 namespace rowgrad {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include <rowgrad/core/data/tokenizers/gpt2_split.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
