@@ -66,8 +66,8 @@ class NgramModel : public LanguageModel {
       std::uint64_t hash = 0;
       for (std::size_t n = 0; n < longest_; ++n) {
         const bool before_begin = n > i % length;
-        hash =
-            scramble(hash + (before_begin ? 0 : static_cast<std::uint64_t>(ids.data()[i - n]) + 1));
+        hash = splitmix64(hash +
+                          (before_begin ? 0 : static_cast<std::uint64_t>(ids.data()[i - n]) + 1));
         rows.data()[i * longest_ + n] = static_cast<std::int32_t>(hash % ngrams.weight.shape()[0]);
       }
     }
@@ -124,7 +124,7 @@ void run(const Options& options) {
                                                             : std::vector{options.corpus});
   const auto tokenizer = corpus.make_tokenizer("char", 0);
   const Split split = corpus.split(*tokenizer, 0.1);
-  const auto loader = [](TokenSource ids, std::size_t stride) {
+  const auto loader = [](TokenSequence ids, std::size_t stride) {
     return DataLoader(TokenWindows(std::move(ids), {.context = kContext, .stride = stride}),
                       {.batch = kBatch, .shuffle = stride == 1, .seed = 123});
   };

@@ -56,8 +56,8 @@ Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
                                const EvaluateOptions& options) {
   const EvaluationMode mode(model);
-  OneRank alone;
-  Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone;
+  SingleProcess alone;
+  ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
   std::vector<double> losses;  // of each batch, 0 for those of other ranks
   std::size_t tokens = 0;
   for (const Batch& batch : loader) {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/tensor/random.hpp>
@@ -54,7 +54,7 @@ struct EvaluateOptions {
   std::function<bool()> after_batch = {};
   /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
   /// result is the same.
-  Ranks* ranks = nullptr;
+  ProcessGroup* ranks = nullptr;
 };
 
 /// The mean cross-entropy, in nats per token, over an epoch of the loader, in evaluation mode.

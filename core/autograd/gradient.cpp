@@ -55,7 +55,7 @@ RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> indices, T
                      values_.shape()[1] == table_shape_[1],
                  "RowGradient: values have shape ", bracketed(values_.shape()), ", expected [",
                  indices_.size(), ", ", table_shape_[1], "]");
-  check_argument(kernels::strictly_rising(indices_),
+  check_argument(kernels::strictly_increasing(indices_),
                  "RowGradient: the row indices are not strictly rising");
   check_argument(indices_.empty() || (indices_.front() >= 0 &&
                                       static_cast<std::size_t>(indices_.back()) < table_shape_[0]),

@@ -104,7 +104,7 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   std::ranges::copy(kTableMagic, made.magic.begin());
   made.magic.back() = kFormat;
   made.checksum = checksum_of(made);
-  made.now.mark = scramble(made.checksum);
+  made.now.mark = splitmix64(made.checksum);
   made.now.epoch = 1;
   stride_ = *stride;
   verified_ = bits_for(options.rows);
@@ -223,7 +223,7 @@ std::uint64_t TableFile::seal() {
     }
   });
   sum.add_words(std::as_bytes(std::span(&head().now, 1)));
-  return scramble(sum.value());
+  return splitmix64(sum.value());
 }
 
 // The order matters: whenever this is interrupted, the journal of the checkpoint that the head
@@ -439,9 +439,9 @@ void TableFile::begin_change(std::span<const std::int32_t> ids) {
 
 // Box & Muller 1958, from the numbers that SplitMix64 makes of the seed and the values' places.
 void TableFile::draw(std::size_t row, real* values) const {
-  const std::uint64_t key = scramble(head().seed) + row * ((width() + 1) / 2);
+  const std::uint64_t key = splitmix64(head().seed) + row * ((width() + 1) / 2);
   for (std::size_t i = 0; i < width(); i += 2) {
-    const std::uint64_t bits = scramble(key + i / 2);
+    const std::uint64_t bits = splitmix64(key + i / 2);
     const double radius = head().deviation *
                           std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
     const double angle = 2 * std::numbers::pi * static_cast<double>(bits & 0xFFFFFFFF) * 0x1p-32;

@@ -13,7 +13,7 @@
 namespace rowgrad {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kDeepest = 64;
 
@@ -35,13 +35,13 @@ class JsonReader::Tokens {
 
   bool null() { return add(Other()); }
   bool boolean(bool) { return add(Other()); }
-  bool number_integer(json::number_integer_t number) {  // negative
+  bool number_integer(Json::number_integer_t number) {  // negative
     return add(static_cast<double>(number));
   }
-  bool number_unsigned(json::number_unsigned_t number) { return add(number); }
-  bool number_float(json::number_float_t number, const std::string&) { return add(number); }
+  bool number_unsigned(Json::number_unsigned_t number) { return add(number); }
+  bool number_float(Json::number_float_t number, const std::string&) { return add(number); }
   bool string(std::string& text) { return add(std::move(text)); }
-  bool binary(json::binary_t&) { return false; }  // not part of JSON
+  bool binary(Json::binary_t&) { return false; }  // not part of JSON
   bool start_object(std::size_t) { return open(Object()); }
   bool start_array(std::size_t) { return open(Array()); }
   bool end_object() { return close(); }
@@ -55,10 +55,10 @@ class JsonReader::Tokens {
     return true;
   }
 
-  bool parse_error(std::size_t bytes, const std::string&, const json::exception&) {
+  bool parse_error(std::size_t bytes, const std::string&, const Json::exception&) {
     refuse(bytes - 1, "not valid JSON");
   }
-  bool parse_error(std::size_t bytes, const std::string&, const json::out_of_range&) {
+  bool parse_error(std::size_t bytes, const std::string&, const Json::out_of_range&) {
     refuse(bytes - 1, "a number too large");
   }
 
@@ -93,7 +93,7 @@ JsonReader::JsonReader(std::string_view text, std::string name)
     : name_(std::move(name)), tokens_(std::make_unique<Tokens>(name_)) {
   const std::size_t zero = text.find('\0');  // which the library takes for the end of the text
   if (zero != text.npos) tokens_->refuse(zero, "not valid JSON");
-  json::sax_parse(text.begin(), text.end(), tokens_.get());
+  Json::sax_parse(text.begin(), text.end(), tokens_.get());
 }
 
 JsonReader::~JsonReader() = default;
@@ -155,7 +155,7 @@ void check_json(std::string_view text, std::string name) { JsonReader(text, std:
 
 std::string json_string(std::string_view text) {
   check_utf8("json_string", text);
-  return json(text).dump(-1, ' ', true);
+  return Json(text).dump(-1, ' ', true);
 }
 
 }  // namespace rowgrad

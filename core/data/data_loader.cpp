@@ -12,7 +12,7 @@ IndexPermutation::IndexPermutation(std::uint64_t size, std::uint64_t seed) : siz
   check_argument(size >= 1 && size <= std::uint64_t{1} << 62, "IndexPermutation: size is ", size,
                  ", expected 1 to 2^62");
   for (std::size_t round = 0; round < keys_.size(); ++round)
-    keys_[round] = scramble(scramble(seed) + round);
+    keys_[round] = splitmix64(splitmix64(seed) + round);
   const int bits = std::max(static_cast<int>(std::bit_width(size - 1)), 2);
   low_bits_ = bits / 2;
   low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
@@ -31,20 +31,11 @@ std::uint64_t IndexPermutation::permuted(std::uint64_t x) const {
   std::uint64_t low = x & low_mask_;
   std::uint64_t high = x >> low_bits_;
   for (std::size_t round = 0; round < keys_.size(); round += 2) {
-    high ^= scramble(keys_[round] ^ low) & high_mask_;
-    low ^= scramble(keys_[round + 1] ^ high) & low_mask_;
+    high ^= splitmix64(keys_[round] ^ low) & high_mask_;
+    low ^= splitmix64(keys_[round + 1] ^ high) & low_mask_;
   }
   return high << low_bits_ | low;
 }
-
-namespace {
-
-// rows · part / count, without overflow.
-std::size_t begin_of(std::size_t part, std::size_t rows, std::size_t count) {
-  return rows / count * part + rows % count * part / count;
-}
-
-}  // namespace
 
 DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
     : windows_(std::move(windows)), options_(options) {
@@ -70,10 +61,7 @@ void DataLoader::set_shard(const BatchShard& shard) {
 // Those of the present shard, unless they are there.
 void DataLoader::make_batches() {
   const auto make = [&](Batch& batch, std::size_t whole) {
-    const BatchShard& part = options_.shard;
-    const Shape shape{
-        begin_of(part.end, whole, part.count) - begin_of(part.begin, whole, part.count),
-        windows_.context()};
+    const Shape shape{options_.shard.rows(whole).size(), windows_.context()};
     if (batch.targets.shape() != shape) batch = {Ids::from_shape(shape), Ids::from_shape(shape)};
   };
   make(full_, windows_.size() < options_.batch ? 0 : options_.batch);
@@ -118,7 +106,7 @@ void DataLoader::start_epoch() {
   make_batches();
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
-  std::uint64_t seed = scramble(scramble(options_.seed) + start.epoch);
+  std::uint64_t seed = splitmix64(splitmix64(options_.seed) + start.epoch);
   if (Random* generator = options_.generator; generator != nullptr && start.batch == 0) {
     generator->bits();
     generator->bits();
@@ -141,7 +129,7 @@ const Batch& DataLoader::next_batch() {
   const std::size_t first = position_.batch * options_.batch;
   const std::size_t rows = this->rows(position_.batch);
   Batch& batch = rows == options_.batch ? full_ : short_;
-  const std::size_t begin = begin_of(options_.shard.begin, rows, options_.shard.count);
+  const std::size_t begin = options_.shard.rows(rows).begin;
   const std::size_t context = windows_.context();
   for (std::size_t row = 0; row < batch.inputs.shape(0); ++row) {
     windows_.read(window_at(first + begin + row), window_);

@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/base/ranges.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 #include <rowgrad/core/tensor/random.hpp>
@@ -49,11 +50,16 @@ struct Batch {
   Ids targets;
 };
 
-/// A part of every batch: of its n rows, those from n · begin / count to n · end / count.
+/// Some of the rows of every batch: those of the ranges [begin, end) of `count` that they are cut
+/// into.
 struct BatchShard {
   std::size_t begin = 0;
   std::size_t end = 1;
   std::size_t count = 1;
+
+  IndexRange rows(std::size_t of_batch) const {
+    return {range_of(of_batch, begin, count).begin, range_of(of_batch, end, count).begin};
+  }
   bool operator==(const BatchShard&) const = default;
 };
 

@@ -48,7 +48,7 @@ Entries sorted_entries(std::span<const std::int32_t> ids) {
 
 }  // namespace
 
-bool strictly_rising(std::span<const std::int32_t> ids) {
+bool strictly_increasing(std::span<const std::int32_t> ids) {
   return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
 }
 

@@ -86,7 +86,7 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set&
 }
 
 /// Whether ids are strictly increasing, like those of merged rows.
-bool strictly_rising(std::span<const std::int32_t> ids);
+bool strictly_increasing(std::span<const std::int32_t> ids);
 
 /// Sums the rows of `values` [..., width], one per id, that have the same id, in the order in which
 /// they occur, for any number of threads. Rows with the id `left_out` are dropped. With `mean`,

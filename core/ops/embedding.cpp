@@ -14,7 +14,7 @@ Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32
   const Shape& table = node.input_shape(0);
   const std::span<const std::int32_t> all = ids.storage();
   kernels::MergedRows merged;
-  if (!padding && kernels::strictly_rising(all)) {  // no id is repeated
+  if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
     merged = {{all.begin(), all.end()}, reshaped(node.take_gradient(), {all.size(), table[1]})};
   } else {
     merged = kernels::merge_rows(all, node.gradient(), padding, options.scale_grad_by_freq);

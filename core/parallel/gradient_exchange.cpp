@@ -19,8 +19,8 @@ void add(Gradients& a, Gradients&& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i].add(std::move(b[i]));
 }
 
-GradientExchange::GradientExchange(Ranks& ranks, std::size_t shards, std::vector<Shape> shapes,
-                                   std::size_t bucket_bytes)
+GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t shards,
+                                   std::vector<Shape> shapes, std::size_t bucket_bytes)
     : ranks_(ranks),
       shards_(shards),
       shapes_(std::move(shapes)),
@@ -29,13 +29,13 @@ GradientExchange::GradientExchange(Ranks& ranks, std::size_t shards, std::vector
   check_argument(shards >= ranks.size(), "GradientExchange: ", shards, " shards for ", ranks.size(),
                  " ranks, expected at least one for each");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    nodes_of_.push_back(nodes_in(part_of(shards, rank, ranks.size()), shards));
+    nodes_of_.push_back(subtrees_in(range_of(shards, rank, ranks.size()), shards));
     for (std::size_t node = 0; node < nodes_of_.back().size(); ++node)
       sources_.push_back({rank, node, nodes_of_.back()[node]});
   }
-  const ShardRange mine = part_of(shards, ranks.rank(), ranks.size());
-  parts_ = nodes_in({mine.begin, mine.end - 1}, shards);
-  parts_.push_back({mine.end - 1, mine.end});
+  const IndexRange mine = range_of(shards, ranks.rank(), ranks.size());
+  subtrees_ = subtrees_in({mine.begin, mine.end - 1}, shards);
+  subtrees_.push_back({mine.end - 1, mine.end});
 
   const std::size_t limit = std::min(bucket_bytes, SIZE_MAX / ranks.size()) * ranks.size();
   std::size_t bytes = 0;  // of the last bucket
@@ -60,8 +60,9 @@ Gradients GradientExchange::sum(std::vector<Gradients> partial) {
 }
 
 void GradientExchange::start(std::vector<Gradients> earlier) {
-  check_argument(earlier.size() + 1 == parts_.size(), "GradientExchange: there are gradients of ",
-                 earlier.size() + 1, " parts, expected ", parts_.size());
+  check_argument(earlier.size() + 1 == subtrees_.size(),
+                 "GradientExchange: there are gradients of ", earlier.size() + 1,
+                 " subtrees, expected ", subtrees_.size());
   for (const Gradients& gradients : earlier)
     check_argument(gradients.size() == shapes_.size(), "GradientExchange: there are gradients of ",
                    gradients.size(), " parameters, expected ", shapes_.size());
@@ -122,7 +123,7 @@ Gradients GradientExchange::finish() {
   return std::move(sums_);
 }
 
-std::size_t GradientExchange::source_of(ShardRange node) const {
+std::size_t GradientExchange::source_of(IndexRange node) const {
   const auto found = std::ranges::find(sources_, node, &Source::range);
   return static_cast<std::size_t>(found - sources_.begin());
 }
@@ -185,7 +186,7 @@ std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& b
   };
   std::size_t total = 0;
   for (std::size_t p = bucket.begin; p < bucket.end; ++p) total += size(p);
-  const ShardRange range = part_of(total, owner, ranks_.size());
+  const IndexRange range = range_of(total, owner, ranks_.size());
   std::vector<Piece> pieces;
   std::size_t begin = 0;
   for (std::size_t p = bucket.begin; p < bucket.end; begin += size(p++)) {
@@ -236,7 +237,7 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
   std::size_t place = 0;  // of the piece among all of mine
   for (const Piece& piece : mine) {
-    const auto numbers_of = [&](ShardRange node, real*& numbers) {
+    const auto numbers_of = [&](IndexRange node, real*& numbers) {
       const std::size_t s = source_of(node);
       if (s == sources_.size()) return false;
       if (count(s, piece.parameter) == kDense)
@@ -250,7 +251,7 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
       else if (a == nullptr)
         a = b;
     };
-    const real* sum = sum_of_node<real*>({0, shards_}, numbers_of, add_numbers);
+    const real* sum = sum_of_tree<real*>({0, shards_}, numbers_of, add_numbers);
     real* to = stored_in(piece.parameter).dense().data() + piece.offset;
     if (sum != to) std::copy_n(sum, piece.count, to);
     place += piece.count;

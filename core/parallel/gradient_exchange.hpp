@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/base/ranks.hpp>
-#include <rowgrad/core/base/shards.hpp>
+#include <rowgrad/core/base/process_group.hpp>
+#include <rowgrad/core/base/ranges.hpp>
 
 namespace rowgrad {
 
@@ -20,7 +20,7 @@ using Gradients = std::vector<Gradient>;
 /// Adds b to a, parameter by parameter.
 void add(Gradients& a, Gradients&& b);
 
-/// Adds up the gradients of the shards of a step, in the order of shards.hpp: every rank gets the
+/// Adds up the gradients of the shards of a step, in the order of ranges.hpp: every rank gets the
 /// same bits, and so it would from any other number of ranks.
 ///
 /// Dense gradients, as one vector, are cut into a part for each rank, its owner, who gets that part
@@ -39,15 +39,15 @@ class GradientExchange {
   /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
   /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this. Throws
   /// std::invalid_argument for fewer shards than ranks.
-  GradientExchange(Ranks& ranks, std::size_t shards, std::vector<Shape> shapes,
+  GradientExchange(ProcessGroup& ranks, std::size_t shards, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
-  /// The nodes of the tree of shards whose gradients this rank computes. The last one is a single
-  /// shard, and those of the others must be there before it begins.
-  const std::vector<ShardRange>& parts() const { return parts_; }
+  /// The subtrees of the tree of shards whose gradients this rank computes. The last one is a
+  /// single shard, and those of the others must be there before it begins.
+  const std::vector<IndexRange>& subtrees() const { return subtrees_; }
 
-  /// Begins a sum, with the gradients of all parts() but the last. A shard may have no gradient of
-  /// a parameter. Throws std::invalid_argument for another number of parts or parameters, and
+  /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
+  /// of a parameter. Throws std::invalid_argument for another number of subtrees or parameters, and
   /// std::logic_error if there are several ranks and the last sum was not finished.
   void start(std::vector<Gradients> earlier);
 
@@ -60,7 +60,7 @@ class GradientExchange {
   /// std::logic_error before start().
   Gradients finish();
 
-  /// All this at once: `partial` has the gradients of each of parts().
+  /// All this at once: `partial` has the gradients of each of subtrees().
   Gradients sum(std::vector<Gradients> partial);
 
   /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
@@ -74,7 +74,7 @@ class GradientExchange {
   struct Source {
     std::size_t rank;
     std::size_t node;  // its place among that rank's nodes
-    ShardRange range;
+    IndexRange range;
   };
   // The parameters [begin, end), and what has to come before their dense gradients go on.
   struct Bucket {
@@ -99,7 +99,7 @@ class GradientExchange {
   std::int64_t& count(std::size_t source, std::size_t parameter) {
     return counts_[source * shapes_.size() + parameter];
   }
-  std::size_t source_of(ShardRange node) const;  // sources_.size() if no rank has this node
+  std::size_t source_of(IndexRange node) const;  // sources_.size() if no rank has this node
   void advance(Bucket& bucket);
   void exchange_counts(Bucket& bucket);
   void settle_kinds(const Bucket& bucket);
@@ -112,12 +112,12 @@ class GradientExchange {
   Gradient by_owners(std::size_t parameter);
   Gradient merged(std::vector<Gradient> of_sources) const;
 
-  Ranks& ranks_;
+  ProcessGroup& ranks_;
   std::size_t shards_;
   std::vector<Shape> shapes_;                      // [parameter]
-  std::vector<std::vector<ShardRange>> nodes_of_;  // [rank]
+  std::vector<std::vector<IndexRange>> nodes_of_;  // [rank]
   std::vector<Source> sources_;                    // all ranks' nodes, from left to right
-  std::vector<ShardRange> parts_;
+  std::vector<IndexRange> subtrees_;
   std::vector<Bucket> buckets_;         // from the last parameters to the first
   std::vector<double> distinct_share_;  // [parameter]: of all ranks' rows, in the last sum
   std::vector<std::string_view> ways_;  // [parameter]
@@ -128,8 +128,8 @@ class GradientExchange {
   std::vector<bool> given_;             // [parameter]
   std::vector<std::int64_t> counts_;    // [source][parameter]: of rows, or kNone or kDense
   Gradients sums_;
-  std::vector<Ranks::Send> sends_;  // that are to be started
-  std::vector<Ranks::Receive> receives_;
+  std::vector<ProcessGroup::Send> sends_;  // that are to be started
+  std::vector<ProcessGroup::Receive> receives_;
 };
 
 }  // namespace rowgrad

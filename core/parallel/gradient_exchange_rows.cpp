@@ -33,10 +33,10 @@ struct Arriving {
 
   Arriving(std::size_t rows, std::size_t width) : indices(rows), values(empty({rows, width})) {}
 
-  void add_to(std::vector<Ranks::Receive>& receives, std::size_t from) {
+  void add_to(std::vector<ProcessGroup::Receive>& receives, std::size_t from) {
     add_to(receives, from, 0, indices.size());
   }
-  void add_to(std::vector<Ranks::Receive>& receives, std::size_t from, std::size_t begin,
+  void add_to(std::vector<ProcessGroup::Receive>& receives, std::size_t from, std::size_t begin,
               std::size_t count) {
     if (count == 0) return;
     const std::size_t width = values.shape()[1];
@@ -53,7 +53,8 @@ struct Arriving {
   RowGradient rows(const Shape& table) && { return {table, std::move(indices), std::move(values)}; }
 };
 
-void add_slice(std::vector<Ranks::Send>& sends, std::size_t to, const RowGradient& rows, Slice of) {
+void add_slice(std::vector<ProcessGroup::Send>& sends, std::size_t to, const RowGradient& rows,
+               Slice of) {
   if (of.count == 0) return;
   sends.push_back({to, std::as_bytes(std::span(rows.indices()).subspan(of.first, of.count))});
   sends.push_back({to, std::as_bytes(std::span(rows.values().data() + of.first * rows.width(),
@@ -82,9 +83,9 @@ void GradientExchange::sum_rows() {
 
 // The sum of all sources' gradients.
 Gradient GradientExchange::merged(std::vector<Gradient> of_sources) const {
-  return sum_of_node<Gradient>(
+  return sum_of_tree<Gradient>(
       {0, shards_},
-      [&](ShardRange node, Gradient& gradient) {
+      [&](IndexRange node, Gradient& gradient) {
         const std::size_t s = source_of(node);
         if (s < sources_.size()) gradient = std::move(of_sources[s]);
         return s < sources_.size();
@@ -93,8 +94,8 @@ Gradient GradientExchange::merged(std::vector<Gradient> of_sources) const {
 }
 
 Gradient GradientExchange::gathered(std::size_t p) {
-  std::vector<Ranks::Send> sends;
-  std::vector<Ranks::Receive> receives;
+  std::vector<ProcessGroup::Send> sends;
+  std::vector<ProcessGroup::Receive> receives;
   std::vector<Arriving> arriving;
   arriving.reserve(sources_.size());
   for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -122,7 +123,7 @@ Gradient GradientExchange::by_owners(std::size_t p) {
   const std::size_t ranks = ranks_.size();
   const std::size_t me = ranks_.rank();
   const auto slice_for = [&](std::size_t owner, std::size_t source) {
-    const ShardRange range = part_of(shapes_[p][0], owner, ranks);
+    const IndexRange range = range_of(shapes_[p][0], owner, ranks);
     return slice(own(source, p).rows(), range.begin, range.end);
   };
   // How many rows of each source are for which owner.
@@ -135,8 +136,8 @@ Gradient GradientExchange::by_owners(std::size_t p) {
     return static_cast<std::size_t>(sizes[sources_[s].rank * mine.size() + s * ranks + owner]);
   };
 
-  std::vector<Ranks::Send> sends;
-  std::vector<Ranks::Receive> receives;
+  std::vector<ProcessGroup::Send> sends;
+  std::vector<ProcessGroup::Receive> receives;
   std::vector<Arriving> arriving;
   arriving.reserve(sources_.size());
   for (std::size_t s = 0; s < sources_.size(); ++s) {

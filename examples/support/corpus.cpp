@@ -63,7 +63,7 @@ Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
     for (const std::string& path : ids_) files.emplace_back(path, options);
     if (is_verified())
       for (const TokenFile& file : files) file.verify();
-    return rowgrad::split(TokenSource(std::move(files)), validation);
+    return rowgrad::split(TokenSequence(std::move(files)), validation);
   }
   const auto [training, rest] = split_text(text_, validation);
   return {tokenizer.encode(training), tokenizer.encode(rest)};

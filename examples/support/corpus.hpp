@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
 namespace rowgrad {

@@ -5,14 +5,14 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
 
 namespace rowgrad {
 
-std::unique_ptr<Ranks> program_ranks(double patience) {
+std::unique_ptr<ProcessGroup> program_ranks(double patience) {
   if (!started_by_mpi()) return nullptr;
-  auto ranks = mpi_ranks(patience);
+  auto ranks = mpi_process_group(patience);
   if (ranks->size() == 1) return nullptr;
   // Which ranks share a machine, whoever started them: each boot of a kernel has another id.
   const auto machines = ranks->gather_texts(read_file("/proc/sys/kernel/random/boot_id"));
@@ -22,7 +22,7 @@ std::unique_ptr<Ranks> program_ranks(double patience) {
   return ranks;
 }
 
-void check_same_on_all(Ranks& ranks, const nlohmann::json& facts) {
+void check_same_on_all(ProcessGroup& ranks, const nlohmann::json& facts) {
   const std::vector<std::string> texts = ranks.gather_texts(facts.dump());
   const auto first = nlohmann::json::parse(texts.front());
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {

@@ -91,7 +91,7 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
-json text_json(LanguageModel& model, const TokenSource& training, const TokenSource* validation,
+json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on, std::size_t most) {
   std::vector<std::int32_t> ids;
   json losses = json::array();
@@ -123,7 +123,7 @@ json text_json(LanguageModel& model, const TokenSource& training, const TokenSou
   };
   const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
   const std::size_t length = std::min(tokens, model.context());
-  const auto read_all = [&](const TokenSource& source, std::uint64_t count) {
+  const auto read_all = [&](const TokenSequence& source, std::uint64_t count) {
     if (count == 0) return;
     std::vector<std::int32_t> all(count);
     source.read(0, all);

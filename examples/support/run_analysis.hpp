@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
 
@@ -20,8 +20,8 @@ namespace rowgrad {
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it
 /// returns false, the rest is left out.
-nlohmann::json text_json(LanguageModel& model, const TokenSource& training,
-                         const TokenSource* validation, const std::function<bool()>& goes_on = {},
+nlohmann::json text_json(LanguageModel& model, const TokenSequence& training,
+                         const TokenSequence* validation, const std::function<bool()>& goes_on = {},
                          std::size_t most = 24'000);
 
 /// Cosines between all rows of a table.

@@ -66,7 +66,7 @@ RunReport::RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size
   about_["first_step"] = first;
 }
 
-void RunReport::set_text(const TokenSource& training, const TokenSource* validation) {
+void RunReport::set_text(const TokenSequence& training, const TokenSequence* validation) {
   training_ = training;
   if (validation != nullptr) validation_ = *validation;
   const std::size_t size = tokenizer_.size();
@@ -157,8 +157,8 @@ json RunReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) 
         *gpt,
         to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
   const std::size_t length = std::min<std::uint64_t>(context_, training_->size() - 1);
-  report["tape"] = tape_json(model_, training_->part(0, length).ids(),
-                             training_->part(1, length).ids(), Random(0));
+  report["tape"] = tape_json(model_, training_->slice(0, length).ids(),
+                             training_->slice(1, length).ids(), Random(0));
   return report;
 }
 

@@ -26,7 +26,7 @@ class RunReport {
             std::size_t first, std::size_t steps, nlohmann::json about);
 
   /// What the model is trained on, and what it is not, if there is such a text.
-  void set_text(const TokenSource& training, const TokenSource* validation);
+  void set_text(const TokenSequence& training, const TokenSequence* validation);
 
   struct Step {
     std::uint64_t number = 0;  // from 1 on
@@ -70,7 +70,7 @@ class RunReport {
   std::size_t steps_;
   nlohmann::json about_;
   std::vector<RowHistory> tables_;
-  std::optional<TokenSource> training_, validation_;
+  std::optional<TokenSequence> training_, validation_;
   nlohmann::json baselines_;
   Curves curves_;
   std::size_t steps_a_point_ = 1;

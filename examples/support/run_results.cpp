@@ -23,7 +23,7 @@ nlohmann::json run_json(const Training& training) {
   nlohmann::json evaluations = nlohmann::json::array();
   for (const Evaluation& evaluation : training.evaluations())
     evaluations.push_back(to_json(evaluation));
-  const TokenSource* validation = training.validation_ids();
+  const TokenSequence* validation = training.validation_ids();
   return {{"options", training.options()},
           {"vocabulary_size", training.tokenizer().size()},
           {"training_tokens", training.training_ids().size()},

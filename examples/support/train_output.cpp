@@ -43,7 +43,7 @@ std::string bits(double nats) {
 }
 
 void print_start(const Training& training, const Corpus& corpus) {
-  const TokenSource* validation = training.validation_ids();
+  const TokenSequence* validation = training.validation_ids();
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
@@ -103,7 +103,7 @@ std::string progress_line(const Training& training, double loss, std::size_t max
   return line.str();
 }
 
-void print_exchange(const Training& training, const Ranks& ranks, std::size_t steps) {
+void print_exchange(const Training& training, const ProcessGroup& ranks, std::size_t steps) {
   std::cout << "Exchanged  "
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))

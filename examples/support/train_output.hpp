@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/training.hpp>
 
@@ -28,6 +28,6 @@ std::string place(const Training& training);
 std::string progress_line(const Training& training, double loss, std::size_t max_steps);
 
 /// How gradients went between ranks in the last `steps` steps.
-void print_exchange(const Training& training, const Ranks& ranks, std::size_t steps);
+void print_exchange(const Training& training, const ProcessGroup& ranks, std::size_t steps);
 
 }  // namespace rowgrad

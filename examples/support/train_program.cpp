@@ -35,7 +35,7 @@ nlohmann::json about(const CLI::App& app, const Training& training, const Corpus
                      std::size_t ranks) {
   nlohmann::json run = about_run(app, corpus.source(), corpus.bytes(), training.options().tokenizer,
                                  training.tokenizer().size());
-  const TokenSource* validation = training.validation_ids();
+  const TokenSequence* validation = training.validation_ids();
   run["tokens"] = {{"training", training.training_ids().size()},
                    {"validation", validation == nullptr ? 0 : validation->size()}};
   if (ranks > 1) run["machine"] = concat(ranks, " ranks, each ", blas::describe());
@@ -45,7 +45,7 @@ nlohmann::json about(const CLI::App& app, const Training& training, const Corpus
 // Whether the user has stopped the program: on all ranks at the same points of their work.
 class Interrupts {
  public:
-  explicit Interrupts(Ranks* ranks) : ranks_(ranks) {}
+  explicit Interrupts(ProcessGroup* ranks) : ranks_(ranks) {}
 
   /// To be called by all ranks, or with one process.
   bool agree() {
@@ -55,7 +55,7 @@ class Interrupts {
   bool seen() const { return ranks_ != nullptr ? agreed_ : interrupted(); }
 
  private:
-  Ranks* ranks_;
+  ProcessGroup* ranks_;
   bool agreed_ = false;
 };
 
@@ -148,8 +148,9 @@ bool train(Training& training, const TrainProgram& options, const Ids& prompt, R
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
 Ids encode_prompt(const Training& training, const TrainProgram& options) {
   if (options.prompt.empty()) {
-    const TokenSource& ids = training.training_ids();
-    return ids.part(0, std::min<std::uint64_t>({ids.size(), 16, training.options().context})).ids();
+    const TokenSequence& ids = training.training_ids();
+    return ids.slice(0, std::min<std::uint64_t>({ids.size(), 16, training.options().context}))
+        .ids();
   }
   Ids ids = training.tokenizer().encode(options.prompt);
   check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
@@ -157,7 +158,7 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
 }
 
 std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
-                                const Corpus& corpus, Ranks* ranks) {
+                                const Corpus& corpus, ProcessGroup* ranks) {
   TrainOptions train = options.train;
   if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
   if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
@@ -183,7 +184,7 @@ TrainProgram without_output(TrainProgram options) {
   return options;
 }
 
-void check_ranks(Ranks& ranks, const Training& training) {
+void check_ranks(ProcessGroup& ranks, const Training& training) {
   nlohmann::json facts = training.options();
   facts["text (SHA-256)"] = training.text_hash();
   facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
@@ -196,7 +197,7 @@ void check_ranks(Ranks& ranks, const Training& training) {
 }  // namespace
 
 void run_training_program(const CLI::App& app, const TrainProgram& given) {
-  const std::unique_ptr<Ranks> ranks = program_ranks(given.rank_patience);
+  const std::unique_ptr<ProcessGroup> ranks = program_ranks(given.rank_patience);
   const bool leads = ranks == nullptr || ranks->rank() == 0;
   const TrainProgram options = leads ? given : without_output(given);
   std::optional<SilentOutput> silent;
@@ -261,7 +262,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& given) {
 
   nlohmann::json report = run_json(*training);
   report["text"] = corpus.source();
-  if (const TokenSource* validation = training->validation_ids()) {
+  if (const TokenSequence* validation = training->validation_ids()) {
     const double baseline =
         unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
     report["validation_unigram_loss"] = baseline;

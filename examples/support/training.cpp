@@ -20,11 +20,11 @@ namespace {
 
 constexpr const char* kFormat = "rowgrad training 7";
 
-TokenWindows windows(const TokenSource& ids, const TrainOptions& options, std::size_t stride) {
+TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
 }
 
-DataLoader training_loader(const TrainOptions& options, const TokenSource& ids, Random& random) {
+DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids, Random& random) {
   return DataLoader(windows(ids, options, options.stride),
                     {.batch = options.batch,
                      .shuffle = options.shuffle,
@@ -33,7 +33,7 @@ DataLoader training_loader(const TrainOptions& options, const TokenSource& ids, 
                      .generator = options.one_generator ? &random : nullptr});
 }
 
-std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSource& ids,
+std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSequence& ids,
                                             Random* generator) {
   if (options.validation == 0) return std::nullopt;
   check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
@@ -83,11 +83,12 @@ json to_json(const EpochRecord& record) {
           {"tokens_per_second", record.tokens_per_second}};
 }
 
-double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary) {
+double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
+                    std::size_t vocabulary) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
   constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
   // Visits the first kMost ids and returns how many there are.
-  const auto each_id = [&](const TokenSource& source, const auto& visit) {
+  const auto each_id = [&](const TokenSequence& source, const auto& visit) {
     const std::uint64_t end = std::min(source.size(), kMost);
     std::vector<std::int32_t> ids;
     for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
@@ -114,12 +115,12 @@ json to_json(const Evaluation& evaluation) {
 }
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-                   const Corpus& corpus, Ranks* ranks)
+                   const Corpus& corpus, ProcessGroup* ranks)
     : Training(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
                ranks) {}
 
 Training::Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                   const Corpus& corpus, const Split& parts, Ranks* ranks)
+                   const Corpus& corpus, const Split& parts, ProcessGroup* ranks)
     : options_(options),
       ranks_(ranks),
       text_hash_(corpus.hash()),
@@ -254,7 +255,7 @@ void Training::save(const std::filesystem::path& path) const {
 }
 
 std::unique_ptr<Training> Training::resume(const std::filesystem::path& path, const Corpus& corpus,
-                                           Ranks* ranks) {
+                                           ProcessGroup* ranks) {
   const Checkpoint file = read_safetensors(path);
   check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
                 ": not a checkpoint of a training run");

@@ -39,19 +39,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
 /// the frequencies in `counted`, where each token counts once more than it occurs. Of a very
 /// long text, the first 2^24 tokens stand for all.
-double unigram_loss(const TokenSource& counted, const TokenSource& text, std::size_t vocabulary);
+double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
+                    std::size_t vocabulary);
 
 class Training {
  public:
   /// Starts a run, with `ranks` that share the work or, if null, alone. Throws
   /// std::invalid_argument for options that do not fit the corpus.
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
-           Ranks* ranks = nullptr);
+           ProcessGroup* ranks = nullptr);
 
   /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
   /// file that is not a checkpoint of a run on this corpus.
   static std::unique_ptr<Training> resume(const std::filesystem::path& path, const Corpus& corpus,
-                                          Ranks* ranks = nullptr);
+                                          ProcessGroup* ranks = nullptr);
 
   /// Saves everything that resume() needs. Replaces the file, as write_file does. Throws
   /// std::runtime_error, and leaves the file, for a run that has diverged.
@@ -84,8 +85,8 @@ class Training {
   const LanguageModel& model() const { return *model_; }
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
   const std::vector<Sample>& samples() const { return samples_; }
-  const TokenSource& training_ids() const { return training_.windows().text(); }
-  const TokenSource* validation_ids() const {
+  const TokenSequence& training_ids() const { return training_.windows().text(); }
+  const TokenSequence* validation_ids() const {
     return validation_ ? &validation_->windows().text() : nullptr;
   }
   std::size_t batches_per_epoch() const { return training_.size(); }
@@ -101,14 +102,14 @@ class Training {
 
  private:
   Training(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-           const Corpus& corpus, const Split& parts, Ranks* ranks);
+           const Corpus& corpus, const Split& parts, ProcessGroup* ranks);
   std::optional<double> loss(DataLoader& loader, const EvaluateOptions& options);
   std::optional<Evaluation> evaluated(DataLoader& training, std::optional<DataLoader>& validation,
                                       const EvaluateOptions& options);
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
-  Ranks* ranks_;
+  ProcessGroup* ranks_;
   std::string text_hash_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Random random_;  // for the weights, then for dropout

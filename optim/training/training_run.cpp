@@ -58,7 +58,7 @@ std::vector<Shape> shapes_of(const std::vector<Parameter*>& parameters) {
   return shapes;
 }
 
-Batch rows_of(const Batch& batch, ShardRange part) {
+Batch rows_of(const Batch& batch, IndexRange part) {
   const auto cut = [&](const Ids& ids) {
     Ids rows = Ids::from_shape({part.size(), ids.shape(1)});
     std::copy_n(ids.data() + part.begin * ids.shape(1), rows.size(), rows.data());
@@ -120,8 +120,8 @@ bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
 bool TrainingRun::make_steps(const std::function<bool(double)>& after_step) {
   follow_optimizer();
   parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
-  read_ = on_batch ? ShardRange{0, parts_.shards}
-                   : part_of(parts_.shards, ranks_.rank(), ranks_.size());
+  read_ = on_batch ? IndexRange{0, parts_.shards}
+                   : range_of(parts_.shards, ranks_.rank(), ranks_.size());
   const struct Shard {
     DataLoader& loader;
     ~Shard() { loader.set_shard({}); }  // even if something throws
@@ -199,7 +199,7 @@ std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches
     return losses;
   }
   const std::uint32_t seed = parts_.random.bits();
-  const std::vector<ShardRange>& nodes = exchange_->parts();
+  const std::vector<IndexRange>& nodes = exchange_->subtrees();
   std::vector<Gradients> earlier;
   for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
     earlier.push_back(gradients_of(nodes[i], batches, seed, losses));
@@ -216,20 +216,20 @@ std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches
   const std::vector<double> all = ranks_.gather(std::span<const double>(losses));
   std::vector<double> means(batches.size(), 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    const ShardRange shards = part_of(parts_.shards, rank, ranks_.size());
+    const IndexRange shards = range_of(parts_.shards, rank, ranks_.size());
     for (std::size_t i = shards.begin * batches.size(); i < shards.end * batches.size(); ++i)
       means[i % batches.size()] += all[rank * losses.size() + i];
   }
   return means;
 }
 
-Gradients TrainingRun::gradients_of(ShardRange node, const std::vector<Batch>& batches,
+Gradients TrainingRun::gradients_of(IndexRange node, const std::vector<Batch>& batches,
                                     std::uint32_t seed, std::vector<double>& losses) {
-  const auto of_shard = [&](ShardRange range, Gradients& gradients) {
+  const auto of_shard = [&](IndexRange range, Gradients& gradients) {
     if (range.size() == 1) gradients = gradients_of(range.begin, batches, seed, losses, false);
     return range.size() == 1;
   };
-  return sum_of_node<Gradients>(node, of_shard,
+  return sum_of_tree<Gradients>(node, of_shard,
                                 [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
 }
 
@@ -253,9 +253,9 @@ Gradients TrainingRun::gradients_of(std::size_t shard, const std::vector<Batch>&
 void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
                               std::vector<double>& losses, const BatchSink& sink) {
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const ShardRange part = part_of(rows(i), shard, parts_.shards);
+    const IndexRange part = range_of(rows(i), shard, parts_.shards);
     if (part.size() == 0) continue;
-    const std::size_t first = part_of(rows(i), read_.begin, parts_.shards).begin;
+    const std::size_t first = range_of(rows(i), read_.begin, parts_.shards).begin;
     const bool all = part.size() == batches[i].inputs.shape(0);
     const Batch of_shard =
         all ? Batch() : rows_of(batches[i], {part.begin - first, part.end - first});

@@ -41,7 +41,7 @@ struct TrainingParts {
   std::size_t shards = 1;
   /// The processes that share the work, each with equal parts; null if this one is alone. There
   /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
-  Ranks* ranks = nullptr;
+  ProcessGroup* ranks = nullptr;
   /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
   std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after each epoch, too.
@@ -122,7 +122,7 @@ class TrainingRun {
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(const std::vector<Batch>& batches);
-  Gradients gradients_of(ShardRange node, const std::vector<Batch>& batches, std::uint32_t seed,
+  Gradients gradients_of(IndexRange node, const std::vector<Batch>& batches, std::uint32_t seed,
                          std::vector<double>& losses);
   Gradients gradients_of(std::size_t shard, const std::vector<Batch>& batches, std::uint32_t seed,
                          std::vector<double>& losses, bool give);
@@ -137,11 +137,11 @@ class TrainingRun {
   void check_progress() const;
 
   TrainingParts parts_;
-  OneRank alone_;
-  Ranks& ranks_;
+  SingleProcess alone_;
+  ProcessGroup& ranks_;
   std::optional<GradientExchange> exchange_;
   std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
-  ShardRange read_;  // the shards whose windows the loader reads
+  IndexRange read_;  // the shards whose windows the loader reads
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;
   struct Epoch {          // so far

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
@@ -24,7 +24,7 @@ struct Cost {
   std::uint64_t sent;  // bytes
 };
 
-Cost measure(Ranks& ranks, const std::function<void()>& step) {
+Cost measure(ProcessGroup& ranks, const std::function<void()>& step) {
   std::vector<double> times;
   std::uint64_t sent = 0;
   for (int i = 0; i < 60; ++i) {
@@ -40,7 +40,7 @@ Cost measure(Ranks& ranks, const std::function<void()>& step) {
   return {times[35], sent};
 }
 
-void print(const Ranks& ranks, const char* what, std::size_t size, const Cost& cost,
+void print(const ProcessGroup& ranks, const char* what, std::size_t size, const Cost& cost,
            std::string_view way = "") {
   if (ranks.rank() > 0) return;
   std::cout << std::left << std::setw(26) << what << std::right << std::setw(10) << size
@@ -62,7 +62,7 @@ std::vector<std::int32_t> rows_of(std::size_t table, std::size_t rank) {
 }
 
 void run() {
-  const auto ranks = mpi_ranks();
+  const auto ranks = mpi_process_group();
   print(*ranks, "one byte to all", 1, measure(*ranks, [&] { ranks->any(false); }));
   for (const std::size_t count :
        {std::size_t{1} << 10, std::size_t{1} << 16, std::size_t{1} << 20, std::size_t{1} << 24}) {

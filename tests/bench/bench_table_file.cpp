@@ -43,7 +43,7 @@ double milliseconds(const std::function<void()>& work) {
 Ids lookups(std::size_t rows, std::size_t set) {
   Ids ids = Ids::from_shape({kLookups});
   for (std::size_t i = 0; i < kLookups; ++i)
-    ids.data()[i] = static_cast<std::int32_t>(scramble(set * kLookups + i) % rows);
+    ids.data()[i] = static_cast<std::int32_t>(splitmix64(set * kLookups + i) % rows);
   return ids;
 }
 

@@ -124,9 +124,9 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
                   0.005);
     }
   }
-  const TokenSource all = to_ids(ids);
-  const TokenSource rest = all.part(9, 6);
-  const json both = text_json(model, all.part(0, 9), &rest, {}, 10);
+  const TokenSequence all = to_ids(ids);
+  const TokenSequence rest = all.slice(9, 6);
+  const json both = text_json(model, all.slice(0, 9), &rest, {}, 10);
   EXPECT_EQ(both["loss"].size(), 10U);
   EXPECT_EQ(both["training"], 5U);
   EXPECT_EQ(both["ids"][5], ids[9]);

@@ -11,7 +11,7 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/published_data.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/layers/next_token_model.hpp>

@@ -6,12 +6,12 @@
 #include <string>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 
 int main() {
   using namespace rowgrad;
 
-  const auto ranks = mpi_ranks();
+  const auto ranks = mpi_process_group();
   GradientExchange exchange(*ranks, ranks->size(), {{3}});
   const Gradients sums = exchange.sum({{Gradient(full({3}, 1))}});
   const auto size = static_cast<real>(ranks->size());
@@ -21,7 +21,7 @@ int main() {
   if (ranks->size() == 1) return right ? EXIT_SUCCESS : EXIT_FAILURE;
 
   const std::byte byte{};
-  const Ranks::Send send{ranks->size(), {&byte, 1}};
+  const ProcessGroup::Send send{ranks->size(), {&byte, 1}};
   std::string error;
   try {
     ranks->exchange({&send, 1}, {});

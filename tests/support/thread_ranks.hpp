@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/process_group.hpp>
 
 namespace rowgrad::testing {
 
-class ThreadRanks : public Ranks {
+class ThreadGroup : public ProcessGroup {
  public:
   /// Where messages wait.
   struct Post {
@@ -30,7 +30,7 @@ class ThreadRanks : public Ranks {
     bool closed = false;
   };
 
-  ThreadRanks(Post& post, std::size_t rank, std::size_t size)
+  ThreadGroup(Post& post, std::size_t rank, std::size_t size)
       : post_(post), rank_(rank), size_(size) {}
   std::size_t size() const override { return size_; }
   std::size_t rank() const override { return rank_; }
@@ -78,13 +78,13 @@ class ThreadRanks : public Ranks {
 
 /// Runs body(ranks) in `count` threads, each of which is a rank and computes with one thread, and
 /// rethrows the first exception.
-inline void run_ranks(std::size_t count, const std::function<void(Ranks&)>& body) {
-  ThreadRanks::Post post;
+inline void run_ranks(std::size_t count, const std::function<void(ProcessGroup&)>& body) {
+  ThreadGroup::Post post;
   std::vector<std::exception_ptr> thrown;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
-      ThreadRanks ranks(post, rank, count);
+      ThreadGroup ranks(post, rank, count);
       try {
         body(ranks);
       } catch (...) {

@@ -7,7 +7,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 
 namespace rowgrad {
 namespace {
@@ -77,9 +77,9 @@ TEST(TokenWindows, RefusesWhatGivesNoWindow) {
     EXPECT_EQ(error_of<std::invalid_argument>([&] { TokenWindows(c.ids, c.options); }),
               "TokenWindows: " + c.message);
   EXPECT_EQ(error_of<std::invalid_argument>([] {
-              TokenSource(Ids{{1, 2}, {3, 4}});
+              TokenSequence(Ids{{1, 2}, {3, 4}});
             }),
-            "TokenSource: ids has shape [2, 2], expected rank 1");
+            "TokenSequence: ids has shape [2, 2], expected rank 1");
 }
 
 TEST(TokenWindows, RefusesAWindowThatIsNotThere) {

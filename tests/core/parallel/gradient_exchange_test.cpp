@@ -40,10 +40,10 @@ Gradients gradients_of(std::size_t shard, std::size_t rows, bool crowded) {
   return all;
 }
 
-Gradients of_node(ShardRange node, std::size_t rows, bool crowded) {
-  return sum_of_node<Gradients>(
+Gradients of_node(IndexRange node, std::size_t rows, bool crowded) {
+  return sum_of_tree<Gradients>(
       node,
-      [&](ShardRange range, Gradients& gradients) {
+      [&](IndexRange range, Gradients& gradients) {
         if (range.size() == 1) gradients = gradients_of(range.begin, rows, crowded);
         return range.size() == 1;
       },
@@ -67,13 +67,13 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
       for (const bool crowded : {false, true}) {
         const Gradients expected = of_node({0, shards}, rows, crowded);
         for (std::size_t count = 1; count <= 4; ++count)
-          run_ranks(count, [&](Ranks& ranks) {
+          run_ranks(count, [&](ProcessGroup& ranks) {
             // With few rows, each parameter is a bucket of its own.
             GradientExchange exchange(ranks, shards, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
             for (int again = 0; again < 2; ++again) {  // it knows more the second time
               std::vector<Gradients> partial;
-              for (const ShardRange node : exchange.parts())
+              for (const IndexRange node : exchange.subtrees())
                 partial.push_back(of_node(node, rows, crowded));
               const Gradients sums = exchange.sum(std::move(partial));
               static std::mutex one_at_a_time;
@@ -86,7 +86,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
 
 TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
   for (const bool crowded : {false, true})
-    run_ranks(4, [&](Ranks& ranks) {
+    run_ranks(4, [&](ProcessGroup& ranks) {
       GradientExchange exchange(ranks, 4, kShapes);
       for (const char* way : {"gathered", crowded ? "owners" : "gathered"}) {
         exchange.sum({gradients_of(ranks.rank(), crowded ? 1400 : 300, crowded)});
@@ -100,7 +100,7 @@ TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
 TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheSizeOfTheTable) {
   std::vector<std::uint64_t> sent;
   for (const std::size_t table : {1000, 100000}) {
-    run_ranks(2, [&](Ranks& ranks) {
+    run_ranks(2, [&](ProcessGroup& ranks) {
       GradientExchange exchange(ranks, 2, {{table, kWidth}});
       const std::int32_t first = ranks.rank() == 0 ? 3 : 500;
       exchange.sum({{Gradient(
@@ -113,7 +113,7 @@ TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheSizeOfTheTable) {
 }
 
 TEST(GradientExchange, SendsDenseNumbersTwice) {
-  run_ranks(4, [&](Ranks& ranks) {
+  run_ranks(4, [&](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{4000}});
     exchange.sum({{Gradient(irregular({4000}, 1))}});
     EXPECT_EQ(ranks.bytes_sent(), 3 * 8 + 2 * 3 * 1000 * sizeof(real));
@@ -121,7 +121,7 @@ TEST(GradientExchange, SendsDenseNumbersTwice) {
 }
 
 TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
-  run_ranks(2, [](Ranks& ranks) {
+  run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 2, {{1000}, {1000}, {1000}}, 500 * sizeof(real));
     for (int again = 0; again < 2; ++again) {
       const std::uint64_t before = ranks.bytes_sent();
@@ -145,10 +145,10 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
 TEST(GradientExchange, TakesGradientsInTheOrderInWhichTheyCome) {
   const Gradients expected = of_node({0, 6}, 3, false);
   for (const std::size_t count : {1, 2, 3})
-    run_ranks(count, [&](Ranks& ranks) {
+    run_ranks(count, [&](ProcessGroup& ranks) {
       GradientExchange exchange(ranks, 6, kShapes, 8);
       std::vector<Gradients> partial;
-      for (const ShardRange node : exchange.parts()) partial.push_back(of_node(node, 3, false));
+      for (const IndexRange node : exchange.subtrees()) partial.push_back(of_node(node, 3, false));
       Gradients last = std::move(partial.back());
       partial.pop_back();
       exchange.start(std::move(partial));
@@ -164,7 +164,7 @@ TEST(GradientExchange, TakesGradientsInTheOrderInWhichTheyCome) {
 }
 
 TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
-  run_ranks(2, [](Ranks& ranks) {
+  run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
     EXPECT_THROW(exchange.give(0, {}), std::logic_error);
     EXPECT_THROW(exchange.finish(), std::logic_error);
@@ -182,13 +182,13 @@ TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
 }
 
 TEST(GradientExchange, RefusesFewerShardsThanRanks) {
-  run_ranks(3, [&](Ranks& ranks) {
+  run_ranks(3, [&](ProcessGroup& ranks) {
     EXPECT_THROW(GradientExchange(ranks, 2, kShapes), std::invalid_argument);
   });
 }
 
-TEST(Ranks, GatherTextsAndAnswers) {
-  run_ranks(3, [](Ranks& ranks) {
+TEST(ProcessGroup, GatherTextsAndAnswers) {
+  run_ranks(3, [](ProcessGroup& ranks) {
     const auto texts = ranks.gather_texts(std::string(ranks.rank(), 'x'));
     EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_TRUE(ranks.any(ranks.rank() == 2));
@@ -196,15 +196,15 @@ TEST(Ranks, GatherTextsAndAnswers) {
   });
 }
 
-TEST(Ranks, KeepWhatIsUnderWayOnOneChannelFromOthers) {
-  run_ranks(2, [](Ranks& ranks) {
+TEST(ProcessGroup, KeepWhatIsUnderWayOnOneChannelFromOthers) {
+  run_ranks(2, [](ProcessGroup& ranks) {
     const std::size_t other = 1 - ranks.rank();
     std::array<std::byte, 2> mine{std::byte{1}, std::byte{2}};
     std::array<std::byte, 2> got{};
     // The ranks begin with different channels.
     for (const std::size_t channel : {1 + ranks.rank(), 2 - ranks.rank()}) {
-      const Ranks::Send send{other, std::span(mine).subspan(channel - 1, 1)};
-      const Ranks::Receive receive{other, std::span(got).subspan(channel - 1, 1)};
+      const ProcessGroup::Send send{other, std::span(mine).subspan(channel - 1, 1)};
+      const ProcessGroup::Receive receive{other, std::span(got).subspan(channel - 1, 1)};
       ranks.start(channel, {&send, 1}, {&receive, 1});
     }
     EXPECT_FALSE(ranks.any(false));
@@ -219,13 +219,13 @@ TEST(Shards, NodesCoverTheRangeOfARank) {
     for (std::size_t parts = 1; parts <= count; ++parts) {
       std::size_t next = 0;
       for (std::size_t part = 0; part < parts; ++part)
-        for (const ShardRange node : nodes_in(part_of(count, part, parts), count)) {
+        for (const IndexRange node : subtrees_in(range_of(count, part, parts), count)) {
           EXPECT_EQ(node.begin, next);
           next = node.end;
         }
       EXPECT_EQ(next, count);
     }
-  EXPECT_EQ(nodes_in({4, 8}, 8), (std::vector<ShardRange>{{4, 8}}));
+  EXPECT_EQ(subtrees_in({4, 8}, 8), (std::vector<IndexRange>{{4, 8}}));
 }
 
 }  // namespace

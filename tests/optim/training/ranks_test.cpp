@@ -98,7 +98,7 @@ struct Result {
   std::vector<EpochRecord> history;
 };
 
-Result train(const Setting& setting, std::size_t shards, Ranks* ranks,
+Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
              const std::function<void(LanguageModel&, std::size_t)>& after_step = {}) {
   Random random(1);
   const auto model = setting.model(random);
@@ -132,8 +132,9 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
       const Result expected = train(setting, shards, nullptr);
       for (std::size_t count = 1; count <= 4; ++count) {
         std::vector<Result> results(count);
-        run_ranks(count,
-                  [&](Ranks& ranks) { results[ranks.rank()] = train(setting, shards, &ranks); });
+        run_ranks(count, [&](ProcessGroup& ranks) {
+          results[ranks.rank()] = train(setting, shards, &ranks);
+        });
         for (const Result& result : results) {
           EXPECT_EQ(result.parameters, expected.parameters) << count << " ranks";
           for (std::size_t epoch = 0; epoch < 2; ++epoch) {
@@ -149,7 +150,7 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
 // Notes how much this rank has sent while the gradients of the first layers are still to come.
 class Watched : public LanguageModel {
  public:
-  Watched(Random& random, Ranks& ranks)
+  Watched(Random& random, ProcessGroup& ranks)
       : table{*this, "table", random.normal({kTokens, 8})},
         middle{*this, "middle", random.normal({8, 8})},
         head{*this, "head", random.normal({kTokens, 8})},
@@ -178,11 +179,11 @@ class Watched : public LanguageModel {
   Parameter head;
 
  private:
-  Ranks& ranks_;
+  ProcessGroup& ranks_;
 };
 
 TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
-  run_ranks(2, [](Ranks& ranks) {
+  run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
     Watched model(random, ranks);
     SGD optimizer(model.parameters(), {.learning_rate = 0.1});
@@ -213,13 +214,13 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   std::vector<std::string> tokens;
   for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(std::to_string(i));
   const Vocabulary vocabulary(tokens);
-  const auto trained = [&](std::size_t rank, std::size_t count, Ranks* ranks, bool watched) {
+  const auto trained = [&](std::size_t rank, std::size_t count, ProcessGroup* ranks, bool watched) {
     std::string bytes;
     for (std::size_t i = 0; i < windows * kWindow; ++i) {
       const std::size_t window = i / kWindow;
       const std::size_t first = window / kBatch * kBatch;
       const std::size_t rows = std::min(kBatch, windows - first);
-      const ShardRange mine = part_of(kShards, rank, count);
+      const IndexRange mine = range_of(kShards, rank, count);
       const bool readable = watched || (window - first >= rows * mine.begin / kShards &&
                                         window - first < rows * mine.end / kShards);
       bytes += static_cast<char>(readable ? ids[i] : 100);
@@ -230,7 +231,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
     std::vector<TokenFile> files;
     files.emplace_back(path, TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
     DataLoader loader(
-        TokenWindows(TokenSource(std::move(files)), {.context = kContext, .stride = kWindow}),
+        TokenWindows(TokenSequence(std::move(files)), {.context = kContext, .stride = kWindow}),
         {.batch = kBatch});
     Random random(1);
     const auto model = settings().front().model(random);
@@ -252,7 +253,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   const auto expected = trained(0, 1, nullptr, false);
   for (std::size_t count = 2; count <= 4; ++count)
     for (const bool watched : {false, true})
-      run_ranks(count, [&](Ranks& ranks) {
+      run_ranks(count, [&](ProcessGroup& ranks) {
         EXPECT_EQ(trained(ranks.rank(), count, &ranks, watched && ranks.rank() == 0), expected);
       });
 }
@@ -281,7 +282,7 @@ TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
 TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
   std::string message;
   try {
-    run_ranks(3, [](Ranks& ranks) {
+    run_ranks(3, [](ProcessGroup& ranks) {
       train(settings().front(), 3, &ranks, [&](LanguageModel& model, std::size_t step) {
         if (ranks.rank() == 2 && step == 4) model.parameters()[1]->mutable_values()[0] += 1;
       });
@@ -306,7 +307,7 @@ TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
       return x;
     }
   };
-  const auto train = [](Ranks* ranks, std::size_t step, bool fails_in_callback,
+  const auto train = [](ProcessGroup* ranks, std::size_t step, bool fails_in_callback,
                         std::size_t shards = 4) {
     Random random(1);
     Failing model({.vocabulary = kTokens, .context = kContext, .width = 8}, random);
@@ -338,7 +339,7 @@ TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
   const std::vector<Tensor> expected = train(nullptr, 0, false);
   EXPECT_EQ(train(nullptr, 2, true), expected);
   EXPECT_EQ(train(nullptr, 2, false), expected);
-  run_ranks(2, [&](Ranks& ranks) {
+  run_ranks(2, [&](ProcessGroup& ranks) {
     EXPECT_EQ(train(&ranks, 2, true), expected);
     EXPECT_EQ(testing::error_of<std::logic_error>([&] { train(&ranks, 2, false, 2); }),
               "GradientExchange::start: the last sum was not finished");
@@ -346,7 +347,7 @@ TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
 }
 
 TEST(RanksOfATrainingRun, NeedAShardEach) {
-  run_ranks(2, [](Ranks& ranks) {
+  run_ranks(2, [](ProcessGroup& ranks) {
     EXPECT_THROW(train(settings().front(), 1, &ranks), std::invalid_argument);
   });
 }

@@ -54,7 +54,7 @@ Tensor all_rows(const Parameter& table) {
 // A run with all its parts.
 struct TableTraining {
   template <class Table>
-  explicit TableTraining(Table&& table, Ranks* ranks = nullptr)
+  explicit TableTraining(Table&& table, ProcessGroup* ranks = nullptr)
       : model(std::forward<Table>(table), random),
         optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
         loader(TokenWindows(table_text(), {.context = kTableContext, .stride = 5}),
@@ -95,7 +95,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
   const Tensor rows = all_rows(expected.model.token.weight);
   for (std::size_t count = 1; count <= 3; ++count) {
     std::vector<Tensor> results(count);
-    run_ranks(count, [&](Ranks& ranks) {
+    run_ranks(count, [&](ProcessGroup& ranks) {
       const auto file = make(concat(count, '-', ranks.rank()));
       TableTraining training(*file, &ranks);
       for (int epoch = 0; epoch < 2; ++epoch) training.run.run_epoch();
@@ -108,7 +108,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   std::string message;
   try {
-    run_ranks(2, [&](Ranks& ranks) {
+    run_ranks(2, [&](ProcessGroup& ranks) {
       const auto file = make(concat(ranks.rank()));
       if (ranks.rank() == 1) {  // a row that every batch looks up
         file->begin_change(std::vector<std::int32_t>{0});
@@ -150,14 +150,14 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
   TableTraining expected(start());
   for (int epoch = 0; epoch < 2; ++epoch) expected.run.run_epoch();
   Checkpoint saved;
-  run_ranks(2, [&](Ranks& ranks) {
+  run_ranks(2, [&](ProcessGroup& ranks) {
     const auto file = make(concat(ranks.rank()));
     TableTraining training(*file, &ranks);
     training.run.run_epoch();
     file->checkpoint();
     if (ranks.rank() == 0) saved = training.run.state_dict();
   });
-  run_ranks(2, [&](Ranks& ranks) {
+  run_ranks(2, [&](ProcessGroup& ranks) {
     TableFile file(folder_ / concat(ranks.rank()));
     TableTraining training(file, &ranks);
     training.run.load_state_dict(saved);

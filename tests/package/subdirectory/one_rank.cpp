@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/version.hpp>
 
 #if ROWGRAD_VERSION_MAJOR == 0 && ROWGRAD_VERSION_MINOR < 1
@@ -12,7 +12,7 @@
 
 int main() {
   try {
-    std::cout << "rowgrad " << ROWGRAD_VERSION << ", " << rowgrad::mpi_ranks()->size()
+    std::cout << "rowgrad " << ROWGRAD_VERSION << ", " << rowgrad::mpi_process_group()->size()
               << " process\n";
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {

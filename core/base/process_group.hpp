@@ -14,7 +14,7 @@ namespace rowgrad {
 /// Processes with numbers from 0 on, which MPI calls ranks. All functions that exchange something
 /// are to be called by all ranks in the same order. They throw std::runtime_error, naming the rank,
 /// if one cannot be reached.
-class Ranks {
+class ProcessGroup {
  public:
   struct Send {
     std::size_t to;
@@ -25,10 +25,10 @@ class Ranks {
     std::span<std::byte> bytes;
   };
 
-  Ranks() = default;
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-  virtual ~Ranks() = default;
+  ProcessGroup() = default;
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  virtual ~ProcessGroup() = default;
 
   virtual std::size_t size() const = 0;
   virtual std::size_t rank() const = 0;
@@ -72,7 +72,7 @@ class Ranks {
 };
 
 /// A process that is alone.
-class OneRank : public Ranks {
+class SingleProcess : public ProcessGroup {
  public:
   std::size_t size() const override { return 1; }
   std::size_t rank() const override { return 0; }

@@ -9,7 +9,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 
 namespace rowgrad {
 namespace {
@@ -27,7 +27,7 @@ Numbers consecutive(std::size_t count, std::int32_t first = 0) {
 class TokenSources : public ::testing::Test {
  protected:
   // The ids 0 … 29 in files of these sizes.
-  TokenSource shards(const std::vector<std::size_t>& sizes) {
+  TokenSequence shards(const std::vector<std::size_t>& sizes) {
     std::vector<std::string> tokens;
     for (int i = 0; i < 30; ++i) tokens.push_back(std::to_string(i));
     std::vector<TokenFile> files;
@@ -40,20 +40,20 @@ class TokenSources : public ::testing::Test {
       files.emplace_back(path);
       first += size;
     }
-    return TokenSource(std::move(files));
+    return TokenSequence(std::move(files));
   }
 
   testing::TemporaryFolder folder_;
 };
 
 TEST_F(TokenSources, ReadAcrossFiles) {
-  for (const TokenSource& source : {TokenSource(to_ids(consecutive(30))), shards({30}),
-                                    shards({10, 1, 0, 0, 4, 15}), shards({0, 29, 1, 0})}) {
+  for (const TokenSequence& source : {TokenSequence(to_ids(consecutive(30))), shards({30}),
+                                      shards({10, 1, 0, 0, 4, 15}), shards({0, 29, 1, 0})}) {
     ASSERT_EQ(source.size(), 30U);
     EXPECT_EQ(values(source.ids()), consecutive(30));
     for (std::size_t begin = 0; begin <= 30; ++begin)
       for (std::size_t end = begin; end <= 30; ++end) {
-        const TokenSource part = source.part(begin, end - begin);
+        const TokenSequence part = source.slice(begin, end - begin);
         const Numbers expected = consecutive(end - begin, static_cast<std::int32_t>(begin));
         ASSERT_EQ(values(part.ids()), expected);
         Numbers ids(end - begin);
@@ -64,7 +64,7 @@ TEST_F(TokenSources, ReadAcrossFiles) {
 }
 
 TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
-  const auto batches = [](const TokenSource& source, std::size_t largest) {
+  const auto batches = [](const TokenSequence& source, std::size_t largest) {
     DataLoader loader(TokenWindows(source, {.context = 4, .stride = 3}),
                       {.batch = 3, .shuffle = true, .seed = 5, .largest_permutation = largest});
     std::vector<Numbers> all;
@@ -79,16 +79,16 @@ TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
 }
 
 TEST_F(TokenSources, RefuseWhatIsOutside) {
-  const TokenSource source = shards({10, 20});
+  const TokenSequence source = shards({10, 20});
   Numbers ids(5);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { source.read(26, ids); }),
-            "TokenSource::read: ids 26 to 31 are outside the 30 of the text");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.part(5, 10).read(6, ids); }),
-            "TokenSource::read: ids 6 to 11 are outside the 10 of the text");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.part(31, 0); }),
-            "TokenSource::part: ids 31 to 31 are outside the 30 of the text");
-  EXPECT_THROW(source.part(1, ~std::uint64_t{0}), std::invalid_argument);
-  EXPECT_THROW(TokenSource(std::vector<TokenFile>{}), std::invalid_argument);
+            "TokenSequence::read: ids 26 to 31 are outside the 30 of the text");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.slice(5, 10).read(6, ids); }),
+            "TokenSequence::read: ids 6 to 11 are outside the 10 of the text");
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.slice(31, 0); }),
+            "TokenSequence::slice: ids 31 to 31 are outside the 30 of the text");
+  EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
+  EXPECT_THROW(TokenSequence(std::vector<TokenFile>{}), std::invalid_argument);
   const TokenWindows windows(source, {.context = 4, .stride = 4});
   EXPECT_THROW(windows.inputs(0), std::logic_error);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.read(0, std::span(ids).first(4)); }),
@@ -105,7 +105,8 @@ TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
   std::vector<TokenFile> files;
   files.push_back(write("a.bin", "a"));
   files.push_back(write("b.bin", "b"));
-  const std::string message = error_of<std::runtime_error>([&] { TokenSource{std::move(files)}; });
+  const std::string message =
+      error_of<std::runtime_error>([&] { TokenSequence{std::move(files)}; });
   EXPECT_NE(message.find("b.bin: its ids are of another vocabulary than those of "),
             std::string::npos);
 }
@@ -119,7 +120,7 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
     std::vector<TokenFile> files;
     files.emplace_back(folder_ / "raw.bin",
                        TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
-    DataLoader loader(TokenWindows(TokenSource(std::move(files)), {.context = 4, .stride = 5}),
+    DataLoader loader(TokenWindows(TokenSequence(std::move(files)), {.context = 4, .stride = 5}),
                       {.batch = 6, .shard = {.begin = index, .end = index + 1, .count = 2}});
     for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(0), 3U);
   };

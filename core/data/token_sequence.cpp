@@ -3,19 +3,19 @@
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/data/token_source.hpp>
+#include <rowgrad/core/data/token_sequence.hpp>
 
 namespace rowgrad {
 
-TokenSource::TokenSource(Ids ids) : ids_(std::make_shared<const Ids>(std::move(ids))) {
-  check_argument(ids_->dimension() == 1, "TokenSource: ids has shape ", bracketed(ids_->shape()),
+TokenSequence::TokenSequence(Ids ids) : ids_(std::make_shared<const Ids>(std::move(ids))) {
+  check_argument(ids_->dimension() == 1, "TokenSequence: ids has shape ", bracketed(ids_->shape()),
                  ", expected rank 1");
   size_ = ids_->size();
 }
 
-TokenSource::TokenSource(std::vector<TokenFile> files)
+TokenSequence::TokenSequence(std::vector<TokenFile> files)
     : files_(std::make_shared<const std::vector<TokenFile>>(std::move(files))) {
-  check_argument(!files_->empty(), "TokenSource: there is no file");
+  check_argument(!files_->empty(), "TokenSequence: there is no file");
   const auto& first = files_->front();
   for (const TokenFile& file : *files_) {
     check_runtime(!file.header() || !first.header() ||
@@ -26,13 +26,14 @@ TokenSource::TokenSource(std::vector<TokenFile> files)
   }
 }
 
-void TokenSource::check_range(const char* caller, std::uint64_t begin, std::uint64_t count) const {
+void TokenSequence::check_range(const char* caller, std::uint64_t begin,
+                                std::uint64_t count) const {
   check_argument(begin <= size_ && count <= size_ - begin, caller, ": ids ", begin, " to ",
                  begin + count, " are outside the ", size_, " of the text");
 }
 
-void TokenSource::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
-  check_range("TokenSource::read", begin, ids.size());
+void TokenSequence::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
+  check_range("TokenSequence::read", begin, ids.size());
   begin += begin_;
   if (ids_ != nullptr) {
     std::copy_n(ids_->data() + begin, ids.size(), ids.begin());
@@ -50,39 +51,39 @@ void TokenSource::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
   }
 }
 
-TokenSource TokenSource::part(std::uint64_t begin, std::uint64_t count) const {
-  check_range("TokenSource::part", begin, count);
-  TokenSource part = *this;
-  part.begin_ += begin;
-  part.size_ = count;
-  return part;
+TokenSequence TokenSequence::slice(std::uint64_t begin, std::uint64_t count) const {
+  check_range("TokenSequence::slice", begin, count);
+  TokenSequence result = *this;
+  result.begin_ += begin;
+  result.size_ = count;
+  return result;
 }
 
-Ids TokenSource::ids() const {
+Ids TokenSequence::ids() const {
   Ids all(Ids::shape_type{static_cast<std::size_t>(size_)});
   read(0, all.storage());
   return all;
 }
 
-std::span<const std::int32_t> TokenSource::in_memory() const {
-  check_state(ids_ != nullptr, "TokenSource: the ids are in files, and have to be read");
+std::span<const std::int32_t> TokenSequence::in_memory() const {
+  check_state(ids_ != nullptr, "TokenSequence: the ids are in files, and have to be read");
   return std::span(ids_->data(), ids_->size()).subspan(begin_, size_);
 }
 
-void TokenSource::check_unchanged() const {
+void TokenSequence::check_unchanged() const {
   if (files_ != nullptr)
     for (const TokenFile& file : *files_) file.check_unchanged();
 }
 
-Split split(const TokenSource& source, double validation_fraction) {
+Split split(const TokenSequence& source, double validation_fraction) {
   check_argument(validation_fraction >= 0 && validation_fraction < 1, "split: validation_fraction ",
                  validation_fraction, " is outside [0, 1)");
   const auto count = static_cast<double>(source.size());
   const auto train = static_cast<std::uint64_t>(std::floor((1 - validation_fraction) * count));
-  return {source.part(0, train), source.part(train, source.size() - train)};
+  return {source.slice(0, train), source.slice(train, source.size() - train)};
 }
 
-TokenWindows::TokenWindows(TokenSource text, const WindowOptions& options)
+TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
     : text_(std::move(text)), options_(options) {
   check_argument(options.context >= 1, "TokenWindows: context is ", options.context,
                  ", expected at least 1");

@@ -12,15 +12,15 @@
 namespace rowgrad {
 
 /// The token ids of a text: in memory, or in files that stay on the disk. Never changes. Copies and
-/// parts are cheap, as they share the ids.
-class TokenSource {
+/// slices are cheap, as they share the ids.
+class TokenSequence {
  public:
   /// Ids in memory. Throws std::invalid_argument for ids that are not of rank 1.
-  TokenSource(Ids ids);
+  TokenSequence(Ids ids);
 
   /// Files whose ids make one text, in this order. Throws std::invalid_argument for no file, and
   /// std::runtime_error for headers with different vocabularies.
-  explicit TokenSource(std::vector<TokenFile> files);
+  explicit TokenSequence(std::vector<TokenFile> files);
 
   /// The number of ids.
   std::uint64_t size() const { return size_; }
@@ -30,7 +30,7 @@ class TokenSource {
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
   /// The `count` ids from `begin` on. Throws std::invalid_argument if they leave the text.
-  TokenSource part(std::uint64_t begin, std::uint64_t count) const;
+  TokenSequence slice(std::uint64_t begin, std::uint64_t count) const;
 
   /// All ids, in an array of their own.
   Ids ids() const;
@@ -49,22 +49,22 @@ class TokenSource {
   std::shared_ptr<const Ids> ids_;  // or else:
   std::shared_ptr<const std::vector<TokenFile>> files_;
   std::vector<std::uint64_t> ends_;  // of each file, in the text
-  std::uint64_t begin_ = 0;          // of this part
+  std::uint64_t begin_ = 0;          // of this slice
   std::uint64_t size_ = 0;
 };
 
 struct Split {
-  TokenSource train;
-  TokenSource validation;
+  TokenSequence train;
+  TokenSequence validation;
 };
 
 /// Splits N ids: the first floor((1 − validation_fraction) · N) are for training, the rest for
 /// validation. Throws std::invalid_argument for a fraction outside [0, 1).
-Split split(const TokenSource& source, double validation_fraction);
+Split split(const TokenSequence& source, double validation_fraction);
 
 /// The same for ids in memory. (Without it, xtensor's split() would fit as well.)
 inline Split split(const Ids& ids, double validation_fraction) {
-  return split(TokenSource(ids), validation_fraction);
+  return split(TokenSequence(ids), validation_fraction);
 }
 
 struct WindowOptions {
@@ -82,16 +82,16 @@ class TokenWindows {
  public:
   /// Throws std::invalid_argument for ids that are not of rank 1, for a context or a stride below
   /// 1, and for a text too short for one window.
-  TokenWindows(TokenSource text, const WindowOptions& options);
+  TokenWindows(TokenSequence text, const WindowOptions& options);
 
   /// The number of windows, at least 1.
   std::size_t size() const { return size_; }
 
   std::size_t context() const { return options_.context; }
-  const TokenSource& text() const { return text_; }
+  const TokenSequence& text() const { return text_; }
 
   /// Copies the ids of window i and the one after them, the last target: [context + 1]. Throws
-  /// std::invalid_argument for a window that is out of range, and as TokenSource::read does.
+  /// std::invalid_argument for a window that is out of range, and as TokenSequence::read does.
   void read(std::size_t i, std::span<std::int32_t> ids) const;
 
   /// The ids of window i and the same shifted by one, [context] each, of a text in memory; valid as
@@ -104,7 +104,7 @@ class TokenWindows {
   std::span<const std::int32_t> from(std::size_t i, std::size_t shift) const;
   std::uint64_t begin(std::size_t i) const;
 
-  TokenSource text_;
+  TokenSequence text_;
   WindowOptions options_;
   std::size_t size_;
 };

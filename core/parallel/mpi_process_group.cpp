@@ -14,7 +14,7 @@
 #endif
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/parallel/mpi_ranks.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 
 namespace rowgrad {
 namespace {
@@ -54,9 +54,9 @@ class StartLimit {
   std::jthread watch_;  // the last member, as it uses the others until it is joined
 };
 
-class MpiRanks : public Ranks {
+class MpiProcessGroup : public ProcessGroup {
  public:
-  explicit MpiRanks(double patience) : patience_(patience) {
+  explicit MpiProcessGroup(double patience) : patience_(patience) {
     // Before MPI starts, as it sets these variables itself where it knows no launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
@@ -77,7 +77,7 @@ class MpiRanks : public Ranks {
                   "this process was started as rank ", launched, ", but MPI takes it for rank ",
                   rank, " of ", size, ": use the mpirun of the MPI that rowgrad was built with");
   }
-  ~MpiRanks() override {
+  ~MpiProcessGroup() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
   }
 
@@ -194,13 +194,15 @@ class MpiRanks : public Ranks {
 bool started_by_mpi() { return launched_rank() != nullptr; }
 
 #ifdef ROWGRAD_MPI
-std::unique_ptr<Ranks> mpi_ranks(double patience) { return std::make_unique<MpiRanks>(patience); }
+std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
+  return std::make_unique<MpiProcessGroup>(patience);
+}
 #else
-std::unique_ptr<Ranks> mpi_ranks(double) {
+std::unique_ptr<ProcessGroup> mpi_process_group(double) {
   check_runtime(!started_by_mpi(),
                 "rowgrad was built without MPI, so the processes of mpirun know "
                 "nothing of each other: install libopenmpi-dev and build it again");
-  return std::make_unique<OneRank>();
+  return std::make_unique<SingleProcess>();
 }
 #endif
 

@@ -1,21 +1,21 @@
 #include <algorithm>
 
-#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/process_group.hpp>
 
 namespace rowgrad {
 
-void Ranks::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+void ProcessGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
   start(0, sends, receives);
   finish(0);
 }
 
-void Ranks::start(std::size_t channel, std::span<const Send> sends,
-                  std::span<const Receive> receives) {
+void ProcessGroup::start(std::size_t channel, std::span<const Send> sends,
+                         std::span<const Receive> receives) {
   for (const Send& send : sends) bytes_sent_ += send.bytes.size();
   begin(channel, sends, receives);
 }
 
-void Ranks::gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) {
+void ProcessGroup::gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) {
   std::vector<Send> sends;
   std::vector<Receive> receives;
   for (std::size_t other = 0; other < size(); ++other) {
@@ -30,7 +30,7 @@ void Ranks::gather_bytes(std::span<const std::byte> mine, std::span<std::byte> a
   exchange(sends, receives);
 }
 
-std::vector<std::string> Ranks::gather_texts(std::string_view mine) {
+std::vector<std::string> ProcessGroup::gather_texts(std::string_view mine) {
   const std::uint64_t length = mine.size();
   const std::vector<std::uint64_t> lengths = gather(std::span(&length, 1));
   std::vector<std::string> texts;
@@ -47,7 +47,7 @@ std::vector<std::string> Ranks::gather_texts(std::string_view mine) {
   return texts;
 }
 
-bool Ranks::any(bool mine) {
+bool ProcessGroup::any(bool mine) {
   const unsigned char here = mine ? 1 : 0;
   const std::vector<unsigned char> all = gather(std::span(&here, 1));
   return std::ranges::find(all, 1) != all.end();

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include <rowgrad/core/base/ranks.hpp>
+#include <rowgrad/core/base/process_group.hpp>
 
 namespace rowgrad {
 
@@ -22,6 +22,6 @@ bool started_by_mpi();
 ///
 /// Where rowgrad was built without MPI, a process alone is one rank, and one that mpirun has
 /// started throws std::runtime_error.
-std::unique_ptr<Ranks> mpi_ranks(double patience = 50);
+std::unique_ptr<ProcessGroup> mpi_process_group(double patience = 50);
 
 }  // namespace rowgrad

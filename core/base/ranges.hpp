@@ -1,0 +1,60 @@
+#pragma once
+
+// Ranges of indices: equal ones, and those of a binary tree.
+//
+// The shards of a step's batch are the leaves of a tree whose inner nodes are halves of halves. The
+// gradient of each node is the sum of those of its two halves, so the order of additions does not
+// depend on how many ranks compute them: any number gives the same bits.
+
+#include <cstddef>
+#include <vector>
+
+namespace rowgrad {
+
+/// The indices from begin to end − 1.
+struct IndexRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+  std::size_t middle() const { return begin + size() / 2; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+/// Number `range` of `ranges` that [0, count) is cut into, whose sizes differ by 1 at most.
+inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ranges) {
+  // count · i / ranges, without overflow
+  const auto cut = [=](std::size_t i) { return count / ranges * i + count % ranges * i / ranges; };
+  return {cut(range), cut(range + 1)};
+}
+
+/// Appends the largest subtrees of `tree` that lie in `range` to `subtrees`, from left to right.
+inline void add_subtrees(IndexRange tree, IndexRange range, std::vector<IndexRange>& subtrees) {
+  if (tree.begin >= range.end || tree.end <= range.begin) return;
+  if (range.begin <= tree.begin && tree.end <= range.end) {
+    subtrees.push_back(tree);
+    return;
+  }
+  add_subtrees({tree.begin, tree.middle()}, range, subtrees);
+  add_subtrees({tree.middle(), tree.end}, range, subtrees);
+}
+
+/// The largest subtrees of the tree over [0, count) that lie in `range`.
+inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) {
+  std::vector<IndexRange> subtrees;
+  if (range.size() > 0) add_subtrees({0, count}, range, subtrees);
+  return subtrees;
+}
+
+/// The sum over a tree, from its leaves or any subtrees: value(subtree, result) says whether it has
+/// that of a subtree, and add(a, b) adds b to a.
+template <class Value>
+Value sum_of_tree(IndexRange tree, const auto& value, const auto& add) {
+  Value result{};
+  if (value(tree, result)) return result;
+  result = sum_of_tree<Value>({tree.begin, tree.middle()}, value, add);
+  add(result, sum_of_tree<Value>({tree.middle(), tree.end}, value, add));
+  return result;
+}
+
+}  // namespace rowgrad
