@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding_renorm.hpp>

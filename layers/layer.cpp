@@ -130,9 +130,7 @@ Checkpoint Layer::state_dict() const {
   Checkpoint state;
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      state.put(layer.path_ + name, parameter->file() != nullptr
-                                        ? Checkpoint::Value(parameter->file()->mark())
-                                        : parameter->copy());
+      state.put(layer.path_ + name, parameter->saved());
     for (const auto& [name, buffer] : layer.buffers_)
       state.put(layer.path_ + name, buffer->value());
   });
@@ -142,7 +140,7 @@ Checkpoint Layer::state_dict() const {
 LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& options) {
   LoadReport report;
   std::set<std::string> own;
-  Named<Parameter> parameters, tables;  // in memory, in files
+  Named<Parameter> parameters;
   Named<Buffer> buffers;
   const auto choose = [&](auto& chosen, const std::string& name, auto* part) {
     own.insert(name);
@@ -151,7 +149,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   };
   visit([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
-      choose(parameter->file() != nullptr ? tables : parameters, layer.path_ + name, parameter);
+      choose(parameters, layer.path_ + name, parameter);
     for (const auto& [name, buffer] : layer.buffers_) choose(buffers, layer.path_ + name, buffer);
   });
   for (const std::string& name : state.names())
@@ -163,12 +161,14 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   check_argument(!options.strict || (report.missing.empty() && report.unexpected.empty()),
                  "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
-  for (const auto& [name, parameter] : parameters) state.check_shape(name, parameter->shape());
+  for (const auto& [name, parameter] : parameters) parameter->check_saved(state, name);
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
-  for (const auto& [name, table] : tables) table->file()->check_mark(state.text(name));
-  for (const auto& [name, table] : tables) table->restore(state.text(name));
-  // The values are overwritten in place: from here on nothing can fail.
-  for (const auto& [name, parameter] : parameters) state.copy_to(name, parameter->mutable_values());
+  // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
+  // place, which cannot fail.
+  std::ranges::stable_partition(parameters, [&](const auto& parameter) {
+    return std::holds_alternative<std::string>(state.at(parameter.first));
+  });
+  for (const auto& [name, parameter] : parameters) parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
 }

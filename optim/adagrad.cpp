@@ -17,8 +17,6 @@ void AdagradRule::check(const AdagradOptions& options) {
   check_option(kName, "epsilon", options.epsilon);
 }
 
-template class LazyTable<AdagradRule>;
-template class ParameterUpdates<AdagradRule>;
 template class RuleOptimizer<AdagradRule>;
 
 }  // namespace rowgrad

@@ -53,8 +53,6 @@ struct AdagradRule : RuleDefaults {
 /// every step that a row missed is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
-extern template class LazyTable<AdagradRule>;
-extern template class ParameterUpdates<AdagradRule>;
 extern template class RuleOptimizer<AdagradRule>;
 
 }  // namespace rowgrad

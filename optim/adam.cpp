@@ -29,11 +29,7 @@ void AdamRuleOf<kDecoupled>::check(const Options& options) {
 
 template struct AdamRuleOf<false>;
 template struct AdamRuleOf<true>;
-template class LazyTable<AdamRule>;
-template class ParameterUpdates<AdamRule>;
 template class RuleOptimizer<AdamRule>;
-template class LazyTable<AdamWRule>;
-template class ParameterUpdates<AdamWRule>;
 template class RuleOptimizer<AdamWRule>;
 
 }  // namespace rowgrad

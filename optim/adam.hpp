@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include <rowgrad/optim/owed_adam_steps.hpp>
+#include <rowgrad/optim/missed_adam_steps.hpp>
 #include <rowgrad/optim/rule_optimizer.hpp>
 
 namespace rowgrad {
@@ -97,11 +97,7 @@ using Adam = RuleOptimizer<AdamRule>;
 /// torch.optim.AdamW: w = w · (1 − learning_rate · weight_decay), then Adam's step without decay.
 using AdamW = RuleOptimizer<AdamWRule>;
 
-extern template class LazyTable<AdamRule>;
-extern template class ParameterUpdates<AdamRule>;
 extern template class RuleOptimizer<AdamRule>;
-extern template class LazyTable<AdamWRule>;
-extern template class ParameterUpdates<AdamWRule>;
 extern template class RuleOptimizer<AdamWRule>;
 
 }  // namespace rowgrad

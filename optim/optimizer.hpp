@@ -61,6 +61,8 @@ class Optimizer : private ParameterUser {
   virtual void load_state_dict(const Checkpoint& state) = 0;
 
  protected:
+  Optimizer() = default;  // without parameters, which are added then
+
   /// Throws std::invalid_argument for an empty list, a null parameter, and one that is given twice.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
@@ -70,9 +72,10 @@ class Optimizer : private ParameterUser {
   /// Throws std::logic_error naming a parameter if one was destroyed.
   void check_parameters_live() const;
 
- private:
+  /// For an optimizer that keeps more of its parameters: called before one is destroyed.
   void forget(const Parameter& parameter) noexcept override;
 
+ private:
   std::vector<Parameter*> parameters_;
   bool lost_ = false;      // whether a parameter was destroyed
   std::string lost_name_;  // its name

@@ -20,8 +20,6 @@ void RmsPropRule::check(const RmsPropOptions& options) {
   check_option(kName, "momentum", options.momentum);
 }
 
-template class LazyTable<RmsPropRule>;
-template class ParameterUpdates<RmsPropRule>;
 template class RuleOptimizer<RmsPropRule>;
 
 }  // namespace rowgrad

@@ -71,8 +71,6 @@ struct RmsPropRule : RuleDefaults {
 /// none, and each of them is replayed when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
-extern template class LazyTable<RmsPropRule>;
-extern template class ParameterUpdates<RmsPropRule>;
 extern template class RuleOptimizer<RmsPropRule>;
 
 }  // namespace rowgrad

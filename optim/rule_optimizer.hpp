@@ -2,28 +2,76 @@
 
 // An optimizer made from an update rule.
 
-#include <iterator>
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/optim/optimizer.hpp>
-#include <rowgrad/optim/parameter_updates.hpp>
+#include <rowgrad/optim/rule_functions.hpp>
 
 namespace rowgrad {
 
+/// What is the same for all rules: the states and steps of each parameter, and how a step goes.
+class RuleEngine : public Optimizer {
+ public:
+  ~RuleEngine() override;
+
+  void step() override;
+  std::uint64_t rows_visited() const override;
+  Checkpoint state_dict() const override;
+  void load_state_dict(const Checkpoint& state) override;
+
+ protected:
+  explicit RuleEngine(const RuleFunctions& rule);
+
+  /// Adds the parameters of a group. Throws like Optimizer::add_parameters, and then changes
+  /// nothing.
+  void add_slots(const std::vector<Parameter*>& parameters, std::size_t group);
+
+  /// Throws std::logic_error if the rule does not do in a step without gradient what its idle()
+  /// promises (that nothing changes, or that the change is linear), and if a value after a step
+  /// depends on its neighbours.
+  void check_rule(const real* members) const;
+
+  /// What the options of a group ask for, and their rule for a step.
+  struct Demands {
+    RowStates::Needs states;
+    bool exact;  // RowUpdates::kExact
+  };
+  virtual Demands demands(std::size_t group) const = 0;
+  virtual RuleMembers make_rule(std::size_t group, const StepNumber& number) const = 0;
+
+ private:
+  struct Slot;
+  struct Step;
+
+  void forget(const Parameter& parameter) noexcept override;
+  void prepare_step(Slot& slot, Step& step) const;
+  void make_step(Step& step) const;
+  std::unique_ptr<Slot> loaded(const Slot& slot, const Checkpoint& state) const;
+  std::set<std::string> check_names(const char* caller) const;
+
+  const RuleFunctions& rule_;
+  std::vector<std::unique_ptr<Slot>> slots_;  // on the heap: parameters keep addresses in them
+};
+
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
-/// rows; with row gradients as RowUpdates says (lazy_table.hpp). If hardly any two steps are
+/// rows; with row gradients as RowUpdates says (pending_rows.hpp). If hardly any two steps are
 /// alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
-/// after thousands of them, each step also settles a few of the rows that are owed the oldest
-/// steps, going through the whole table in turn.
+/// after thousands of them, each step also brings a few of the rows up to date that missed the
+/// oldest steps, going through the whole table in turn.
 template <class Rule>
-class RuleOptimizer : public Optimizer {
+class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,
                 "the rule lacks something of what RuleDefaults (update_rule.hpp) lists");
   static_assert(kListsItsMembers<Rule>,
                 "all data members of a rule must be of type `real` and listed in members(rule)");
+  static_assert(Rule::kStates.size() <= kMostStates && sizeof(Rule) <= sizeof(RuleMembers),
+                "a rule has at most 8 states and 32 members");
 
  public:
   using Options = typename Rule::Options;
@@ -34,8 +82,8 @@ class RuleOptimizer : public Optimizer {
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
-  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong (check_idle),
-  /// and for one whose step of a value depends on other values (RuleArrays::check_lanes).
+  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong, and for one
+  /// whose step of a value depends on other values (RuleEngine::check_rule).
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
@@ -43,35 +91,18 @@ class RuleOptimizer : public Optimizer {
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 
   /// Groups of parameters, each with its own options.
-  explicit RuleOptimizer(std::vector<Group> groups) : Optimizer(all_parameters(groups)) {
+  explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(functions_of<Rule>()) {
+    check_argument(!groups.empty(), "Optimizer: there are no parameters");
     for (const Group& group : groups) check(group.options);
-    for (const Group& group : groups) {
-      for (Slot& slot : slots_of(group)) slots_.push_back(std::move(slot));
-      options_.push_back(group.options);
-    }
+    for (const Group& group : groups) add_group(group);
   }
 
   /// Adds a group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
     check(group.options);
-    std::vector<Slot> added = slots_of(group);
-    slots_.reserve(slots_.size() + added.size());
     options_.reserve(options_.size() + 1);
-    add_parameters(group.parameters);  // the last call that can fail
-    std::move(added.begin(), added.end(), std::back_inserter(slots_));
+    add_slots(group.parameters, options_.size());  // the last call that can fail
     options_.push_back(group.options);
-  }
-
-  void step() override {
-    this->check_parameters_live();
-    std::vector<std::pair<Updates*, typename Updates::Step>> steps;
-    steps.reserve(slots_.size());
-    for (auto& [updates, group] : slots_) {
-      const Parameter& parameter = updates->parameter();
-      if (parameter.trainable() && !parameter.gradient().is_none())
-        steps.emplace_back(updates.get(), updates->prepare_step(options_[group]));
-    }
-    for (auto& [updates, step] : steps) updates->step(std::move(step));
   }
 
   std::size_t group_count() const override { return options_.size(); }
@@ -98,80 +129,25 @@ class RuleOptimizer : public Optimizer {
     set_options(changed, group);
   }
 
-  std::uint64_t rows_visited() const override {
-    std::uint64_t total = 0;
-    for (const Slot& slot : slots_) total += slot.updates->rows_visited();
-    return total;
-  }
-
-  Checkpoint state_dict() const override {
-    this->check_parameters_live();
-    check_names("state_dict");
-    Checkpoint all;
-    for (const Slot& slot : slots_)
-      all.put(slot.updates->parameter().name(), slot.updates->state_dict());
-    return all;
-  }
-
-  void load_state_dict(const Checkpoint& state) override {
-    this->check_parameters_live();
-    const std::set<std::string> known = check_names("load_state_dict");
-    for (const std::string& name : state.names())
-      check_argument(known.contains(name), Rule::kName,
-                     "::load_state_dict: there is no parameter for ", in_quotes(name));
-    std::vector<std::unique_ptr<Updates>> loaded;
-    for (const Slot& slot : slots_)
-      loaded.push_back(slot.updates->load(state.part(slot.updates->parameter().name())));
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].updates = std::move(loaded[i]);  // the old one returns the table
-      slots_[i].updates->take_over();
-    }
-  }
-
  private:
-  using Updates = ParameterUpdates<Rule>;
-
-  struct Slot {
-    std::unique_ptr<Updates> updates;  // on the heap: parameters keep its address
-    std::size_t group;
-  };
-
-  static std::vector<Parameter*> all_parameters(const std::vector<Group>& groups) {
-    std::vector<Parameter*> all;
-    for (const Group& group : groups)
-      for (Parameter* parameter : group.parameters) all.push_back(parameter);
-    return all;
-  }
-
-  static void check(const Options& options) {
+  void check(const Options& options) const {
     Rule::check(options);
-    const Rule rule(options, StepNumber{.step = 2, .first_of_state = false});
-    check_idle(rule);
-    RuleArrays<Rule>::check_lanes(rule);
+    check_rule(members_of(Rule(options, StepNumber{.step = 2, .first_of_state = false})).data());
   }
 
-  // Slots for the group that comes next. Skips null parameters, which add_parameters() refuses.
-  std::vector<Slot> slots_of(const Group& group) const {
-    std::vector<Slot> slots;
-    for (Parameter* parameter : group.parameters)
-      if (parameter != nullptr)
-        slots.push_back({std::make_unique<Updates>(*parameter), options_.size()});
-    return slots;
+  Demands demands(std::size_t group) const override {
+    const Options& options = options_[group];
+    Demands demands{.states = {}, .exact = options.rows == RowUpdates::kExact};
+    std::ranges::copy(Rule::uses(options), demands.states.uses.begin());
+    for (std::size_t i = 0; i < Rule::kStates.size(); ++i)
+      demands.states.starts[i] = Rule::start(options, i);
+    return demands;
   }
-
-  // All names that a state may contain. Throws if two parameters have the same name.
-  std::set<std::string> check_names(std::string_view caller) const {
-    std::set<std::string> names;
-    for (const Slot& slot : slots_)
-      for (const std::string& name : Updates::names())
-        check_argument(names.insert(slot.updates->parameter().name() + '.' + name).second,
-                       Rule::kName, "::", caller, ": two parameters are named ",
-                       slot.updates->parameter().name());
-    return names;
+  RuleMembers make_rule(std::size_t group, const StepNumber& number) const override {
+    return members_of(Rule(options_[group], number));
   }
 
   std::vector<Options> options_;
-  std::vector<Slot> slots_;
 };
 
 }  // namespace rowgrad

@@ -20,8 +20,6 @@ void SgdRule::check(const SgdOptions& options) {
                  options.momentum, " and dampening ", options.dampening);
 }
 
-template class LazyTable<SgdRule>;
-template class ParameterUpdates<SgdRule>;
 template class RuleOptimizer<SgdRule>;
 
 }  // namespace rowgrad

@@ -55,8 +55,6 @@ struct SgdRule : RuleDefaults {
 /// momentum or decay, the steps that a row missed are one 2 × 2 matrix, however many there are.
 using SGD = RuleOptimizer<SgdRule>;
 
-extern template class LazyTable<SgdRule>;
-extern template class ParameterUpdates<SgdRule>;
 extern template class RuleOptimizer<SgdRule>;
 
 }  // namespace rowgrad

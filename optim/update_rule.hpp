@@ -15,6 +15,7 @@
 
 #include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/optim/step_history.hpp>
 
 namespace rowgrad {
 
@@ -27,14 +28,6 @@ enum class RowUpdates {
   /// shrink them. The step number (for Adam's bias correction) still counts every step. Switching
   /// back to kExact does not make up for what was left out.
   kTouchedOnly
-};
-
-/// What a step does to a value whose gradient is zero, as in rows that were not looked up.
-enum class Idle {
-  kNothing,  // neither the value nor its states change
-  kLinear,   // a linear map of value and states, so that many steps are one matrix
-  kAdam,     // Adam's: the states are scaled, and the value moves less and less
-  kReplay    // no closed form: steps are replayed one by one
 };
 
 /// The step of a parameter that a rule is made for.

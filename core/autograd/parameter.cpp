@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
@@ -7,9 +6,7 @@
 namespace rowgrad {
 
 Parameter::Parameter(std::string name, Tensor value)
-    : name_(std::move(name)), value_(std::move(value)), shape_(value_.shape()) {
-  element_count(shape_, name_);
-}
+    : name_(std::move(name)), stored_(name_, std::move(value)) {}
 
 Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
     : Parameter(std::string(name), std::move(value)) {
@@ -17,12 +14,7 @@ Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
 }
 
 Parameter::Parameter(std::string name, TableFile& file)
-    : name_(std::move(name)),
-      value_(empty({0})),
-      shape_(file.shape()),
-      file_(&file),
-      lease_(file.lease()),
-      whole_(false) {}
+    : name_(std::move(name)), stored_(name_, file) {}
 
 Parameter::Parameter(ParameterOwner& owner, std::string_view name, TableFile& file)
     : Parameter(std::string(name), file) {
@@ -30,39 +22,27 @@ Parameter::Parameter(ParameterOwner& owner, std::string_view name, TableFile& fi
 }
 
 Parameter::~Parameter() {
-  if (keeper_ != nullptr) keeper_->abandon();
   for (ParameterUser* user : users_) user->forget(*this);
 }
 
-void Parameter::check_in_memory(const char* function) const {
-  check_state(file_ == nullptr, name_, ": ", function,
-              "() needs all values in memory, but those of ", "this table are in ",
-              file_ == nullptr ? "" : file_->path().string());
-}
-
-void Parameter::check_not_owed() const {
-  check_state(!file_->owed(), name_, ": rows in ", file_->path().string(),
-              " are owed steps of an optimizer; load its state before they are used");
-}
-
-void Parameter::read_whole() const {
-  check_in_memory("value");
-  if (value_.shape() != shape_) value_ = empty(shape_);
-  keeper_->read(value_.data());
-  whole_ = true;
+void Parameter::copy_whole() const {
+  stored_.whole("value");
+  if (up_to_date_.shape() != shape()) up_to_date_ = empty(shape());
+  pending_->read_all(up_to_date_.data());
+  is_copied_ = true;
 }
 
 Tensor Parameter::copy() const {
-  if (whole_) return value_;
-  check_in_memory("copy");
-  Tensor result = empty(shape_);
-  keeper_->read(result.data());
+  const Tensor& stored = stored_.whole("copy");
+  if (pending_ == nullptr || is_copied_) return pending_ == nullptr ? stored : up_to_date_;
+  Tensor result = empty(shape());
+  pending_->read_all(result.data());
   return result;
 }
 
 void Parameter::check_rows(std::span<const std::int32_t> ids) const {
-  kernels::check_table(name_, shape_);
-  kernels::check_ids(name_, ids, {ids.size()}, shape_[0]);
+  kernels::check_table(name_, shape());
+  kernels::check_ids(name_, ids, {ids.size()}, shape()[0]);
 }
 
 Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
@@ -71,43 +51,36 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
 }
 
 Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
-  const std::size_t width = shape_[1];
+  const std::size_t width = shape()[1];
   if (ids.empty() || width == 0) added = nullptr;
   Tensor result = empty({ids.size(), width});
-  if (whole_) {
-    kernels::gather_rows(value_.data(), width, ids, result.data(), added);
+  if (pending_ == nullptr) {
+    stored_.read(ids, result.data(), added);
+  } else if (is_copied_) {
+    kernels::gather_rows(up_to_date_.data(), width, ids, result.data(), added);
   } else {
-    if (keeper_ != nullptr) {
-      keeper_->read_rows(ids, result.data());
-    } else {
-      read_file(ids, result.data());
-    }
+    pending_->read(ids, result.data());
     if (added != nullptr) kernels::add_rows(result.data(), width, ids.size(), *added);
   }
   return result;
 }
 
-void Parameter::read_file(std::span<const std::int32_t> ids, real* out) const {
-  check_not_owed();
-  file_->bring_in(ids);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    file_->read(static_cast<std::size_t>(ids[i]), {out + i * shape_[1], shape_[1]});
-}
+// --- Changes ------------------------------------------------------------------------------------
 
 std::span<real> Parameter::mutable_values() {
-  check_in_memory("mutable_values");
-  reclaim();
-  ++version_;
-  return {value_.data(), value_.size()};
+  Tensor& values = stored_.whole("mutable_values");
+  apply_pending();
+  note_change();
+  return {values.data(), values.size()};
 }
 
 void Parameter::assign(Tensor value) {
-  check_argument(value.shape() == shape_, name_, ": the new value has shape ",
-                 bracketed(value.shape()), ", expected ", bracketed(shape_));
-  check_in_memory("assign");
-  reclaim();
-  value_ = std::move(value);
-  ++version_;
+  check_argument(value.shape() == shape(), name_, ": the new value has shape ",
+                 bracketed(value.shape()), ", expected ", bracketed(shape()));
+  Tensor& values = stored_.whole("assign");
+  apply_pending();
+  values = std::move(value);
+  note_change();
 }
 
 void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
@@ -115,54 +88,56 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   const auto wrong = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>());
   if (wrong != ids.end())
     check_argument(false, name_, ": id ", wrong[1], " at [", wrong - ids.begin() + 1, "] follows ",
-                   wrong[0], ", expected strictly rising ids");
-  const std::size_t width = shape_[1];
+                   wrong[0], ", expected strictly increasing ids");
+  const std::size_t width = shape()[1];
   check_argument(values.shape() == Shape({ids.size(), width}), name_, ": the values have shape ",
                  bracketed(values.shape()), ", expected [", ids.size(), ", ", width, "]");
-  if (keeper_ != nullptr) {
-    keeper_->write_rows(ids, values.data());
-    note_change(*keeper_);
-    return;
-  }
-  if (file_ != nullptr) {
-    check_not_owed();
-    file_->begin_change(ids);
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row = static_cast<std::size_t>(ids[i]);
-    std::copy_n(values.data() + i * width, width,
-                file_ != nullptr ? file_->row(row) : value_.data() + row * width);
-  }
+  if (pending_ != nullptr)
+    pending_->apply(ids);
+  else
+    stored_.check_none_pending();
+  stored_.assign(ids, values.data());
+  note_change();
+}
+
+void Parameter::set_pending(PendingUpdates* updates) {
+  if (updates != nullptr && updates != pending_) apply_pending();
+  pending_ = updates;
+  is_copied_ = false;
+}
+
+void Parameter::apply_pending() {
+  if (pending_ == nullptr) return;
+  pending_->apply_all();
+  set_pending(nullptr);
+}
+
+void Parameter::note_change() {
   ++version_;
+  is_copied_ = false;
+#if !defined(NDEBUG) || defined(ROWGRAD_ADDRESS_SANITIZER)
+  up_to_date_ = empty({0});  // so that whoever still reads it is found out
+#endif
 }
 
-Tensor Parameter::lend(LazyRows& keeper, std::optional<Tensor> copy) {
-  reclaim();
-  keeper_ = &keeper;
-  whole_ = given_out_;
-  if (given_out_) return std::move(copy).value();
-  Tensor own = std::exchange(value_, empty({0}));
-  return copy ? *std::move(copy) : std::move(own);
+// --- Saving and loading -------------------------------------------------------------------------
+
+Checkpoint::Value Parameter::saved() const {
+  if (const auto mark = stored_.mark()) return *mark;
+  return copy();
 }
 
-void Parameter::reclaim() {
-  if (keeper_ == nullptr) return;
-  value_ = std::exchange(keeper_, nullptr)->release();
-  whole_ = file_ == nullptr;
+void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
+  stored_.check_saved(state, name);
 }
 
-void Parameter::note_change(const LazyRows& keeper) {
-  check_state(keeper_ == &keeper, name_, ": it is not lent to whoever changed it");
-  ++version_;
-  whole_ = false;
+void Parameter::load(const Checkpoint& state, const std::string& name) {
+  if (!stored_.restore(state, name)) return state.copy_to(name, mutable_values());
+  set_pending(nullptr);  // only now: what is pending belongs to the rows as they were
+  note_change();
 }
 
-void Parameter::restore(std::string_view mark) {
-  check_state(file_ != nullptr, name_, ": its values are in memory, and have no marks");
-  file_->restore(mark, lease_);
-  reclaim();  // not before the table is back: what the keeper knows is of the rows as they were
-  ++version_;
-}
+// --- Gradients ----------------------------------------------------------------------------------
 
 void Parameter::add_gradient(Gradient gradient) {
   prepare_gradient(gradient);
@@ -170,9 +145,9 @@ void Parameter::add_gradient(Gradient gradient) {
 }
 
 void Parameter::prepare_gradient(Gradient& gradient) const {
-  check_argument(gradient.is_none() || gradient.shape() == shape_, name_, ": a gradient of shape ",
+  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
-                 " was given, expected ", bracketed(shape_));
+                 " was given, expected ", bracketed(shape()));
   gradient_.prepare_sum(gradient);
 }
 

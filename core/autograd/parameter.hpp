@@ -2,9 +2,7 @@
 
 // Trainable tensors. Layers own parameters; tapes and optimizers borrow them.
 
-#include <atomic>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/autograd/lazy_rows.hpp>
-#include <rowgrad/core/autograd/table_file.hpp>
+#include <rowgrad/core/autograd/row_table.hpp>
 
 namespace rowgrad {
 
@@ -37,20 +34,42 @@ class ParameterOwner : public ParameterUser {
   virtual void adopt(std::string_view name, Parameter& parameter) = 0;
 };
 
+/// Updates of a table's rows that an optimizer has postponed: a parameter asks for them when its
+/// rows are read, and has them applied before somebody else changes the rows.
+class PendingUpdates {
+ public:
+  PendingUpdates(const PendingUpdates&) = delete;
+  PendingUpdates& operator=(const PendingUpdates&) = delete;
+
+ protected:
+  PendingUpdates() = default;
+  ~PendingUpdates() = default;
+
+ private:
+  friend class Parameter;
+
+  /// Up-to-date copies: out[i] = row ids[i], or row i of all. Ids may repeat.
+  virtual void read(std::span<const std::int32_t> ids, real* out) = 0;
+  virtual void read_all(real* out) = 0;
+
+  /// Brings the stored rows `ids` up to date, or all of them; then nothing is pending any more.
+  virtual void apply(std::span<const std::int32_t> ids) = 0;
+  virtual void apply_all() = 0;
+};
+
 /// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
 /// address, so it must outlive them. (An optimizer throws once one of its parameters is gone.)
 ///
-/// An optimizer may postpone updates of rows that nothing reads. It then holds the values itself
-/// (see lend), and every function here that reads them returns them up to date. Only a tensor that
-/// value() returned earlier may have older values.
+/// An optimizer may postpone updates of rows that nothing reads. All functions here return values
+/// that are up to date.
 ///
 /// The values of a large table may be in a file, which must outlive the parameter. Then all
 /// functions for rows work, and those that need all values at once (value, copy, mutable_values,
 /// assign) throw std::logic_error: nothing passes over such a table as a whole.
 ///
-/// Threads: several may read at the same time, unless the parameter is lent and value() has not
-/// been called since its last change. While one thread changes it, no other may use it. A table in
-/// a file is used by one thread at a time.
+/// Threads: several may read at the same time, unless updates are pending and value() has not been
+/// called since the last change. While one thread changes it, no other may use it. A table in a
+/// file is used by one thread at a time.
 class Parameter {
  public:
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
@@ -70,20 +89,17 @@ class Parameter {
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
-  const Shape& shape() const { return shape_; }
-  std::size_t size() const { return element_count(shape_); }
+  const Shape& shape() const { return stored_.shape(); }
+  std::size_t size() const { return element_count(shape()); }
 
-  /// The file that has the values, or null if they are in memory.
-  TableFile* file() const { return file_; }
-
-  /// All values, up to date until the next change. The tensor lives as long as the parameter. While
-  /// an optimizer postpones updates, it is a copy of the table that the optimizer's next steps do
-  /// not change: call value() again after a step.
+  /// All values. They are up to date until the parameter changes next (a step, a load, an
+  /// assignment), which may leave older values, newer ones or none in the tensor: call value()
+  /// again then, or copy() before. While updates are pending, the first call after a change costs a
+  /// pass over the table.
   const Tensor& value() const {
-    if (!whole_) read_whole();
-    if (!given_out_.load(std::memory_order_relaxed))
-      given_out_.store(true, std::memory_order_relaxed);
-    return value_;
+    if (pending_ == nullptr) return stored_.whole("value");
+    if (!is_copied_) copy_whole();
+    return up_to_date_;
   }
 
   /// The same as a tensor of the caller's own.
@@ -98,8 +114,8 @@ class Parameter {
   Tensor checked_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// The values, for changing in place. Counts as a change: a tape that has read the parameter
-  /// before refuses to go backward, since its gradients would belong to other values. Do not keep
-  /// the span: an optimizer's next step may move the values.
+  /// before refuses to go backward, since its gradients would belong to other values. Valid until
+  /// the next change, as value() is.
   std::span<real> mutable_values();
 
   /// Replaces the value. Throws std::invalid_argument if the shape differs.
@@ -109,9 +125,13 @@ class Parameter {
   /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
 
-  /// Takes a table in a file back to a checkpoint (see TableFile::restore). Optimizers have to load
-  /// the state of that time.
-  void restore(std::string_view mark);
+  /// What a checkpoint has of it: all values or, of a table in a file, the mark of the file's
+  /// checkpoint. check_saved() throws std::invalid_argument for a value that is missing, of another
+  /// shape, or a mark that the file cannot go back to; load() then cannot fail but for the disk.
+  /// Optimizers have to load the state of that time.
+  Checkpoint::Value saved() const;
+  void check_saved(const Checkpoint& state, const std::string& name) const;
+  void load(const Checkpoint& state, const std::string& name);
 
   /// How many times the value has changed.
   std::uint64_t version() const { return version_; }
@@ -136,44 +156,35 @@ class Parameter {
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
 
-  /// For optimizers: hands the values over to a keeper, which brings rows up to date when they are
-  /// read. They are returned, up to date, by reclaim(), before all values change, and before
-  /// another keeper takes over. If references from value() may still be in use, the values also
-  /// stay here and the keeper gets the copy that copy_to_lend() made; lend() itself cannot fail. A
-  /// keeper that already has the values may always pass them as `copy`. Values in a file stay
-  /// there, and reclaim() brings no rows up to date: they are read again when a keeper has loaded
-  /// the state of this one.
-  std::optional<Tensor> copy_to_lend() const {
-    return given_out_ ? std::optional(value()) : std::nullopt;
-  }
-  Tensor lend(LazyRows& keeper, std::optional<Tensor> copy);
-  void reclaim();
+  // --- For optimizers ----------------------------------------------------------------------------
 
-  /// For the keeper: records that it changed rows. Throws std::logic_error for any other keeper.
-  void note_change(const LazyRows& keeper);
+  /// The values as they are stored, without what is pending.
+  RowTable& stored() { return stored_; }
+
+  /// Who has postponed updates. set_pending() first has those of another applied, and clears with
+  /// null without applying any.
+  const PendingUpdates* pending() const { return pending_; }
+  void set_pending(PendingUpdates* updates);
+  void apply_pending();
+
+  /// Notes that the stored rows have changed.
+  void note_change();
 
   /// Registers or removes a user to notify when the parameter is destroyed.
   void add_user(ParameterUser& user) { users_.push_back(&user); }
   void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
 
  private:
-  void read_whole() const;
-  void check_in_memory(const char* function) const;
-  void check_not_owed() const;
-  void read_file(std::span<const std::int32_t> ids, real* out) const;
+  void copy_whole() const;
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  mutable Tensor value_;  // while lent, empty until it is read as a whole
-  Shape shape_;
+  RowTable stored_;
   Gradient gradient_{&name_};
   std::uint64_t version_ = 0;
-  TableFile* file_ = nullptr;
-  TableFile::Lease lease_;
-  LazyRows* keeper_ = nullptr;
-  mutable bool whole_ = true;  // whether value_ is up to date; never for a file
-  // Whether value() was called, so that references to value_ may still be in use.
-  mutable std::atomic<bool> given_out_ = false;
+  PendingUpdates* pending_ = nullptr;
+  mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are pending
+  mutable bool is_copied_ = false;          // whether it is of the last change
   bool trainable_ = true;
   std::vector<ParameterUser*> users_;
 };

@@ -140,7 +140,9 @@ class TableFile {
   /// before.
   void begin_change(std::span<const std::int32_t> ids);
 
-  /// A stored row: its values, and then its states, `width` numbers each.
+  /// A stored row: its values, and then its states, `width` numbers each; the same of the next row
+  /// follow after stride_bytes().
+  std::size_t stride_bytes() const { return stride_; }
   real* row(std::size_t row) { return reinterpret_cast<real*>(record(row) + sizeof(RowHead)); }
 
   /// The step up to which an optimizer has brought a stored row (see LazyTable).

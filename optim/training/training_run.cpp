@@ -288,12 +288,12 @@ std::size_t TrainingRun::rows(std::size_t batch) const {
 void TrainingRun::compare_ranks() const {
   if (ranks_.size() == 1) return;
   std::vector<std::uint64_t> hashes;
-  for (const Parameter* parameter : parts_.optimizer.parameters()) {
-    const Gradient& last =
-        parameter->gradient();  // of a table in a file, only its rows are compared
-    hashes.push_back(hash_of(parameter->file() == nullptr ? parameter->copy()
-                             : last.is_rows()             ? parameter->rows(last.rows().indices())
-                                                          : Tensor()));
+  for (Parameter* parameter : parts_.optimizer.parameters()) {
+    // Of a table that is not in memory as a whole, its last rows are compared.
+    const Gradient& last = parameter->gradient();
+    hashes.push_back(hash_of(parameter->stored().allows_passes() ? parameter->copy()
+                             : last.is_rows() ? parameter->rows(last.rows().indices())
+                                              : Tensor()));
   }
   const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(hashes));
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -359,7 +359,7 @@ void TrainingRun::load(const Checkpoint& state, bool checked) {
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
   if (checked) check_progress();
   const Checkpoint optimizer = state.part("optimizer");
-  for (const Parameter* parameter : parts_.optimizer.parameters()) {
+  for (Parameter* parameter : parts_.optimizer.parameters()) {
     const std::string name = parameter->name() + ".step";
     const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
     check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,

@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>

@@ -84,7 +84,7 @@ TEST_F(FileFaults, ATableIsVerified) {
   expect_refused(in_folder("ngram_table --table t --verify"),
                  "1 row is damaged, the first is row ");
   expect_refused(in_folder("ngram_table --table none --verify"), "there is no none");
-  expect_refused(in_folder("ngram_table --table t --verify --rows 7"), "--verify excludes --rows");
+  expect_refused(in_folder("ngram_table --table t --verify --rows 7"), "--rows excludes --verify");
 }
 
 TEST_F(FileFaults, FilesOfOthersAreNotReplacedByUnfinishedOnes) {

@@ -8,6 +8,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
@@ -376,8 +377,9 @@ TEST(GptModel, LeavesALayerAsItIsWhoseRowsItCannotInitialize) {
   const Tensor before = layer.mixed.weight.value();
   Random random(2);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(layer, 2, random); }),
-            "initialize_as_gpt2: the rows of 'rows.weight' are in a file, and start as its "
-            "TableFileOptions say");
+            "initialize_as_gpt2 draws all values, which takes a pass over all rows, but those of "
+            "rows.weight are in " +
+                file.path().string());
   EXPECT_EQ(layer.mixed.weight.value(), before);
 }
 

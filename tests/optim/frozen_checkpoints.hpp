@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>

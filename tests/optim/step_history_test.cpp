@@ -17,6 +17,20 @@ SgdRule sgd(double rate, double momentum = 0.9, double decay = 0.01) {
                  {.step = 2, .first_of_state = false});
 }
 
+template <class Rule>
+LinearMap<kArraysOf<Rule>> idle_map(const Rule& rule) {
+  return idle_map<kArraysOf<Rule>>(functions_of<Rule>(), members_of(rule).data());
+}
+
+template <class Rule>
+class HistoryOf : public StepHistory {
+ public:
+  HistoryOf() : StepHistory(functions_of<Rule>()) {}
+  void append(const Rule& rule, std::uint64_t count = 1) {
+    StepHistory::append(members_of(rule).data(), count);
+  }
+};
+
 TEST(IdleMap, IsTheRuleWithoutGradient) {
   const SgdRule rule = sgd(0.1);
   const LinearMap<2> map = idle_map(rule);
@@ -45,7 +59,7 @@ TEST(IdleMap, OfCenteredRmsPropIsFinite) {
 TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {
-    StepHistory<SgdRule> history;
+    HistoryOf<SgdRule> history;
     std::vector<LinearMap<2>> steps;
     const std::uint32_t runs = 1 + random() % 40;
     for (std::uint32_t run = 0; run < runs; ++run) {
@@ -60,8 +74,8 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
       const std::uint64_t from = random() % (steps.size() + 1);
       const std::uint64_t to = from + random() % (steps.size() + 1 - from);
       LinearMap<2> expected = identity_map<2>();
-      for (std::uint64_t i = from; i < to; ++i) expected = compose(steps[i], expected);
-      const LinearMap<2> found = history.compose_steps(from, to);
+      for (std::uint64_t i = from; i < to; ++i) expected = compose<2>(steps[i], expected);
+      const LinearMap<2> found = history.compose_steps<2>(from, to);
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t j = 0; j < 2; ++j)
           ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;
@@ -70,7 +84,7 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
 }
 
 TEST(StepHistory, KeepsEqualStepsAsOneRun) {
-  StepHistory<SgdRule> history;
+  HistoryOf<SgdRule> history;
   EXPECT_EQ(history.steps(), 0U);
   for (int i = 0; i < 1000; ++i) history.append(sgd(0.1));
   history.append(sgd(0.2));
@@ -84,7 +98,7 @@ TEST(StepHistory, KeepsEqualStepsAsOneRun) {
 }
 
 TEST(StepHistory, KnowsWhereAClosedFormEnds) {
-  StepHistory<RmsPropRule> history;
+  HistoryOf<RmsPropRule> history;
   const RmsPropRule closed({}, {});
   const RmsPropRule open({.weight_decay = 0.1}, {});
   history.append(closed, 5);
@@ -102,7 +116,7 @@ TEST(StepHistory, KnowsWhereAClosedFormEnds) {
 
 TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
   const auto idle = [](const SgdOptions& options) {
-    StepHistory<SgdRule> history;
+    HistoryOf<SgdRule> history;
     history.append(SgdRule(options, {.step = 2, .first_of_state = false}));
     return history.runs().front().idle;
   };
@@ -115,7 +129,7 @@ TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
 }
 
 TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
-  StepHistory<SgdRule> whole, half;
+  HistoryOf<SgdRule> whole, half;
   for (int i = 0; i < 50; ++i) {
     for (auto* history : {&whole, &half}) history->append(sgd(0.1 + 0.001 * i), 1 + i % 3);
     if (half.runs().size() == 16) half.forget(8);
@@ -125,8 +139,8 @@ TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
   const std::uint64_t first = half.runs().front().end;
   for (std::uint64_t from = first; from <= half.steps(); ++from)
     for (std::uint64_t to = from; to <= half.steps(); ++to) {
-      const LinearMap<2> found = half.compose_steps(from, to);
-      const LinearMap<2> expected = whole.compose_steps(from, to);
+      const LinearMap<2> found = half.compose_steps<2>(from, to);
+      const LinearMap<2> expected = whole.compose_steps<2>(from, to);
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t j = 0; j < 2; ++j)
           ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;

@@ -6,6 +6,7 @@
 
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/thread_ranks.hpp"
+#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/optim/adam.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The steps that rows are owed under Adam and AdamW, in closed form.
+// The steps that rows missed under Adam and AdamW, in closed form.
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-#include <rowgrad/optim/owed_steps.hpp>
+#include <rowgrad/optim/missed_steps.hpp>
 
 namespace rowgrad {
 
@@ -21,12 +21,12 @@ struct AdamRuleOf;
 ///
 /// from the value, with m and s, the root of the squares, as they were before all steps: aₖ and gₖ
 /// are the same for all values. (Decoupled decay comes last: aₖ is relative to what it leaves.)
-/// Steps whose g is nearly the same, g · (1 + zₖ), are one part. Together they take
+/// Steps whose g is nearly the same, g · (1 + zₖ), are one piece. Together they take
 ///
 ///   m / (g · s + epsilon) · Σₙ (−y)ⁿ · Σₖ aₖ · zₖⁿ,  y = g · s / (g · s + epsilon)
 ///
 /// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough: mostly,
-/// one part is all steps until the mean has faded.
+/// one piece is all steps until the mean has faded.
 ///
 /// It has faded when no step that is left matters beside the first. With s at most S, the root of
 /// the largest number, step k weighs at most mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon) times as
@@ -35,26 +35,26 @@ struct AdamRuleOf;
 /// long the absence: some 300 with the default betas in float, 700 in double; with betas whose
 /// quotient is nearly 1, as many as both take to fade below the range of `real`.
 ///
-/// Each part is scaled by a power of two for which g or epsilon is about 1. So g · s does not
+/// Each piece is scaled by a power of two for which g or epsilon is about 1. So g · s does not
 /// underflow and 1 / (g · s + epsilon) does not overflow, though by themselves g and aₖ may be
 /// far below the range of `real`.
 template <bool kDecoupled>
-class OwedSteps<AdamRuleOf<kDecoupled>> {
+class MissedSteps<AdamRuleOf<kDecoupled>> {
  public:
   using Rule = AdamRuleOf<kDecoupled>;
   using Simd = kernels::Simd;
-  using Vectors = typename RuleArrays<Rule>::Vectors;
+  using Vectors = RuleVectors<Rule>;
 
-  OwedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
+  MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }
 
-  bool visit(std::uint64_t from, const auto& visit) {
+  bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
     if (from == from_) {
-      visit(part_, true);
+      call(piece_, true);
     } else {
-      from_ = find_parts(from, std::cref(visit)) == 1 ? from : kNone;
+      from_ = find_pieces(from, std::cref(call)) == 1 ? from : kNone;
     }
     return true;
   }
@@ -94,11 +94,11 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
     }
   };
 
-  struct Part {
+  struct Piece {
     bool amsgrad;
     real beta2, epsilon, g;
     std::array<real, kTerms> sums = {};        // Σ aₖ · (−zₖ)ⁿ
-    Factor keep = {}, fade = {}, shrink = {};  // of the last part, for these come after all steps
+    Factor keep = {}, fade = {}, shrink = {};  // of the last piece, for these come after all steps
 
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
@@ -116,41 +116,41 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
     }
   };
 
-  // Returns the number of parts. Never inlined, for the same reason.
-  [[gnu::noinline]] std::size_t find_parts(std::uint64_t from,
-                                           const std::function<void(const Part&, bool)>& visit) {
+  // Returns the number of pieces. Never inlined, for the same reason.
+  [[gnu::noinline]] std::size_t find_pieces(std::uint64_t from,
+                                            const std::function<void(const Piece&, bool)>& call) {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
-    const Rule& next = runs[run].rule;
+    const auto next = rule_of<Rule>(history_.members(run));
     double g = next.inverse_correction, epsilon = next.epsilon;
     const double first = g * most_root + epsilon;  // the largest divisor of the step before
     double inverse = 1 / g;
     double weight = 1;  // how much more a step weighs than that one, at most, but for the mean
     double total = 0;
-    std::size_t parts = 0;
+    std::size_t pieces = 0;
     std::array<double, kTerms> sums{};
-    part_ = {.amsgrad = next.amsgrad != 0, .beta2 = next.beta2, .epsilon = 0, .g = 0};
+    piece_ = {.amsgrad = next.amsgrad != 0, .beta2 = next.beta2, .epsilon = 0, .g = 0};
     const auto finish = [&](bool last) {
       const double scale = std::ldexp(1.0, std::max(0, -std::ilogb(std::max(g, epsilon))));
-      part_.g = std::max(static_cast<real>(g * scale), Limits::min());
-      part_.epsilon = static_cast<real>(epsilon * scale);
-      for (std::size_t n = 0; n < kTerms; ++n) part_.sums[n] = static_cast<real>(sums[n] * scale);
+      piece_.g = std::max(static_cast<real>(g * scale), Limits::min());
+      piece_.epsilon = static_cast<real>(epsilon * scale);
+      for (std::size_t n = 0; n < kTerms; ++n) piece_.sums[n] = static_cast<real>(sums[n] * scale);
       if (last) {
-        const auto map = history_.compose_steps(from, to_);
-        part_.keep = Factor(map[0][0]);
-        part_.fade = Factor(map[1][1]);
-        part_.shrink = Factor(map[2][2]);
+        const auto map = history_.compose_steps<kArraysOf<Rule>>(from, to_);
+        piece_.keep = Factor(map[0][0]);
+        piece_.fade = Factor(map[1][1]);
+        piece_.shrink = Factor(map[2][2]);
       }
-      ++parts;
-      visit(part_, last);
+      ++pieces;
+      call(piece_, last);
     };
 
     Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
     Coefficient fade = 1, shrink = 1;  // what a step leaves
     real beta1 = -1, beta2 = -1, keep = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
-      const Rule& rule = runs[run].rule;
+      const auto rule = rule_of<Rule>(history_.members(run));
       if (at + 1 == runs[run].end) ++run;
       if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.keep != keep) {
         beta1 = rule.beta1, beta2 = rule.beta2, keep = rule.keep;
@@ -182,13 +182,13 @@ class OwedSteps<AdamRuleOf<kDecoupled>> {
       for (std::size_t n = 0; n < kTerms; ++n) sums[n] += terms[n];
     }
     finish(true);
-    return parts;
+    return pieces;
   }
 
-  const StepHistory<Rule>& history_;
+  const StepHistory& history_;
   std::uint64_t to_;
   std::uint64_t from_ = kNone;
-  Part part_{};  // the only one of the steps since from_
+  Piece piece_{};  // the only one of the steps since from_
 };
 
 }  // namespace rowgrad

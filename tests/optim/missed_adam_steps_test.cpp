@@ -105,7 +105,7 @@ void expect_exact_after_any_absence(const AdamOptionsOf<kDecoupled>& options, in
     }
 }
 
-TEST(OwedAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
+TEST(MissedAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
   expect_exact_after_any_absence<false>({}, 4000);
   expect_exact_after_any_absence<false>({.learning_rate = 1e9}, 4000);
   expect_exact_after_any_absence<false>({.amsgrad = true}, 4000);
@@ -113,13 +113,13 @@ TEST(OwedAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
   expect_exact_after_any_absence<true>({.weight_decay = 10, .amsgrad = true}, 4000);
 }
 
-TEST(OwedAdamSteps, AreExactWhereTheSquaresFadeNearlyAsFastAsTheMean) {
+TEST(MissedAdamSteps, AreExactWhereTheSquaresFadeNearlyAsFastAsTheMean) {
   expect_exact_after_any_absence<false>({.beta2 = 0.95}, 4000);
   expect_exact_after_any_absence<true>({.beta1 = 0.5, .beta2 = 0.6}, 4000);
   expect_exact_after_any_absence<true>({.beta1 = 0.99, .beta2 = 0.999}, 4000);
 }
 
-TEST(OwedAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
+TEST(MissedAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
   AdamWOptions options;
   Away<true> away(options);
   away.steps(30, false);
@@ -133,7 +133,7 @@ TEST(OwedAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
   away.expect_exact_states();
 }
 
-TEST(OwedAdamSteps, AreExactWhenOtherOptionsChange) {
+TEST(MissedAdamSteps, AreExactWhenOtherOptionsChange) {
   Away<false> away({.amsgrad = true});
   away.steps(3, true);
   for (const AdamOptions& options :
@@ -147,7 +147,7 @@ TEST(OwedAdamSteps, AreExactWhenOtherOptionsChange) {
   away.expect_exact_states();
 }
 
-TEST(OwedAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
+TEST(MissedAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
   constexpr bool kDouble = sizeof(real) == 8;
   Away<false> away({.epsilon = 1});
   away.steps(3, true);
@@ -157,7 +157,7 @@ TEST(OwedAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
   away.expect_exact();
 }
 
-TEST(OwedAdamSteps, DoNotAddUpRoundingsToOneSideInManyShortAbsences) {
+TEST(MissedAdamSteps, DoNotAddUpRoundingsToOneSideInManyShortAbsences) {
   constexpr int kSteps = 2000;
   Away<true> away({});
   away.steps(3, true);
@@ -185,8 +185,9 @@ class Idling {
       for (const int exponent : kExponents)
         gradient.push_back(static_cast<real>(std::pow(10.0, exponent * kWider) * (1 + 0.5 * i)));
       const Rule rule = next_rule();
-      Arrays::change_span(kSizes, pointers(start_), gradient.data(),
-                          [rule](Vectors& x, const Simd& g) { Arrays::update(rule, x, g); });
+      change_values<Rule>(
+          kSizes, pointers(start_), gradient.data(),
+          [rule](RuleVectors<Rule>& x, const kernels::Simd& g) { update(rule, x, g); });
     }
     for (std::size_t i = 0; i < kSizes; ++i) {
       numbers_[i] = start_[0][i];
@@ -198,31 +199,33 @@ class Idling {
     while (history_.steps() < count) {
       const Rule rule = next_rule();
       ASSERT_EQ(rule.idle(), Idle::kAdam);
-      history_.append(rule);
+      history_.append(members_of(rule).data());
       for (std::size_t i = 0; i < kSizes; ++i) rule.update(numbers_[i], Exact{0}, states_[i]);
     }
   }
 
   // The same rule, so many times.
-  void steps_at_once(std::uint64_t count) { history_.append(next_rule(), count); }
+  void steps_at_once(std::uint64_t count) {
+    history_.append(members_of(next_rule()).data(), count);
+  }
 
-  std::array<std::vector<real>, 4> closed_form(std::size_t* parts = nullptr) const {
+  std::array<std::vector<real>, 4> closed_form(std::size_t* pieces = nullptr) const {
     auto result = start_;
-    OwedSteps<Rule>(history_, history_.steps()).visit(0, [&](const auto& part, bool) {
-      if (parts != nullptr) ++*parts;
-      Arrays::change_span(kSizes, pointers(result), nullptr,
-                          [part](Vectors& x, const Simd&) { x = part(x); });
+    MissedSteps<Rule>(history_, history_.steps()).for_each_piece(0, [&](const auto& piece, bool) {
+      if (pieces != nullptr) ++*pieces;
+      change_values<Rule>(kSizes, pointers(result), nullptr,
+                          [piece](RuleVectors<Rule>& x, const kernels::Simd&) { x = piece(x); });
     });
     return result;
   }
 
-  // Each part rounds its numbers once more, to either side.
+  // Each piece rounds its numbers once more, to either side.
   void expect_exact() const {
-    std::size_t parts = 0;
-    const auto found = closed_form(&parts);
+    std::size_t pieces = 0;
+    const auto found = closed_form(&pieces);
     for (std::size_t i = 0; i < kSizes; ++i) {
-      SCOPED_TRACE(concat("gradient 1e", kExponents[i] * kWider, ", ", parts, " parts"));
-      expect_near(found[0][i], numbers_[i], "value", 12 + std::sqrt(static_cast<Exact>(parts)));
+      SCOPED_TRACE(concat("gradient 1e", kExponents[i] * kWider, ", ", pieces, " pieces"));
+      expect_near(found[0][i], numbers_[i], "value", 12 + std::sqrt(static_cast<Exact>(pieces)));
       for (std::size_t k = 0; k < 3; ++k)
         expect_near(found[k + 1][i], states_[i][k], Rule::kStates[k], 12);
     }
@@ -230,17 +233,13 @@ class Idling {
 
  private:
   using Exact = long double;
-  using Arrays = RuleArrays<Rule>;
-  using Vectors = typename Arrays::Vectors;
-  using Simd = typename Arrays::Simd;
-
   static constexpr std::array kExponents{-30, -20, -10, -5, -2, 0, 2, 5, 10, 18, 25, 35};
   static constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
   static constexpr std::size_t kSizes = kExponents.size();
 
   Rule next_rule() { return Rule(options_, {.step = ++step_, .first_of_state = step_ == 1}); }
 
-  static typename Arrays::Pointers pointers(std::array<std::vector<real>, 4>& arrays) {
+  static RulePointers<Rule> pointers(std::array<std::vector<real>, 4>& arrays) {
     return {arrays[0].data(), arrays[1].data(), arrays[2].data(), arrays[3].data()};
   }
 
@@ -255,7 +254,7 @@ class Idling {
 
   Options options_;
   std::uint64_t step_ = 0;
-  StepHistory<Rule> history_;
+  StepHistory history_{functions_of<Rule>()};
   std::array<std::vector<real>, 4> start_;
   std::array<Exact, kSizes> numbers_{};
   std::array<std::array<Exact, 3>, kSizes> states_{};
@@ -286,7 +285,7 @@ constexpr std::array kBetas{
     Betas{0, 0.9, 10'000},       Betas{1e-12, 1e-20, 10'000},
 };
 
-TEST(OwedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
+TEST(MissedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   for (const auto& [beta1, beta2, longest] : kBetas) {
     for (const double epsilon : {1e-30, 1e-15, 1e-8, 1.0})
       expect_closed_form<false>({.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon}, longest);
@@ -295,7 +294,7 @@ TEST(OwedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   }
 }
 
-TEST(OwedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
+TEST(MissedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
   for (const auto& betas : kBetas) {
     const AdamOptions options{.beta1 = betas.beta1, .beta2 = betas.beta2};
     Idling<false> fading(options), away(options);

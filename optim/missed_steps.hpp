@@ -1,0 +1,187 @@
+#pragma once
+
+// The steps that a row missed, in closed form: many steps at once, one vector of values at a time.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/optim/step_history.hpp>
+
+namespace rowgrad {
+
+/// The values themselves, then the states.
+template <class Rule>
+constexpr std::size_t kArraysOf = 1 + Rule::kStates.size();
+
+/// A vector of values and those of their states; pointers to them, null for states not in use.
+template <class Rule>
+using RuleVectors = std::array<kernels::Simd, kArraysOf<Rule>>;
+template <class Rule>
+using RulePointers = std::array<real*, kArraysOf<Rule>>;
+
+template <class Rule>
+Rule rule_of(const real* members) {
+  std::array<real, sizeof(Rule) / sizeof(real)> copy;
+  std::copy_n(members, copy.size(), copy.begin());
+  return std::bit_cast<Rule>(copy);
+}
+
+/// One step of the rule.
+template <class Rule>
+void update(const Rule& rule, RuleVectors<Rule>& x, const kernels::Simd& gradient) {
+  std::array<kernels::Simd, Rule::kStates.size()> states;
+  std::copy(x.begin() + 1, x.end(), states.begin());
+  rule.update(x[0], gradient, states);
+  std::copy(states.begin(), states.end(), x.begin() + 1);
+}
+
+/// Changes `count` values and states in place: calls change(x, g) a vector at a time, where g is
+/// the gradient or zeros if there is none. `change` should hold its members by value (see
+/// visit_span).
+template <class Rule>
+void change_values(std::size_t count, const RulePointers<Rule>& pointers, const real* gradient,
+                   const auto change) {
+  constexpr std::size_t kArrays = kArraysOf<Rule>;
+  std::array<const real*, kArrays + 1> inputs;
+  std::copy(pointers.begin(), pointers.end(), inputs.begin());
+  inputs.back() = gradient;
+  kernels::visit_span(count, inputs, [pointers, change](const auto& in, const auto& put) {
+    RuleVectors<Rule> x;
+    std::copy_n(in.begin(), kArrays, x.begin());
+    change(x, in.back());
+    for (std::size_t k = 0; k < kArrays; ++k)
+      if (pointers[k] != nullptr) put(x[k], pointers[k]);
+  });
+}
+
+/// Calls read(x, put) for `count` values and states, as visit_span does.
+template <class Rule>
+void read_values(std::size_t count, const RulePointers<Rule>& pointers, const auto read) {
+  std::array<const real*, kArraysOf<Rule>> inputs;
+  std::copy(pointers.begin(), pointers.end(), inputs.begin());
+  kernels::visit_span(count, inputs, read);
+}
+
+/// The steps up to `to` that rows missed. Keeps the last ones, as neighbours often share them.
+template <class Rule>
+class MissedSteps {
+ public:
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;
+  using Simd = kernels::Simd;
+  using Vectors = RuleVectors<Rule>;
+
+  /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
+  /// only for moderate values: none overflows, and coefficients below the range of `real` do not
+  /// matter.
+  class Piece {
+   public:
+    Piece() = default;
+    Piece(const MissedSteps& missed, const LinearMap<kArrays>& map) : missed_(&missed) {
+      using Limits = std::numeric_limits<real>;
+      constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
+      Coefficient total = 1;  // after the map, values are at most this many times as large
+      Coefficient lost = 0;   // the largest error of a coefficient below the normal range
+      for (std::size_t i = 0; i < kArrays; ++i)
+        for (std::size_t j = 0; j < kArrays; ++j) {
+          const Coefficient size = std::abs(map[i][j]);
+          total += size;
+          if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
+          map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
+        }
+      Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, because sums are rounded
+      if (!(most >= 1)) return;
+      if (lost > 0) most = std::min(most, Limits::min() / lost);
+      most_ = Simd(static_cast<real>(most));
+    }
+
+    Vectors operator()(const Vectors& x) const {
+      const auto holds = this->holds(x);
+      if (all(holds)) [[likely]]
+        return apply(x);
+      Vectors result = copy(x);
+      missed_->replay(holds, result);
+      return result;
+    }
+
+   private:
+    friend class MissedSteps;
+
+    // For which values, together with their states, the map holds. Never for infinity or NaN.
+    auto holds(const Vectors& x) const {
+      Simd total = abs(x[0]);
+      for (std::size_t i = 1; i < kArrays; ++i) total = total + abs(x[i]);
+      return total <= most_;
+    }
+
+    Vectors apply(const Vectors& x) const {
+      Vectors y;
+      for (std::size_t i = 0; i < kArrays; ++i) {
+        y[i] = map_[i][0] * x[0];
+        for (std::size_t j = 1; j < kArrays; ++j) y[i] = y[i] + map_[i][j] * x[j];
+      }
+      return y;
+    }
+
+    const MissedSteps* missed_ = nullptr;
+    std::array<std::array<Simd, kArrays>, kArrays> map_;
+    Simd most_ = Simd(real{-1});
+  };
+
+  MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
+
+  std::uint64_t to() const { return to_; }
+
+  /// Whether a row that is of step `from` missed any steps; each must have a closed form. If so,
+  /// calls call(piece, last) for each piece of them: Vectors y = piece(x), on values and states
+  /// that went through the pieces before. A copy of `piece` can stay in registers.
+  bool for_each_piece(std::uint64_t from, const auto& call) {
+    if (from == to_) return false;
+    if (std::exchange(from_, from) != from)
+      piece_ = Piece(*this, history_.compose_steps<kArrays>(from, to_));
+    call(piece_, std::true_type());
+    return true;
+  }
+
+ private:
+  // Copies one vector at a time: an array whose address is taken would stay in memory in the loop.
+  static Vectors copy(const Vectors& x) {
+    Vectors result;
+    for (std::size_t k = 0; k < kArrays; ++k) result[k] = x[k];
+    return result;
+  }
+
+  // Replays every step for values that the map does not hold for: those that overflow on the way,
+  // or are not finite to begin with, end as they do under the dense optimizer.
+  [[gnu::noinline]] void replay(auto holds, Vectors& x) const {
+    const Vectors mapped = piece_.apply(x);
+    for (Simd& values : x) values = select(holds, Simd(real{0}), values);
+    std::uint64_t at = from_;
+    for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
+      const auto rule = rule_of<Rule>(history_.members(run));
+      const std::uint64_t end = std::min(to_, history_.runs()[run].end);
+      bool changes = true;  // NaN, infinity and zero soon stop changing
+      for (; at < end && changes; ++at) {
+        const Vectors before = x;
+        update(rule, x, Simd(real{0}));
+        changes = false;
+        for (std::size_t k = 0; k < kArrays; ++k)
+          changes = changes || !all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
+      }
+      at = end;
+    }
+    for (std::size_t k = 0; k < kArrays; ++k) x[k] = select(holds, mapped[k], x[k]);
+  }
+
+  const StepHistory& history_;
+  std::uint64_t to_;
+  std::uint64_t from_ = ~std::uint64_t{0};
+  Piece piece_;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,263 @@
+#pragma once
+
+// What the engine of optimizers calls of a rule. These functions alone know the rule's type: loops
+// over values or rows, and questions about a step. Everything else is compiled once.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <rowgrad/core/autograd/row_table.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/optim/missed_steps.hpp>
+#include <rowgrad/optim/update_rule.hpp>
+
+namespace rowgrad {
+
+/// Rows to work on, on this thread: rows ids[begin] … ids[end − 1], or begin … end − 1 without ids.
+struct RowRange {
+  const RowView& rows;
+  const StepHistory* history;  // of the steps that rows may have missed
+  const std::int32_t* ids;
+  std::size_t begin, end;
+
+  std::size_t operator[](std::size_t i) const {
+    return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
+  }
+};
+
+/// The members of a rule, in their order, and zeros after them.
+using RuleMembers = std::array<real, 32>;
+
+/// A rule is passed as its members.
+struct RuleFunctions {
+  std::string_view name;
+  std::span<const std::string_view> states;
+  std::size_t members;
+  std::array<bool, kMostStates> always;  // the states that the default options use
+
+  Idle (*idle)(const real* rule);
+  bool (*continues)(const real* rule, const real* before);
+  /// A step without gradient of values[0], with the states that follow.
+  void (*idle_step)(const real* rule, double* values);
+  /// A step of a vector of values; the states follow, and then the gradient.
+  void (*step_vectors)(const real* rule, std::span<kernels::Simd> vectors);
+
+  /// A step of `count` values from `offset` on, with their gradients.
+  void (*step_values)(const real* rule, const RowView& values, std::size_t offset,
+                      std::size_t count, const real* gradients);
+  /// A step of rows that missed none.
+  void (*step_rows)(const real* rule, const RowRange& range, const real* gradients);
+
+  // Those below return how many steps they replayed.
+
+  /// The steps that rows missed, and then a step; from then on they are of step `after`.
+  std::uint64_t (*catch_up_and_step_rows)(const real* rule, const RowRange& range,
+                                          const real* gradients, std::uint64_t after);
+  /// The steps that rows missed, until all that remain have a closed form.
+  std::uint64_t (*replay_rows)(const RowRange& range);
+  /// All the steps that rows missed, if they are then still of a step before `since`. Adds the
+  /// number of these rows to `applied`.
+  std::uint64_t (*apply_rows)(const RowRange& range, std::uint64_t since, std::uint64_t& applied);
+  /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
+  /// without closed form must have been replayed if RowStates::changes_when_read().
+  std::uint64_t (*copy_rows)(const RowRange& range, real* out);
+};
+
+// --- How they are made --------------------------------------------------------------------------
+
+template <class Rule>
+struct RuleLoops {
+  using Simd = kernels::Simd;
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;
+  using Vectors = RuleVectors<Rule>;
+  using RowOf = Row<kArrays>;
+
+  // That of row ids[i].
+  static const real* gradient_of(const RowRange& range, std::size_t i, const real* gradients) {
+    return gradients + i * range.rows.width();
+  }
+
+  static void step_values(const real* members, const RowView& values, std::size_t offset,
+                          std::size_t count, const real* gradients) {
+    const auto rule = rule_of<Rule>(members);
+    change_values<Rule>(count, values.at<kArrays>(offset), gradients,
+                        [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
+  }
+
+  static void step_rows(const real* members, const RowRange& range, const real* gradients) {
+    const auto rule = rule_of<Rule>(members);
+    const std::size_t width = range.rows.width();
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      if (i + kernels::kRowsAhead < range.end)
+        kernels::prefetch_row(range.rows.row<1>(range[i + kernels::kRowsAhead]).arrays[0], width);
+      change_values<Rule>(width, range.rows.row<kArrays>(range[i]).arrays,
+                          gradient_of(range, i, gradients),
+                          [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
+    }
+  }
+
+  static std::uint64_t catch_up_and_step_rows(const real* members, const RowRange& range,
+                                              const real* gradients, std::uint64_t after) {
+    const auto rule = rule_of<Rule>(members);
+    const std::size_t width = range.rows.width();
+    MissedSteps<Rule> missed(*range.history, range.history->steps());
+    std::uint64_t replayed = 0;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const RowOf row = range.rows.row<kArrays>(range[i]);
+      replayed += replay(row, range);
+      const real* values = gradient_of(range, i, gradients);
+      const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto last) {
+        change_values<Rule>(width, row.arrays, values,
+                            [rule, piece, last](Vectors& x, const Simd& g) {
+                              x = piece(x);
+                              if (last) update(rule, x, g);
+                            });
+      });
+      if (!late)
+        change_values<Rule>(width, row.arrays, values,
+                            [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
+      *row.step = after;
+    }
+    return replayed;
+  }
+
+  static std::uint64_t replay_rows(const RowRange& range) {
+    std::uint64_t replayed = 0;
+    for (std::size_t i = range.begin; i < range.end; ++i)
+      replayed += replay(range.rows.row<kArrays>(range[i]), range);
+    return replayed;
+  }
+
+  // Never inlined: otherwise the compiler might fuse multiplications and additions in one place but
+  // not in another, and the bits would depend on the caller.
+  [[gnu::noinline]] static std::uint64_t replay(const RowOf& row, const RowRange& range) {
+    const StepHistory& history = *range.history;
+    std::uint64_t& step = *row.step;
+    std::uint64_t replayed = 0;
+    while (history.has_replay(step)) {
+      MissedSteps<Rule> missed(history, history.closed_until(step));
+      apply(row, missed, range.rows.width());
+      // Several steps at once, with the values in registers.
+      std::size_t run = history.run_of(step + 1);
+      std::array<const real*, 8> rules;
+      std::size_t count = 0;
+      do {
+        rules[count++] = history.members(run);
+        if (++step == history.runs()[run].end) ++run;
+      } while (count < rules.size() && history.has_replay(step) &&
+               history.runs()[run].idle == Idle::kReplay);
+      change_values<Rule>(range.rows.width(), row.arrays, nullptr,
+                          [&](Vectors& x, const Simd& zero) {
+                            for (std::size_t i = 0; i < count; ++i)
+                              update(rule_of<Rule>(rules[i]), x, zero);
+                          });
+      replayed += count;
+    }
+    return replayed;
+  }
+
+  static std::uint64_t apply_rows(const RowRange& range, std::uint64_t since,
+                                  std::uint64_t& applied) {
+    MissedSteps<Rule> missed(*range.history, range.history->steps());
+    std::uint64_t replayed = 0;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const RowOf row = range.rows.row<kArrays>(range[i]);
+      // First, or the step that the row is of would depend on whether it was read before.
+      replayed += replay(row, range);
+      if (*row.step >= since) continue;
+      apply(row, missed, range.rows.width());
+      ++applied;
+    }
+    return replayed;
+  }
+
+  // Steps up to missed.to(), which must all have a closed form.
+  static void apply(const RowOf& row, MissedSteps<Rule>& missed, std::size_t width) {
+    missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
+      change_values<Rule>(width, row.arrays, nullptr,
+                          [piece](Vectors& x, const Simd&) { x = piece(x); });
+    });
+    *row.step = missed.to();
+  }
+
+  static std::uint64_t copy_rows(const RowRange& range, real* out) {
+    const std::size_t width = range.rows.width();
+    MissedSteps<Rule> missed(*range.history, range.history->steps());
+    RowCopy copy;
+    std::uint64_t replayed = 0;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      if (i + kernels::kRowsAhead < range.end)
+        for (const real* array : range.rows.row<kArrays>(range[i + kernels::kRowsAhead]).arrays)
+          if (array != nullptr) kernels::prefetch_row(array, width);
+      const RowOf row = range.rows.readable<kArrays>(
+          range[i], [&](std::uint64_t step) { return range.history->has_replay(step); }, copy);
+      replayed += replay(row, range);
+      real* const to = out + i * width;
+      auto arrays = row.arrays;
+      const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
+        read_values<Rule>(width, arrays,
+                          [piece, to](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
+        arrays[0] = to;  // where the next piece goes on
+      });
+      if (!late) std::copy_n(arrays[0], width, to);
+    }
+    return replayed;
+  }
+};
+
+template <class Rule>
+RuleMembers members_of(const Rule& rule) {
+  RuleMembers members{};
+  std::ranges::copy(std::bit_cast<std::array<real, sizeof(Rule) / sizeof(real)>>(rule),
+                    members.begin());
+  return members;
+}
+
+/// The functions of a rule.
+template <class Rule>
+const RuleFunctions& functions_of() {
+  using Loops = RuleLoops<Rule>;
+  static const RuleFunctions functions{
+      .name = Rule::kName,
+      .states = Rule::kStates,
+      .members = sizeof(Rule) / sizeof(real),
+      .always =
+          [] {
+            std::array<bool, kMostStates> all{};
+            std::ranges::copy(Rule::uses(typename Rule::Options()), all.begin());
+            return all;
+          }(),
+      .idle = [](const real* rule) { return rule_of<Rule>(rule).idle(); },
+      .continues =
+          [](const real* rule, const real* before) {
+            return rule_of<Rule>(rule).continues(rule_of<Rule>(before));
+          },
+      .idle_step =
+          [](const real* rule, double* values) {
+            std::array<double, Rule::kStates.size()> states;
+            std::copy_n(values + 1, states.size(), states.begin());
+            rule_of<Rule>(rule).update(values[0], 0.0, states);
+            std::ranges::copy(states, values + 1);
+          },
+      .step_vectors =
+          [](const real* rule, std::span<kernels::Simd> vectors) {
+            RuleVectors<Rule> x;
+            std::copy_n(vectors.begin(), x.size(), x.begin());
+            update(rule_of<Rule>(rule), x, vectors.back());
+            std::ranges::copy(x, vectors.begin());
+          },
+      .step_values = &Loops::step_values,
+      .step_rows = &Loops::step_rows,
+      .catch_up_and_step_rows = &Loops::catch_up_and_step_rows,
+      .replay_rows = &Loops::replay_rows,
+      .apply_rows = &Loops::apply_rows,
+      .copy_rows = &Loops::copy_rows};
+  return functions;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,220 @@
+#include <cmath>
+
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/kernels/lane_check.hpp>
+#include <rowgrad/optim/pending_rows.hpp>
+#include <rowgrad/optim/rule_optimizer.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr const char* kSteps = "step";
+constexpr const char* kPending = "lazy";
+
+}  // namespace
+
+/// What an optimizer keeps for one parameter.
+struct RuleEngine::Slot {
+  Slot(Parameter& of, const RuleFunctions& rule, std::size_t of_group)
+      : parameter(of),
+        group(of_group),
+        states(of.stored(), rule.name, rule.states),
+        pending(of, states, rule) {}
+
+  Parameter& parameter;
+  std::size_t group;
+  std::uint64_t steps = 0;
+  std::uint64_t rows_visited = 0;  // but for those that were pending
+  RowStates states;
+  PendingRows pending;
+};
+
+/// A step of one parameter that is ready to be made.
+struct RuleEngine::Step {
+  Slot* slot;
+  RuleMembers members;
+  RowStates::New states;
+  bool postpones;
+};
+
+RuleEngine::RuleEngine(const RuleFunctions& rule) : rule_(rule) {}
+
+RuleEngine::~RuleEngine() = default;
+
+void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, std::size_t group) {
+  std::vector<std::unique_ptr<Slot>> added;
+  for (Parameter* parameter : parameters)
+    if (parameter != nullptr)  // add_parameters() refuses them
+      added.push_back(std::make_unique<Slot>(*parameter, rule_, group));
+  slots_.reserve(slots_.size() + added.size());
+  add_parameters(parameters);
+  std::ranges::move(added, std::back_inserter(slots_));
+}
+
+void RuleEngine::forget(const Parameter& parameter) noexcept {
+  for (const auto& slot : slots_)
+    if (&slot->parameter == &parameter) slot->pending.abandon();
+  Optimizer::forget(parameter);
+}
+
+std::uint64_t RuleEngine::rows_visited() const {
+  std::uint64_t total = 0;
+  for (const auto& slot : slots_) total += slot->rows_visited + slot->pending.rows_visited();
+  return total;
+}
+
+// --- A step -------------------------------------------------------------------------------------
+
+// In two parts, so that it is made for all parameters or for none: the first may throw and changes
+// nothing that can be read, the second cannot fail.
+void RuleEngine::step() {
+  check_parameters_live();
+  std::vector<Step> steps;
+  steps.reserve(slots_.size());
+  for (const auto& slot : slots_)
+    if (slot->parameter.trainable() && !slot->parameter.gradient().is_none())
+      prepare_step(*slot, steps.emplace_back());
+  for (Step& step : steps) make_step(step);
+}
+
+void RuleEngine::prepare_step(Slot& slot, Step& step) const {
+  Parameter& parameter = slot.parameter;
+  const bool rows = parameter.gradient().is_rows();
+  if (!rows)
+    parameter.stored().check_whole(rule_.name, ": the gradient of ", parameter.name(), " is dense");
+  const Demands demands = this->demands(slot.group);
+  step.slot = &slot;
+  step.states = slot.states.missing(demands.states);
+  step.members = make_rule(slot.group, {slot.steps + 1, step.states.any()});
+  step.postpones = rows && demands.exact && rule_.idle(step.members.data()) != Idle::kNothing;
+  if (rows) slot.pending.check_step(step.members.data());
+  slot.states.make(step.states, rows);
+  if (!rows) return;
+  if (step.postpones || slot.pending.any())
+    slot.pending.prepare_step();
+  else
+    slot.states.prepare_change(parameter.gradient().rows().indices(), 0);
+}
+
+void RuleEngine::make_step(Step& step) const {
+  Slot& slot = *step.slot;
+  const Gradient& gradient = slot.parameter.gradient();
+  const real* rule = step.members.data();
+  slot.states.begin(step.states);
+  ++slot.steps;
+  if (gradient.is_rows() && (step.postpones || slot.pending.any()))
+    return slot.pending.step(rule, step.postpones);
+
+  slot.parameter.apply_pending();
+  slot.parameter.note_change();
+  const RowView values = slot.states.view();
+  if (gradient.is_dense()) {
+    const real* gradients = gradient.dense().data();
+    kernels::parallel_for(gradient.dense().size(), kernels::kGrainNumbers / 4,
+                          [&](std::size_t begin, std::size_t end) {
+                            rule_.step_values(rule, values, begin, end - begin, gradients + begin);
+                          });
+  } else {
+    const RowGradient& rows = gradient.rows();
+    kernels::parallel_for(
+        rows.size(), kernels::row_grain(rows.width()), [&](std::size_t begin, std::size_t end) {
+          rule_.step_rows(rule, {values, nullptr, rows.indices().data(), begin, end},
+                          rows.values().data());
+        });
+    slot.rows_visited += rows.size();
+  }
+}
+
+// --- Checks of a rule ---------------------------------------------------------------------------
+
+void RuleEngine::check_rule(const real* members) const {
+  const std::size_t count = 1 + rule_.states.size();
+  const auto name = [&](std::size_t k) {
+    return k == 0 ? std::string_view("the number") : rule_.states[k - 1];
+  };
+  const Idle idle = rule_.idle(members);
+  if (idle == Idle::kLinear || idle == Idle::kNothing) {
+    std::vector<double> after(count), expected(count, 0.0);
+    for (std::size_t i = 0; i < count; ++i) after[i] = 0.75 - 0.125 * static_cast<double>(i);
+    double magnitude = 1;  // of the terms of a sum, which is rounded
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<double> unit(count, 0.0);
+      unit[i] = 1;
+      if (idle == Idle::kLinear) rule_.idle_step(members, unit.data());
+      for (std::size_t k = 0; k < count; ++k) {
+        expected[k] += after[i] * unit[k];
+        magnitude = std::max(magnitude, std::abs(unit[k]));
+      }
+    }
+    rule_.idle_step(members, after.data());
+    const bool proves = magnitude < 1e300;  // near the limit of a double, sums prove nothing
+    for (std::size_t k = 0; proves && k < count; ++k)
+      check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, rule_.name,
+                  ": idle() says that a step without gradient ",
+                  idle == Idle::kLinear ? "is linear" : "changes nothing", ", but it makes ",
+                  name(k), " ", after[k], ", expected ", expected[k]);
+  }
+  std::vector<std::string_view> names;
+  for (std::size_t k = 0; k < count; ++k) names.push_back(name(k));
+  names.push_back("the gradient");
+  kernels::check_lanes(rule_.name, names, [&](std::span<kernels::Simd> vectors) {
+    rule_.step_vectors(members, vectors);
+  });
+}
+
+// --- Saving and loading -------------------------------------------------------------------------
+
+// Rows are saved as they are stored, with the steps that they missed, so that a resumed run has the
+// same bits.
+Checkpoint RuleEngine::state_dict() const {
+  check_parameters_live();
+  check_names("state_dict");
+  Checkpoint all;
+  for (const auto& slot : slots_) {
+    Checkpoint state;
+    state.put(kSteps, slot->steps);
+    slot->states.save(state);
+    if (slot->pending.any()) state.put(kPending, slot->pending.state_dict());
+    all.put(slot->parameter.name(), state);
+  }
+  return all;
+}
+
+void RuleEngine::load_state_dict(const Checkpoint& state) {
+  check_parameters_live();
+  const std::set<std::string> known = check_names("load_state_dict");
+  for (const std::string& name : state.names())
+    check_argument(known.contains(name), rule_.name,
+                   "::load_state_dict: there is no parameter for ", in_quotes(name));
+  std::vector<std::unique_ptr<Slot>> loaded;
+  for (const auto& slot : slots_)
+    loaded.push_back(this->loaded(*slot, state.part(slot->parameter.name())));
+  for (const auto& slot : loaded) slot->pending.take_over();
+  slots_.swap(loaded);  // what is pending in the old ones is applied when they are destroyed
+}
+
+auto RuleEngine::loaded(const Slot& slot, const Checkpoint& state) const -> std::unique_ptr<Slot> {
+  auto loaded = std::make_unique<Slot>(slot.parameter, rule_, slot.group);
+  loaded->rows_visited = slot.rows_visited + slot.pending.rows_visited();
+  loaded->steps = state.count(kSteps);
+  if (loaded->steps == 0) return loaded;
+  loaded->states.load(state, rule_.always);
+  const Checkpoint pending = state.part(kPending);
+  if (!pending.empty()) loaded->pending.load(pending, loaded->steps);
+  return loaded;
+}
+
+// All names that a state may contain. Throws if two parameters have the same name.
+std::set<std::string> RuleEngine::check_names(const char* caller) const {
+  std::vector<std::string> of_slot = saved_names(rule_.states);
+  of_slot.push_back(kSteps);
+  for (const char* name : PendingRows::kNames) of_slot.push_back(concat(kPending, '.', name));
+  std::set<std::string> names;
+  for (const auto& slot : slots_)
+    for (const std::string& name : of_slot)
+      check_argument(names.insert(slot->parameter.name() + '.' + name).second, rule_.name,
+                     "::", caller, ": two parameters are named ", slot->parameter.name());
+  return names;
+}
+
+}  // namespace rowgrad
