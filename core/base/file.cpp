@@ -26,46 +26,35 @@ namespace fs = std::filesystem;
   throw std::system_error(error, std::generic_category(), concat(what, ' ', path.string()));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int number() const { return number_; }
-  bool close() { return ::close(release()) == 0; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
-
 // The same file under a number that is none of standard input, output and errors.
 int above_standard(int number) {
   if (number < 0 || number > STDERR_FILENO) return number;
-  const Descriptor low(number);
+  const OpenFile low({}, number);
   return ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-int open_file(const char* path, int flags) {
-  return above_standard(TEMP_FAILURE_RETRY(::open(path, flags | O_CLOEXEC, 0666)));
+// `path` is copied before the file `name` is opened, or created: from then on it has an owner.
+OpenFile open_file(fs::path path, const char* name, int flags) {
+  return OpenFile(std::move(path),
+                  above_standard(TEMP_FAILURE_RETRY(::open(name, flags | O_CLOEXEC, 0666))));
 }
 
-int open_for_reading(const fs::path& path) {
-  const int number = open_file(path.c_str(), O_RDONLY);
-  if (number < 0) fail("cannot read", path);
-  return number;
+OpenFile open_for_reading(const fs::path& path) {
+  OpenFile file = open_file(path, path.c_str(), O_RDONLY);
+  if (file.descriptor() < 0) fail("cannot read", path);
+  return file;
+}
+
+struct stat status_of(int descriptor, const fs::path& path) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) fail("cannot read", path);
+  return status;
 }
 
 std::string read_to_end(int descriptor, const fs::path& path) {
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) fail("cannot read", path);
-
   constexpr std::size_t kLeast = 4096;  // pipes and files in /proc report 0 bytes
-  std::string contents(static_cast<std::size_t>(status.st_size) + kLeast, '\0');
+  std::string contents(static_cast<std::size_t>(status_of(descriptor, path).st_size) + kLeast,
+                       '\0');
   std::size_t length = 0;
   for (;;) {
     if (length == contents.size()) contents.resize(2 * length);
@@ -79,14 +68,18 @@ std::string read_to_end(int descriptor, const fs::path& path) {
   return contents;
 }
 
-void write_all(int descriptor, std::span<const std::string_view> pieces, const fs::path& path) {
+void write_to_device(const fs::path& path, std::span<const std::string_view> pieces) {
+  OpenFile device = open_file(path, path.c_str(), O_WRONLY);
+  if (device.descriptor() < 0) fail("cannot write", path);
   for (std::string_view rest : pieces) {
     while (!rest.empty()) {
-      const ssize_t written = TEMP_FAILURE_RETRY(::write(descriptor, rest.data(), rest.size()));
+      const ssize_t written =
+          TEMP_FAILURE_RETRY(::write(device.descriptor(), rest.data(), rest.size()));
       if (written < 0) fail("cannot write", path);
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
   }
+  device.close();
 }
 
 fs::path folder_of(const fs::path& file) {
@@ -103,121 +96,97 @@ std::optional<struct stat> replaced_file(const fs::path& path) {
   return status;
 }
 
-void read_at(int descriptor, std::uint64_t offset, std::span<std::byte> bytes,
-             const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = TEMP_FAILURE_RETRY(
-        ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
-    if (count < 0) fail("cannot read", path);
-    check_runtime(count > 0, "cannot read ", path.string(), ": it ends at byte ", offset);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-    offset += static_cast<std::uint64_t>(count);
-  }
+std::optional<fs::perms> permissions_of(const std::optional<struct stat>& file) {
+  if (!file) return std::nullopt;
+  return static_cast<fs::perms>(file->st_mode & 07777);
 }
 
 std::int64_t changed_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// Files beside `target` that are to get its name. They are locked as long as their writers live:
-// one without a lock was left behind by a process that was killed.
-class TemporaryNames {
- public:
-  explicit TemporaryNames(const fs::path& target)
-      : target_(target), prefix_(target.filename().string().substr(0, kLongestPrefix) + '.') {}
+// New files beside `target` that are to get its name are called TARGET.NUMBERS.tmp, and are locked
+// as long as their writers live: one without a lock was left behind by a process that was killed.
+constexpr std::string_view kTemporary = ".tmp";
 
-  // Creates and locks one.
-  std::pair<fs::path, Descriptor> create() const {
-    static std::atomic<unsigned> count = 0;
-    for (;;) {
-      fs::path path = target_.parent_path() / concat(prefix_, ::getpid(), '-', count++, kSuffix);
-      Descriptor file(open_file(path.c_str(), O_RDWR | O_CREAT | O_EXCL));
-      if (file.number() < 0) {
-        if (errno != EEXIST) fail("cannot write", target_);
-        continue;
-      }
-      // Another writer may have removed it as abandoned before it was locked. On a file system
-      // without locks, no writer gets a lock, and abandoned files are not removed.
-      TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX));
-      struct stat status {};
-      if (::fstat(file.number(), &status) == 0 && status.st_nlink > 0)
-        return {std::move(path), std::move(file)};
-    }
-  }
-
-  // Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
-  // there is no memory.)
-  void remove_abandoned() const {
-    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target_).c_str()),
-                                                     ::closedir);
-    while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-      if (!has(entry->d_name)) continue;
-      const int within = ::dirfd(folder.get());
-      const Descriptor file(above_standard(
-          ::openat(within, entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)));
-      if (file.number() >= 0 && ::flock(file.number(), LOCK_EX | LOCK_NB) == 0)
-        ::unlinkat(within, entry->d_name, 0);
-    }
-  }
-
- private:
-  bool has(std::string_view name) const {
-    if (!name.starts_with(prefix_) || !name.ends_with(kSuffix)) return false;
-    if (name.size() <= prefix_.size() + kSuffix.size()) return false;
-    name.remove_prefix(prefix_.size());
-    name.remove_suffix(kSuffix.size());
-    return name.find_first_not_of("0123456789-") == std::string_view::npos;
-  }
-
-  static constexpr std::string_view kSuffix = ".tmp";
-  static constexpr std::size_t kLongestPrefix = 200;  // of the 255 bytes that a name may have
-
-  const fs::path& target_;
-  std::string prefix_;
-};
-
-std::pair<fs::path, Descriptor> create_beside(const fs::path& target) {
-  const TemporaryNames names(target);
-  names.remove_abandoned();
-  return names.create();
+std::string temporary_prefix(const fs::path& target) {
+  constexpr std::size_t kLongest = 200;  // of the 255 bytes that a name may have
+  return target.filename().string().substr(0, kLongest) + '.';
 }
 
-// A new file beside `target`, which replaces the target or is removed.
-class Replacement {
- public:
-  explicit Replacement(fs::path target)
-      : target_(std::move(target)), file_(create_beside(target_)) {}
-  ~Replacement() {
-    if (!file_.first.empty()) ::unlink(file_.first.c_str());
-  }
-  Replacement(const Replacement&) = delete;
-  Replacement& operator=(const Replacement&) = delete;
+bool is_temporary(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || !name.ends_with(kTemporary)) return false;
+  if (name.size() <= prefix.size() + kTemporary.size()) return false;
+  name.remove_prefix(prefix.size());
+  name.remove_suffix(kTemporary.size());
+  return name.find_first_not_of("0123456789-") == std::string_view::npos;
+}
 
-  void write(std::span<const std::string_view> pieces) {
-    write_all(file_.second.number(), pieces, target_);
+// Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
+// there is no memory.)
+void remove_abandoned(const fs::path& target, std::string_view prefix) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()),
+                                                   ::closedir);
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    if (!is_temporary(entry->d_name, prefix)) continue;
+    const int within = ::dirfd(folder.get());
+    const OpenFile file(
+        {}, above_standard(
+                ::openat(within, entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)));
+    if (file.descriptor() >= 0 && ::flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0)
+      ::unlinkat(within, entry->d_name, 0);
   }
+}
 
-  void commit(std::optional<mode_t> permissions) {
-    const int number = file_.second.number();
-    if (permissions && ::fchmod(number, *permissions) != 0) fail("cannot write", target_);
-    // Without this, a crash soon after the rename could leave an empty file in the target's place.
-    if (::fsync(number) != 0) fail("cannot write", target_);
-    if (::rename(file_.first.c_str(), target_.c_str()) != 0) fail("cannot write", target_);
-    file_.first.clear();
+// The present name of a new file, and the file.
+using Opened = std::pair<fs::path, OpenFile>;
+
+Opened create_beside(const fs::path& target) {
+  static std::atomic<unsigned> count = 0;
+  const std::string prefix = temporary_prefix(target);
+  remove_abandoned(target, prefix);
+  for (;;) {
+    fs::path path = target.parent_path() / concat(prefix, ::getpid(), '-', count++, kTemporary);
+    OpenFile file = open_file(target, path.c_str(), O_RDWR | O_CREAT | O_EXCL);
+    if (file.descriptor() < 0) {
+      if (errno != EEXIST) fail("cannot write", target);
+      continue;
+    }
+    // Another writer may have removed it as abandoned before it was locked. On a file system
+    // without locks, no writer gets a lock, and abandoned files are not removed.
+    TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX));
+    struct stat status {};
+    if (::fstat(file.descriptor(), &status) == 0 && status.st_nlink > 0)
+      return {std::move(path), std::move(file)};
   }
+}
 
- private:
-  fs::path target_;
-  std::pair<fs::path, Descriptor> file_;
-};
+Opened open_locked(const fs::path& path, int flags) {
+  OpenFile file = open_file(path, path.c_str(), O_RDWR | flags);
+  if (file.descriptor() < 0) fail("cannot write", path);
+  // On a file system without locks, no writer gets one, and all go on.
+  const bool locked = TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX | LOCK_NB)) == 0;
+  check_runtime(locked || errno != EWOULDBLOCK, path.string(),
+                ": is open already, here or in another program");
+  return {fs::path(), std::move(file)};
+}
 
 }  // namespace
+
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OpenFile::close() {
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write", path_);
+}
 
 // A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
 // new file is in place by then, so that is not a failure.
 void sync_folder(const fs::path& folder) {
-  const Descriptor opened(open_file(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY));
-  if (opened.number() >= 0) ::fsync(opened.number());
+  const OpenFile opened =
+      open_file({}, folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (opened.descriptor() >= 0) ::fsync(opened.descriptor());
 }
 
 bool file_exists(const fs::path& path) {
@@ -228,8 +197,7 @@ bool file_exists(const fs::path& path) {
 }
 
 std::string read_file(const fs::path& path) {
-  const Descriptor file(open_for_reading(path));
-  return read_to_end(file.number(), path);
+  return read_to_end(open_for_reading(path).descriptor(), path);
 }
 
 std::string read_standard_input() { return read_to_end(STDIN_FILENO, "standard input"); }
@@ -251,81 +219,74 @@ void write_file(const fs::path& path, std::string_view contents) {
 
 void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
   const auto replaced = replaced_file(path);
-  if (replaced && !S_ISREG(replaced->st_mode)) {
-    Descriptor device(open_file(path.c_str(), O_WRONLY));
-    if (device.number() < 0) fail("cannot write", path);
-    write_all(device.number(), pieces, path);
-    if (!device.close()) fail("cannot write", path);
-    return;
+  if (replaced && !S_ISREG(replaced->st_mode)) return write_to_device(path, pieces);
+  LockedFile file(without_links(path), LockedFile::Open::kNew);
+  std::uint64_t offset = 0;
+  for (const std::string_view piece : pieces) {
+    file.write(offset, std::as_bytes(std::span(piece)));
+    offset += piece.size();
   }
-
-  const fs::path target = without_links(path);
-  const fs::path folder = target.parent_path();
-  Replacement replacement(target);
-  replacement.write(pieces);
-  replacement.commit(replaced ? std::optional<mode_t>(replaced->st_mode & 07777) : std::nullopt);
-  sync_folder(folder);  // allocates nothing: after commit() nothing may fail
+  file.replace(file.path(), permissions_of(replaced));
 }
 
-InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_for_reading(path_)) {
-  struct stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;
-  const int error = !known                     ? errno
-                    : S_ISDIR(status.st_mode)  ? EISDIR
-                    : !S_ISREG(status.st_mode) ? ESPIPE
-                                               : 0;
-  if (error != 0) {
-    ::close(descriptor_);
-    fail("cannot read", path_, error);
+void OpenFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = TEMP_FAILURE_RETRY(
+        ::pread(descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+    if (count < 0) fail("cannot read", path_);
+    check_runtime(count > 0, "cannot read ", path_.string(), ": it ends at byte ", offset);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
   }
+}
+
+InputFile::InputFile(const fs::path& path) : OpenFile(open_for_reading(path)) {
+  const struct stat status = status_of(descriptor(), path);
+  if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) fail("cannot read", path, ESPIPE);
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   changed_ns_ = rowgrad::changed_ns(status);
 }
 
-InputFile::~InputFile() { ::close(descriptor_); }
-
-void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-  read_at(descriptor_, offset, bytes, path_);
-}
-
 void InputFile::check_unchanged() const {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("cannot read", path_);
+  const struct stat status = status_of(descriptor(), path());
   check_runtime(static_cast<std::uint64_t>(status.st_size) == size_bytes_ &&
                     rowgrad::changed_ns(status) == changed_ns_,
-                path_.string(), ": was changed after it was opened");
+                path().string(), ": was changed after it was opened");
 }
 
-LockedFile::LockedFile(fs::path path, Open how) : path_(std::move(path)) {
-  if (how == Open::kNew) {
-    auto [temporary, made] = create_beside(path_);
-    temporary_ = std::move(temporary);
-    descriptor_ = made.release();
-    return;
-  }
-  Descriptor file(open_file(path_.c_str(), O_RDWR | (how == Open::kEither ? O_CREAT : 0)));
-  if (file.number() < 0) fail("cannot write", path_);
-  // On a file system without locks, no writer gets one, and all go on.
-  const bool locked = TEMP_FAILURE_RETRY(::flock(file.number(), LOCK_EX | LOCK_NB)) == 0;
-  check_runtime(locked || errno != EWOULDBLOCK, path_.string(),
-                ": is open already, here or in another program");
-  descriptor_ = file.release();
-}
+LockedFile::LockedFile(const fs::path& path, Open how)
+    : LockedFile(how == Open::kNew ? create_beside(path)
+                                   : open_locked(path, how == Open::kEither ? O_CREAT : 0)) {}
+
+LockedFile::LockedFile(std::pair<fs::path, OpenFile> opened)
+    : OpenFile(std::move(opened.second)), temporary_(std::move(opened.first)) {}
 
 LockedFile::~LockedFile() {
   if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  ::close(descriptor_);
 }
 
 void LockedFile::publish() {
-  const char *from = temporary_.c_str(), *to = path_.c_str();
+  const char *from = temporary_.c_str(), *to = path().c_str();
   int result = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
   if (result != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot do that
-    result = file_exists(path_) ? (errno = EEXIST, -1) : ::rename(from, to);
-  if (result != 0) fail("cannot write", path_);
+    result = file_exists(path()) ? (errno = EEXIST, -1) : ::rename(from, to);
+  if (result != 0) fail("cannot write", path());
   temporary_.clear();
-  sync_folder(path_.parent_path());
+  sync_folder(path().parent_path());
+}
+
+void LockedFile::replace(const fs::path& target, std::optional<fs::perms> permissions) {
+  const fs::path folder = target.parent_path();  // now, as nothing may fail after the rename
+  if (permissions && ::fchmod(descriptor(), static_cast<mode_t>(*permissions)) != 0)
+    fail("cannot write", target);
+  // Without this, a crash soon after the rename could leave an empty file in the target's place.
+  sync();
+  const fs::path& name = temporary_.empty() ? path() : temporary_;
+  if (::rename(name.c_str(), target.c_str()) != 0) fail("cannot write", target);
+  temporary_.clear();
+  sync_folder(folder);
 }
 
 void LockedFile::check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
@@ -337,51 +298,45 @@ void LockedFile::check_ours(const std::array<char, 8>& magic, std::size_t head_b
       size <= head_bytes && std::ranges::all_of(begin, [](char byte) { return byte == 0; });
   const bool ours =
       begin.size() >= magic.size() && std::equal(magic.begin(), magic.end(), begin.begin());
-  check_runtime(unwritten || ours, path_.string(), ": is no ", kind,
+  check_runtime(unwritten || ours, path().string(), ": is no ", kind,
                 ", but in the place of one; move it away");
 }
 
 auto LockedFile::stored_from(std::uint64_t offset) const -> Extent {
   const std::uint64_t size = size_bytes();
-  const ::off_t begin = ::lseek(descriptor_, static_cast<::off_t>(offset), SEEK_DATA);
+  const ::off_t begin = ::lseek(descriptor(), static_cast<::off_t>(offset), SEEK_DATA);
   if (begin < 0) return errno == ENXIO ? Extent{size, size} : Extent{offset, size};
-  const ::off_t end = ::lseek(descriptor_, begin, SEEK_HOLE);
+  const ::off_t end = ::lseek(descriptor(), begin, SEEK_HOLE);
   return {static_cast<std::uint64_t>(begin), end < 0 ? size : static_cast<std::uint64_t>(end)};
 }
 
 std::uint64_t LockedFile::size_bytes() const {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("cannot read", path_);
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-void LockedFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-  read_at(descriptor_, offset, bytes, path_);
+  return static_cast<std::uint64_t>(status_of(descriptor(), path()).st_size);
 }
 
 void LockedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = TEMP_FAILURE_RETRY(
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
-    if (count < 0) fail("cannot write", path_);
+        ::pwrite(descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+    if (count < 0) fail("cannot write", path());
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
 }
 
 void LockedFile::truncate(std::uint64_t size_bytes) {
-  if (TEMP_FAILURE_RETRY(::ftruncate(descriptor_, static_cast<off_t>(size_bytes))) != 0)
-    fail("cannot write", path_);
+  if (TEMP_FAILURE_RETRY(::ftruncate(descriptor(), static_cast<off_t>(size_bytes))) != 0)
+    fail("cannot write", path());
 }
 
 void LockedFile::sync() {
-  if (::fsync(descriptor_) != 0) fail("cannot write", path_);
+  if (::fsync(descriptor()) != 0) fail("cannot write", path());
 }
 
 std::span<std::byte> LockedFile::map() {
   const std::size_t size = size_bytes();
-  void* start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (start == MAP_FAILED) fail("cannot map", path_);
+  void* start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor(), 0);
+  if (start == MAP_FAILED) fail("cannot map", path());
   mapped_ = {static_cast<std::byte*>(start), size};
   ::madvise(start, size, MADV_RANDOM);  // otherwise, each page brings its neighbours along
   return mapped_;
@@ -400,17 +355,8 @@ fs::path PartialFile::name_for(const fs::path& path) {
 }
 
 PartialFile::PartialFile(const fs::path& path)
-    : LockedFile(name_for(path), Open::kEither), target_(without_links(path)) {
-  if (const auto replaced = replaced_file(path))
-    permissions_ = static_cast<fs::perms>(replaced->st_mode & 07777);
-}
-
-void PartialFile::commit() {
-  if (permissions_ && ::fchmod(descriptor(), static_cast<mode_t>(*permissions_)) != 0)
-    fail("cannot write", target_);
-  sync();
-  if (::rename(path().c_str(), target_.c_str()) != 0) fail("cannot write", target_);
-  sync_folder(target_.parent_path());
-}
+    : LockedFile(name_for(path), Open::kEither),
+      target_(without_links(path)),
+      permissions_(permissions_of(replaced_file(path))) {}
 
 }  // namespace rowgrad

@@ -1,9 +1,9 @@
 #pragma once
 
-// Reading and writing files. Every failure throws std::system_error (a std::runtime_error) with the
-// path and the system's reason: `cannot write runs/a.csv: No such file or directory`. No file is
-// opened as descriptor 0, 1 or 2, which a program may have been started without: what it prints
-// would go into the file.
+// Reading and writing files. Every failure throws std::system_error with the path and the system's
+// reason, `cannot write runs/a.csv: No such file or directory`, or std::runtime_error with the path
+// where the system has none. No file is opened as descriptor 0, 1 or 2, which a program may have
+// been started without: what it prints would go into the file.
 
 #include <array>
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace rowgrad {
 
@@ -38,89 +39,110 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
 /// the file that they lead to exists.
 std::filesystem::path without_links(const std::filesystem::path& path);
 
-/// A file open for reading at any offset, for files that are too large to be in memory twice.
-class InputFile {
+/// An open file, which is closed with this object. Movable.
+class OpenFile {
  public:
-  explicit InputFile(std::filesystem::path path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  /// Takes over the number of an open file; a negative one is none.
+  OpenFile(std::filesystem::path path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+  OpenFile(OpenFile&& other) noexcept
+      : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+  OpenFile& operator=(OpenFile&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~OpenFile();
 
   const std::filesystem::path& path() const { return path_; }
-  std::uint64_t size_bytes() const { return size_bytes_; }
+  int descriptor() const { return descriptor_; }
 
-  /// Fills `bytes` from `offset` on. Throws std::runtime_error if the file ends before that.
+  /// Fills `bytes` from `offset` on. Throws if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
-  /// When the file was last changed before it was opened, in nanoseconds since 1970.
-  std::int64_t changed_ns() const { return changed_ns_; }
-
-  /// Throws std::runtime_error if the file was changed after it was opened. Another file that was
-  /// put in its place does not matter: this one is still read.
-  void check_unchanged() const;
+  /// Closes it now. Throws if something that was written has not arrived.
+  void close();
 
  private:
   std::filesystem::path path_;
   int descriptor_;
+};
+
+/// A file open for reading at any offset, for files that are too large to be in memory twice.
+/// Movable.
+class InputFile : public OpenFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
+
+  /// When the file was last changed before it was opened, in nanoseconds since 1970.
+  std::int64_t changed_ns() const { return changed_ns_; }
+
+  /// Throws if the file was changed after it was opened. Another file that was renamed to its path
+  /// does not matter: this one is still read.
+  void check_unchanged() const;
+
+ private:
   std::uint64_t size_bytes_ = 0;
   std::int64_t changed_ns_ = 0;
 };
 
 /// A file that is changed in place. It is locked: only one program at a time has it open.
-class LockedFile {
+class LockedFile : public OpenFile {
  public:
   enum class Open { kNew, kExisting, kEither };
 
-  /// Throws std::runtime_error if the file is open already, and std::system_error if there is no
-  /// file (kExisting). A new one has another name until publish(), and if that is never called, as
-  /// the program ends before, it is gone, or removed by the next program that makes it.
-  LockedFile(std::filesystem::path path, Open how);
+  /// Throws if the file is open already, or missing (kExisting). A new one has another name until
+  /// publish(). If the program ends before that, it is removed, at the latest by the next program
+  /// that makes it.
+  LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const;
-  void read(std::uint64_t offset, std::span<std::byte> bytes) const;
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size_bytes);
 
   /// Returns when all that was written is on the disk.
   void sync();
 
-  /// Gives a new file its name, on the disk when this returns. Throws std::system_error if there is
-  /// a file of that name.
+  /// Gives a new file its name, on the disk when this returns. Throws if there is a file of that
+  /// name.
   void publish();
 
-  /// Throws std::runtime_error unless the file can be written over as one of ours: it begins with
-  /// `magic`, or it is empty or has zeros only, `head_bytes` at most, which is what a machine may
-  /// leave that stops while such a file is made. `kind` says what it should be: "journal".
+  /// Puts this file in the place of another, with its permissions if there are any, on the disk
+  /// when this returns. Nothing may be called after that.
+  void replace(const std::filesystem::path& target,
+               std::optional<std::filesystem::perms> permissions);
+
+  /// Throws unless the file can be written over as one of ours: it begins with `magic`, or it is
+  /// empty or has zeros only, `head_bytes` at most, which is what a machine may leave that stops
+  /// while such a file is made. `kind` says what it should be: "journal".
   void check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
                   std::string_view kind) const;
 
-  /// The next part of the file from `offset` on that has a place on the disk, or [size, size]. A
-  /// file system that cannot tell has all of it there.
+  /// The next bytes from `offset` on that are stored on the disk, or [size, size] if there are
+  /// none. A file system that cannot tell is taken to store all.
   struct Extent {
     std::uint64_t begin, end;
   };
   Extent stored_from(std::uint64_t offset) const;
 
-  /// The whole file as memory, for as long as this object exists: pages are read where they are
-  /// touched, alone, and written by the system when it likes to, by sync() at the latest. The file
-  /// must keep its size. To be called once.
+  /// The whole file as memory, for as long as this object exists. A page is read from the disk when
+  /// it is first touched, without its neighbours, and written back at any time, by sync() at the
+  /// latest. The file must keep its size. To be called once.
   std::span<std::byte> map();
 
-  /// Has the system read a part of the mapping from the disk, if it is not in memory, but does not
-  /// wait for it: others can be asked for meanwhile.
+  /// Has the system read these bytes of the mapping from the disk, if they are not in memory, but
+  /// does not wait for them, so that more can be asked for meanwhile.
   void fetch(std::uint64_t offset, std::size_t bytes) const;
 
- protected:
-  int descriptor() const { return descriptor_; }
-
  private:
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;  // the name of a new file before publish()
-  int descriptor_;
+  explicit LockedFile(std::pair<std::filesystem::path, OpenFile> opened);
+
+  std::filesystem::path temporary_;  // the name of a new file until it gets its own
   std::span<std::byte> mapped_;
 };
 
@@ -129,23 +151,23 @@ class LockedFile {
 /// Symbolic links and permissions are treated as by write_file.
 class PartialFile : public LockedFile {
  public:
-  /// Opens PATH.partial, or creates it. Throws std::runtime_error if another process is writing it,
-  /// and if PATH cannot be replaced: a folder, a device or a write-protected file.
+  /// Opens PATH.partial, or creates it. Throws if another process is writing it, and if PATH cannot
+  /// be replaced: a folder, a device or a write-protected file.
   explicit PartialFile(const std::filesystem::path& path);
 
   /// The name of the file that is written for this one. Throws if this one cannot be replaced.
   static std::filesystem::path name_for(const std::filesystem::path& path);
 
-  /// Puts the file in its place, on the disk. Nothing may be called after that.
-  void commit();
+  /// Replaces PATH. Nothing may be called after that.
+  void commit() { replace(target_, permissions_); }
 
  private:
   std::filesystem::path target_;
   std::optional<std::filesystem::perms> permissions_;  // of the file that is replaced
 };
 
-/// Returns when what was created, renamed or removed in a folder is so on the disk, if the file
-/// system can tell.
+/// Returns when files that were created, renamed or removed in a folder are so on the disk, if the
+/// file system can tell.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace rowgrad

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -80,7 +79,7 @@ class BlockReader {
 
  private:
   void open() {
-    file_ = std::make_unique<InputFile>(files_[index_]);
+    file_.emplace(files_[index_]);
     check_not_empty(*file_);
   }
 
@@ -89,7 +88,7 @@ class BlockReader {
   const EncodeFilesOptions& options_;
   EncodeOptions encode_;
   std::size_t index_ = 0;  // of the file that is being read
-  std::unique_ptr<InputFile> file_;
+  std::optional<InputFile> file_;
   std::uint64_t offset_ = 0;  // in the file
   std::uint64_t done_ = 0;    // in all files together
   std::string rest_;          // of the file from offset_ on, that has been read already

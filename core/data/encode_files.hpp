@@ -18,7 +18,7 @@ struct EncodeFilesOptions {
   /// A special token to put between two files; none if it is empty.
   std::string separator = "";
   /// The text that a thread encodes at a time. Memory is a few times that for each thread. Only a
-  /// longer stretch without any place to cut it (Tokenizer::last_cut) takes more.
+  /// longer stretch that cannot be cut anywhere (Tokenizer::last_cut) takes more.
   std::size_t block_bytes = std::size_t{1} << 22;
   /// 0 for as many as there are processors.
   std::size_t threads = 0;

@@ -46,12 +46,12 @@ std::uint64_t read_stored(const InputFile& file, std::uint64_t offset,
 }  // namespace
 
 TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& options)
-    : file_(std::make_unique<InputFile>(path)) {
+    : file_(path) {
   check_argument(options.raw_bytes == 0 || options.raw_bytes == 2 || options.raw_bytes == 4,
                  "TokenFile: raw_bytes is ", options.raw_bytes, ", expected 0, 2 or 4");
-  const std::uint64_t bytes = file_->size_bytes();
+  const std::uint64_t bytes = file_.size_bytes();
   std::array<char, 8> magic{};
-  file_->read(0, std::as_writable_bytes(std::span(magic).first(std::min<std::size_t>(bytes, 8))));
+  file_.read(0, std::as_writable_bytes(std::span(magic).first(std::min<std::size_t>(bytes, 8))));
   check_runtime(magic != TokenFileHeader::kUnfinished, path.string(),
                 ": is not finished; the program that was writing it can go on with it");
   if (magic == TokenFileHeader::kMagic) {
@@ -75,7 +75,7 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
   check_runtime(bytes >= sizeof(TokenFileHeader), name, ": ends within its header, at byte ",
                 bytes);
   TokenFileHeader header;
-  file_->read(0, std::as_writable_bytes(std::span(&header, 1)));
+  file_.read(0, std::as_writable_bytes(std::span(&header, 1)));
   check_runtime(header.version == TokenFileHeader::kVersion, name, ": is of version ",
                 header.version, ", expected ", TokenFileHeader::kVersion);
   check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": its ids have ",
@@ -92,7 +92,7 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
 bool TokenFile::read_llmc_header(std::uint64_t bytes) {
   std::array<std::uint32_t, 3> header{};  // magic, version, number of ids
   if (bytes < sizeof header) return false;
-  file_->read(0, std::as_writable_bytes(std::span(header)));
+  file_.read(0, std::as_writable_bytes(std::span(header)));
   const auto* kind = std::find_if(std::begin(kLlmcKinds), std::end(kLlmcKinds),
                                   [&](const LlmcKind& known) { return known.magic == header[0]; });
   if (kind == std::end(kLlmcKinds)) return false;
@@ -118,15 +118,14 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
   check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids ", begin, " to ",
                  begin + ids.size(), " are outside the ", size_, " of ", path().string());
   const std::uint64_t offset = begin_bytes_ + begin * bytes_per_id_;
-  const std::uint64_t largest = bytes_per_id_ == 2
-                                    ? read_stored<std::uint16_t>(*file_, offset, ids)
-                                    : read_stored<std::uint32_t>(*file_, offset, ids);
+  const std::uint64_t largest = bytes_per_id_ == 2 ? read_stored<std::uint16_t>(file_, offset, ids)
+                                                   : read_stored<std::uint32_t>(file_, offset, ids);
   if (largest < vocabulary_size_ || ids.empty()) return;
   const auto outside = [&](std::int32_t id) {
     return static_cast<std::uint32_t>(id) >= vocabulary_size_;
   };
   const auto bad = std::find_if(ids.begin(), ids.end(), outside);
-  check_runtime(false, path().string(), ": id ", static_cast<std::uint32_t>(*bad), " at place ",
+  check_runtime(false, path().string(), ": id ", static_cast<std::uint32_t>(*bad), " at index ",
                 begin + static_cast<std::uint64_t>(bad - ids.begin()),
                 " is outside the vocabulary of ", vocabulary_size_, " tokens");
 }
@@ -156,14 +155,14 @@ std::uint64_t TokenFile::fingerprint() const {
     sum.add(header_->checksum);
     return sum.value();
   }
-  if (file_->size_bytes() <= kReadWhole) {
+  if (file_.size_bytes() <= kReadWhole) {
     sum.add(checksum());
     return sum.value();
   }
-  constexpr std::uint64_t kPlaces = 256;
+  constexpr std::uint64_t kSamples = 256;
   std::vector<std::int32_t> ids(std::min<std::uint64_t>(size_, 64));
-  for (std::uint64_t place = 0; place < kPlaces; ++place) {
-    read((size_ - ids.size()) / (kPlaces - 1) * place, ids);
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    read((size_ - ids.size()) / (kSamples - 1) * i, ids);
     for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
   }
   return sum.value();

@@ -8,12 +8,13 @@
 //               Source: karpathy/llm.c, dev/data/data_common.py.
 //   raw         ids alone, as nanoGPT's train.bin with ids of 2 bytes.
 //               Source: karpathy/nanoGPT, data/openwebtext/prepare.py.
+//
+// Wrong arguments throw std::invalid_argument; what is wrong with a file, std::runtime_error.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -51,21 +52,21 @@ inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
 struct TokenFileOptions {
   /// The bytes of an id in a file without a header, 2 or 4; with 0, such a file is refused.
   std::size_t raw_bytes = 0;
-  /// The vocabulary that the ids must be of. A header with another one is refused, and ids
-  /// outside it when they are read. Without it, ids may be as large as the file says.
+  /// The vocabulary that the ids must be of. A header with another one is refused, and ids outside
+  /// it when they are read. Without it, ids may be as large as the file says.
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// A file of token ids that stays on the disk. It is read, not mapped: if another program
-/// shortens a mapped file, reading it ends the process, and all that was ever touched counts as
-/// memory of the process. Movable; may be read by several threads at once.
+/// A file of token ids that stays on the disk. It is read, not mapped: if another program shortens
+/// a mapped file, reading it ends the process, and all that was ever touched counts as memory of
+/// the process. Movable; may be read by several threads at once.
 class TokenFile {
  public:
-  /// Reads the header only. Throws std::runtime_error for a file of none of the three kinds, one
-  /// that has not as many ids as its header says, and one of another vocabulary.
+  /// Reads the header only. Refuses a file of none of the three kinds, one that has not as many ids
+  /// as its header says, and one of another vocabulary.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
-  const std::filesystem::path& path() const { return file_->path(); }
+  const std::filesystem::path& path() const { return file_.path(); }
 
   /// The number of ids.
   std::uint64_t size() const { return size_; }
@@ -73,20 +74,18 @@ class TokenFile {
   /// The header, of a file of rowgrad's.
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
-  /// Fills `ids` from the id at `begin` on. Throws std::invalid_argument for a range that leaves
-  /// the file, std::runtime_error for an id outside the vocabulary.
+  /// Fills `ids` from the id at `begin` on. Refuses ids outside the vocabulary.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
-  /// Throws std::runtime_error if the file has another length or time of change than when it was
-  /// opened.
-  void check_unchanged() const { file_->check_unchanged(); }
+  /// Throws if the file has another length or time of change than when it was opened.
+  void check_unchanged() const { file_.check_unchanged(); }
 
-  /// Reads all of it. Throws std::runtime_error for an id outside the vocabulary and, where there
-  /// is a header of rowgrad's, for ids that are not those that were written.
+  /// Reads all of it. Throws for an id outside the vocabulary and, where there is a header of
+  /// rowgrad's, for ids that are not those that were written.
   void verify() const;
 
-  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in
-  /// a file of more than 1 GiB without one, of their number and of a sample of them.
+  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in a
+  /// file of more than 1 GiB without one, of their number and of a sample of them.
   std::uint64_t fingerprint() const;
 
  private:
@@ -95,7 +94,7 @@ class TokenFile {
   bool read_llmc_header(std::uint64_t bytes);
   void set_size(std::uint64_t ids_in_header, std::uint64_t bytes);
 
-  std::unique_ptr<const InputFile> file_;
+  InputFile file_;
   std::optional<TokenFileHeader> header_;
   std::uint64_t begin_bytes_ = 0;
   std::size_t bytes_per_id_ = 0;
@@ -104,14 +103,13 @@ class TokenFile {
 };
 
 /// Writes a file of token ids with rowgrad's header, of which nothing but a small buffer is in
-/// memory. Until finish(), it is PATH.partial; a writer that is killed can be continued by the
-/// next one for the same job, from its last save().
+/// memory. Until finish(), it is PATH.partial; a writer that is killed can be continued by the next
+/// one for the same job, from its last save().
 class TokenFileWriter {
  public:
   /// `job` stands for all that the ids depend on besides the vocabulary. What an unfinished file
   /// has of another job or of another vocabulary, or with a damaged header, is discarded; job 0
-  /// never goes on. Throws as PartialFile does, and std::runtime_error if PATH.partial is no such
-  /// file.
+  /// never goes on. Throws as PartialFile does, and if PATH.partial is no such file.
   TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary,
                   std::uint64_t job = 0);
 
@@ -121,7 +119,7 @@ class TokenFileWriter {
   /// The number of ids so far.
   std::uint64_t count() const { return header_.count; }
 
-  /// Throws std::invalid_argument, and appends nothing, for an id outside the vocabulary.
+  /// Appends nothing if an id is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
   /// Lets the next writer go on from here, if this process ends. (If the machine stops, it may be

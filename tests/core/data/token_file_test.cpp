@@ -141,7 +141,7 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
   Numbers ids(2);
   EXPECT_NO_THROW(file.read(0, ids));
   const std::string message = file.path().string() +
-                              ": id 10 at place 2 is outside the vocabulary "
+                              ": id 10 at index 2 is outside the vocabulary "
                               "of 10 tokens";
   EXPECT_EQ(error_of<std::runtime_error>([&] { file.read(1, ids); }), message);
   EXPECT_EQ(error_of<std::runtime_error>([&] { file.verify(); }), message);
