@@ -112,46 +112,13 @@ class PageRanges {
   std::map<char*, std::size_t> ranges_;  // the number of bytes by the first
 };
 
-// Callers hold the lock.
+// The state of the pool. Callers hold the lock.
 struct Pool {
   std::mutex mutex;
   std::array<std::vector<void*>, kClasses> idle;
   PageRanges pages;
   std::set<void*> sparse;  // blocks in use that were advised to do without huge pages
   BufferPoolStatistics statistics;
-
-  // Returns null if there is no such idle block.
-  void* reuse(SizeClass size) {
-    void* block = nullptr;
-    if (size.is_large()) {
-      block = pages.take(size.bytes);
-    } else if (!idle[size.index].empty()) {
-      block = idle[size.index].back();
-      idle[size.index].pop_back();
-    }
-    if (block != nullptr) statistics.bytes_idle -= size.bytes;
-    return block;
-  }
-
-  void keep(void* block, SizeClass size) noexcept {
-    if (size.is_large()) {
-      if (sparse.erase(block) > 0) {  // whoever has these pages next gets huge ones again
-        madvise(block, size.bytes, MADV_DONTNEED);
-        madvise(block, size.bytes, MADV_HUGEPAGE);
-      }
-      return keep_pages(static_cast<char*>(block), size.bytes);
-    }
-    if (kKeepsIdleBlocks) {
-      try {
-        idle[size.index].push_back(block);
-        statistics.bytes_idle += size.bytes;
-        return;
-      } catch (const std::bad_alloc&) {
-        // There is no memory to record the block: free it instead.
-      }
-    }
-    std::free(block);
-  }
 
   void keep_pages(char* first, std::size_t bytes) noexcept {
     try {
@@ -177,17 +144,7 @@ struct Pool {
     return block;
   }
 
-  // Returns whether the block, a large one, is noted.
-  bool note_sparse(void* block) noexcept {
-    try {
-      sparse.insert(block);
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-  }
-
-  void release() {
+  void release_idle() {
     for (auto& blocks : idle) {
       for (void* block : blocks) std::free(block);
       blocks.clear();
@@ -210,13 +167,20 @@ void* BufferPool::allocate(std::size_t bytes) {
   const SizeClass size = size_class(bytes);
   Pool& shared = pool();
   const std::scoped_lock lock(shared.mutex);
-  void* block = shared.reuse(size);
-  if (block == nullptr) block = shared.request(size);
-  if (block == nullptr) {
-    shared.release();
-    block = shared.request(size);
+  void* block = nullptr;
+  if (size.is_large()) {
+    block = shared.pages.take(size.bytes);
+  } else if (auto& idle = shared.idle[size.index]; !idle.empty()) {
+    block = idle.back();
+    idle.pop_back();
   }
-  if (block == nullptr) throw std::bad_alloc();
+  if (block != nullptr) {
+    shared.statistics.bytes_idle -= size.bytes;
+  } else if ((block = shared.request(size)) == nullptr) {
+    shared.release_idle();
+    block = shared.request(size);
+    if (block == nullptr) throw std::bad_alloc();
+  }
   shared.statistics.bytes_in_use += size.bytes;
   return block;
 }
@@ -227,23 +191,40 @@ void BufferPool::deallocate(void* block, std::size_t bytes) noexcept {
   Pool& shared = pool();
   const std::scoped_lock lock(shared.mutex);
   shared.statistics.bytes_in_use -= size.bytes;
-  shared.keep(block, size);
+  if (size.is_large()) {
+    if (shared.sparse.erase(block) > 0) {  // whoever has these pages next gets huge ones again
+      madvise(block, size.bytes, MADV_DONTNEED);
+      madvise(block, size.bytes, MADV_HUGEPAGE);
+    }
+    return shared.keep_pages(static_cast<char*>(block), size.bytes);
+  }
+  if (!kKeepsIdleBlocks) return std::free(block);
+  try {
+    shared.idle[size.index].push_back(block);
+    shared.statistics.bytes_idle += size.bytes;
+  } catch (const std::bad_alloc&) {
+    std::free(block);  // as there is no memory to record it
+  }
 }
 
 void BufferPool::clear(void* block, std::size_t bytes) noexcept {
-  char* const begin = static_cast<char*>(block);
+  char* begin = static_cast<char*>(block);
   char* const end = begin + bytes;
-  const auto note = [&] {
-    const std::scoped_lock lock(pool().mutex);
-    return pool().note_sparse(block);
-  };
-  if (size_class(bytes).is_large() && note()) {
-    const std::size_t pages = bytes / kPage * kPage;
-    // Within huge pages, the first row would take the memory of hundreds.
-    if (madvise(begin, pages, MADV_NOHUGEPAGE) == 0 && madvise(begin, pages, MADV_DONTNEED) == 0)
-      block = begin + pages;
+  try {
+    if (size_class(bytes).is_large()) {
+      {
+        const std::scoped_lock lock(pool().mutex);
+        pool().sparse.insert(block);
+      }
+      // Within huge pages, the first row would take the memory of hundreds.
+      const std::size_t pages = bytes / kPage * kPage;
+      if (madvise(begin, pages, MADV_NOHUGEPAGE) == 0 && madvise(begin, pages, MADV_DONTNEED) == 0)
+        begin += pages;
+    }
+  } catch (const std::bad_alloc&) {
+    // There is no memory to record the block, so its pages stay as they are.
   }
-  std::memset(block, 0, static_cast<std::size_t>(end - static_cast<char*>(block)));
+  std::memset(begin, 0, static_cast<std::size_t>(end - begin));
 }
 
 BufferPoolStatistics BufferPool::statistics() {
@@ -253,7 +234,7 @@ BufferPoolStatistics BufferPool::statistics() {
 
 void BufferPool::release_idle() {
   const std::scoped_lock lock(pool().mutex);
-  pool().release();
+  pool().release_idle();
 }
 
 }  // namespace rowgrad

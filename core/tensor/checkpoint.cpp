@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
@@ -36,7 +35,7 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
   return stars;
 }
 
-// columns × rows numbers in blocks, so that both sides stay in the cache.
+// columns × rows values in blocks, so that both sides stay in the cache.
 template <class Number>
 void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
   constexpr std::size_t kBlock = 32;
@@ -67,28 +66,17 @@ Checkpoint::Value transposed(const std::string& name, const Checkpoint::Value& v
   return result;
 }
 
-// How many values an array has, and how many its shape asks for.
-struct Counts {
-  std::size_t values, shape;
-};
-Counts counts_of(const Checkpoint::Value& value) {
-  return std::visit(
-      [](const auto& kind) -> Counts {
-        using Kind = std::decay_t<decltype(kind)>;
-        if constexpr (std::is_same_v<Kind, Tensor> || std::is_same_v<Kind, std::string>) {
-          return {0, 0};
-        } else {
-          return {kind.values.size(), element_count(kind.shape, "Checkpoint")};
-        }
-      },
-      value);
-}
-
 }  // namespace
 
 void Checkpoint::put(const std::string& name, Value value) {
-  const auto [values, expected] = counts_of(value);
-  check(values == expected, name, " has ", values, " values, but a shape of ", expected);
+  const auto check_count = [&](const auto* array) {
+    if (array == nullptr) return;
+    const std::size_t expected = element_count(array->shape, "Checkpoint");
+    check(array->values.size() == expected, name, " has ", array->values.size(),
+          " values, but a shape of ", expected);
+  };
+  check_count(std::get_if<Integers>(&value));
+  check_count(std::get_if<Doubles>(&value));
   auto shared = std::make_shared<const Value>(std::move(value));
   check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
 }
@@ -212,11 +200,11 @@ void Checkpoint::check_shape(const std::string& name, const Shape& expected) con
         bracketed(expected));
 }
 
-void Checkpoint::copy_to(const std::string& name, std::span<real> numbers) const {
+void Checkpoint::copy_to(const std::string& name, std::span<real> values) const {
   if (const auto* tensor = std::get_if<Tensor>(&at(name))) {
-    std::copy_n(tensor->data(), numbers.size(), numbers.data());
+    std::copy_n(tensor->data(), values.size(), values.data());
   } else {
-    std::ranges::transform(get<Doubles>(name, "a tensor").values, numbers.begin(),
+    std::ranges::transform(get<Doubles>(name, "a tensor").values, values.begin(),
                            [](double number) { return static_cast<real>(number); });
   }
 }

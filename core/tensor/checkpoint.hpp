@@ -9,6 +9,9 @@
 //   all.put("optimizer", optimizer.state_dict());
 //   all.put("steps", steps);
 //   write_safetensors("run.safetensors", all);
+//
+// Wrong arguments throw std::invalid_argument, and so do values that are missing or of another
+// kind: messages name them.
 
 #include <concepts>
 #include <cstdint>
@@ -49,8 +52,8 @@ class Checkpoint {
   using Doubles = Array<double>;
   using Value = std::variant<Tensor, Integers, Doubles, std::string>;
 
-  /// Adds a value. Throws std::invalid_argument for a name that is already taken, an array with
-  /// another number of values than its shape, and an integer of 2^63 or more.
+  /// Adds a value. Refuses a name that is already taken, an array with another number of values
+  /// than its shape, and an integer of 2^63 or more.
   void put(const std::string& name, Value value);
   void put(const std::string& name, const char* text) { put(name, Value(std::string(text))); }
   void put(const std::string& name, std::integral auto number) {
@@ -70,9 +73,8 @@ class Checkpoint {
   void put(const std::string& prefix, const Checkpoint& part);
   Checkpoint part(const std::string& prefix) const;
 
-  /// A copy in which the first renaming that matches a name is applied to it; other names stay.
-  /// Throws std::invalid_argument if two values would get the same name, if `to` has more `*` than
-  /// `from`, and for transposing anything but a matrix.
+  /// A copy in which the first renaming that matches a name is applied to it; other names stay. No
+  /// two values may get the same name.
   Checkpoint renamed(std::span<const Renaming> renamings) const;
 
   void erase(const std::string& name) { values_.erase(name); }
@@ -80,8 +82,6 @@ class Checkpoint {
   bool empty() const { return values_.empty(); }
   std::vector<std::string> names() const;  // sorted
 
-  /// One value. This and all functions below throw std::invalid_argument naming the value if it is
-  /// missing or of another kind.
   const Value& at(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
@@ -98,7 +98,7 @@ class Checkpoint {
 
   /// tensor() in two steps: after check_shape(), copy_to() cannot fail.
   void check_shape(const std::string& name, const Shape& expected) const;
-  void copy_to(const std::string& name, std::span<real> numbers) const;
+  void copy_to(const std::string& name, std::span<real> values) const;
 
  private:
   template <class Kind>
