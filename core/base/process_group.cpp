@@ -4,6 +4,13 @@
 
 namespace rowgrad {
 
+std::vector<std::size_t> ProcessGroup::others() const {
+  std::vector<std::size_t> ranks;
+  for (std::size_t other = 0; other < size(); ++other)
+    if (other != rank()) ranks.push_back(other);
+  return ranks;
+}
+
 void ProcessGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
   start(0, sends, receives);
   finish(0);
@@ -18,14 +25,10 @@ void ProcessGroup::start(std::size_t channel, std::span<const Send> sends,
 void ProcessGroup::gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) {
   std::vector<Send> sends;
   std::vector<Receive> receives;
-  for (std::size_t other = 0; other < size(); ++other) {
-    const std::span<std::byte> part = all.subspan(other * mine.size(), mine.size());
-    if (other == rank()) {
-      std::ranges::copy(mine, part.begin());
-    } else {
-      sends.push_back({other, mine});
-      receives.push_back({other, part});
-    }
+  std::ranges::copy(mine, all.subspan(rank() * mine.size()).begin());
+  for (const std::size_t other : others()) {
+    sends.push_back({other, mine});
+    receives.push_back({other, all.subspan(other * mine.size(), mine.size())});
   }
   exchange(sends, receives);
 }
@@ -38,8 +41,7 @@ std::vector<std::string> ProcessGroup::gather_texts(std::string_view mine) {
   texts[rank()] = mine;
   std::vector<Send> sends;
   std::vector<Receive> receives;
-  for (std::size_t other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
+  for (const std::size_t other : others()) {
     sends.push_back({other, std::as_bytes(std::span(mine))});
     receives.push_back({other, std::as_writable_bytes(std::span(texts[other]))});
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The processes that train one model together, as one of them sees the others.
+// The processes that train one model together.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace rowgrad {
 
-/// Processes with numbers from 0 on, which MPI calls ranks. All functions that exchange something
-/// are to be called by all ranks in the same order. They throw std::runtime_error, naming the rank,
-/// if one cannot be reached.
+/// Processes that exchange messages (MPI's communicator), as one of them sees the others. Each has
+/// a rank, a number from 0 on. All functions that exchange something are to be called by all ranks
+/// in the same order. They throw std::runtime_error, naming the rank, if one cannot be reached.
 class ProcessGroup {
  public:
   struct Send {
@@ -32,6 +32,9 @@ class ProcessGroup {
 
   virtual std::size_t size() const = 0;
   virtual std::size_t rank() const = 0;
+
+  /// All ranks but this one.
+  std::vector<std::size_t> others() const;
 
   /// Makes all these transfers to and from other ranks. Between two ranks, messages arrive in the
   /// order of the lists, and must have the lengths that the receiver expects.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -9,9 +10,42 @@
 namespace rowgrad {
 namespace {
 
+constexpr double kSmall = 1 << 16;  // bytes of rows
+
 std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
+
+// Which of a gradient's rows are in `range` of the table.
+IndexRange rows_within(const RowGradient& rows, IndexRange range) {
+  const auto index_of = [&](std::size_t row) {
+    const auto found = std::ranges::lower_bound(rows.indices(), static_cast<std::int64_t>(row));
+    return static_cast<std::size_t>(found - rows.indices().begin());
+  };
+  return {index_of(range.begin), index_of(range.end)};
+}
+
+// Rows that are copied or received, one after another.
+struct RowBuffer {
+  std::vector<std::int32_t> indices;
+  Tensor values;
+
+  RowBuffer(std::size_t rows, std::size_t width) : indices(rows), values(empty({rows, width})) {}
+
+  void receive(std::vector<ProcessGroup::Receive>& receives, std::size_t from, IndexRange rows) {
+    if (rows.size() == 0) return;
+    const std::size_t width = values.shape()[1];
+    receives.push_back(
+        {from, std::as_writable_bytes(std::span(indices).subspan(rows.begin, rows.size()))});
+    receives.push_back({from, bytes_of(values.data() + rows.begin * width, rows.size() * width)});
+  }
+  void copy(const RowGradient& from, IndexRange rows, std::size_t begin) {
+    std::copy_n(from.indices().data() + rows.begin, rows.size(), indices.data() + begin);
+    std::copy_n(from.values().data() + rows.begin * from.width(), rows.size() * from.width(),
+                values.data() + begin * from.width());
+  }
+  RowGradient rows(const Shape& table) && { return {table, std::move(indices), std::move(values)}; }
+};
 
 }  // namespace
 
@@ -29,9 +63,9 @@ GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t shards,
   check_argument(shards >= ranks.size(), "GradientExchange: ", shards, " shards for ", ranks.size(),
                  " ranks, expected at least one for each");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    nodes_of_.push_back(subtrees_in(range_of(shards, rank, ranks.size()), shards));
-    for (std::size_t node = 0; node < nodes_of_.back().size(); ++node)
-      sources_.push_back({rank, node, nodes_of_.back()[node]});
+    if (rank == ranks.rank()) first_own_ = terms_.size();
+    for (const IndexRange subtree : subtrees_in(range_of(shards, rank, ranks.size()), shards))
+      terms_.push_back({rank, subtree});
   }
   const IndexRange mine = range_of(shards, ranks.rank(), ranks.size());
   subtrees_ = subtrees_in({mine.begin, mine.end - 1}, shards);
@@ -66,22 +100,23 @@ void GradientExchange::start(std::vector<Gradients> earlier) {
   for (const Gradients& gradients : earlier)
     check_argument(gradients.size() == shapes_.size(), "GradientExchange: there are gradients of ",
                    gradients.size(), " parameters, expected ", shapes_.size());
-  check_state(ranks_.size() == 1 || nodes_.empty(),
+  check_state(ranks_.size() == 1 || own_.empty(),
               "GradientExchange::start: the last sum was not finished");
-  for (Bucket& bucket : buckets_) bucket.awaits = Bucket::kGradients;
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   given_.assign(shapes_.size(), false);
-  counts_.assign(sources_.size() * shapes_.size(), kNone);
+  counts_.assign(terms_.size() * shapes_.size(), kNone);
   std::ranges::fill(ways_, "none");
   sums_ = Gradients(shapes_.size());
-  nodes_ = std::vector<Gradients>(nodes_of_[ranks_.rank()].size());
-  nodes_.back().resize(shapes_.size());
-  const auto halves = earlier.begin() + (static_cast<std::ptrdiff_t>(nodes_.size()) - 1);
-  std::move(earlier.begin(), halves, nodes_.begin());
+  own_ = std::vector<Gradients>(
+      static_cast<std::size_t>(std::ranges::count(terms_, ranks_.rank(), &Term::rank)));
+  own_.back().resize(shapes_.size());
+  const auto halves = earlier.begin() + (static_cast<std::ptrdiff_t>(own_.size()) - 1);
+  std::move(earlier.begin(), halves, own_.begin());
   left_halves_.assign(std::move_iterator(halves), std::move_iterator(earlier.end()));
 }
 
 void GradientExchange::give(std::size_t parameter, Gradient gradient) {
-  check_state(!nodes_.empty(), "GradientExchange::give: no sum has been started");
+  check_state(!own_.empty(), "GradientExchange::give: no sum has been started");
   check_state(!given_.at(parameter), "GradientExchange::give: parameter ", parameter,
               " has been given");
   if (!gradient.is_none())
@@ -93,65 +128,59 @@ void GradientExchange::give(std::size_t parameter, Gradient gradient) {
     left_halves_[i][parameter].add(std::move(gradient));
     gradient = std::move(left_halves_[i][parameter]);
   }
-  nodes_.back()[parameter] = std::move(gradient);
+  own_.back()[parameter] = std::move(gradient);
   if (ranks_.size() == 1) return;
   for (Bucket& bucket : buckets_) {
-    const bool follows = bucket.awaits == Bucket::kCounts || bucket.awaits == Bucket::kParts;
+    const bool follows = bucket.awaits == Bucket::kCounts || bucket.awaits == Bucket::kPieces;
     if (follows && ranks_.done(bucket.channel)) advance(bucket);
     if (bucket.begin > parameter || parameter >= bucket.end) continue;
-    const auto begin = given_.begin() + static_cast<std::ptrdiff_t>(bucket.begin);
-    const auto end = given_.begin() + static_cast<std::ptrdiff_t>(bucket.end);
-    if (std::find(begin, end, false) == end) exchange_counts(bucket);
+    if (--bucket.missing == 0) exchange_counts(bucket);
   }
 }
 
 Gradients GradientExchange::finish() {
-  check_state(!nodes_.empty(), "GradientExchange::finish: no sum has been started");
+  check_state(!own_.empty(), "GradientExchange::finish: no sum has been started");
   for (std::size_t p = shapes_.size(); p-- > 0;)
     if (!given_[p]) give(p, {});
-  if (ranks_.size() == 1) sums_ = std::move(nodes_.front());
+  if (ranks_.size() == 1) sums_ = std::move(own_.front());
   // All buckets take each step before the first waits for its next: transfers do not pause.
-  for (const auto step : {Bucket::kCounts, Bucket::kParts, Bucket::kSums})
+  for (const auto step : {Bucket::kCounts, Bucket::kPieces, Bucket::kSums})
     for (Bucket& bucket : buckets_)
       if (bucket.awaits == step) {
         ranks_.finish(bucket.channel);
         advance(bucket);
       }
-  if (ranks_.size() > 1) sum_rows();
-  nodes_.clear();
+  for (std::size_t p = 0; ranks_.size() > 1 && p < shapes_.size(); ++p) sum_rows(p);
+  own_.clear();
   left_halves_.clear();
   return std::move(sums_);
 }
 
-std::size_t GradientExchange::source_of(IndexRange node) const {
-  const auto found = std::ranges::find(sources_, node, &Source::range);
-  return static_cast<std::size_t>(found - sources_.begin());
+std::size_t GradientExchange::term_of(IndexRange shards) const {
+  return static_cast<std::size_t>(std::ranges::find(terms_, shards, &Term::shards) -
+                                  terms_.begin());
 }
 
-void GradientExchange::advance(Bucket& bucket) {
-  if (bucket.awaits == Bucket::kCounts) {
-    settle_kinds(bucket);
-    exchange_parts(bucket);
-  } else if (bucket.awaits == Bucket::kParts) {
-    exchange_sums(bucket);
-  } else {
-    bucket.arrived.clear();
-    bucket.awaits = Bucket::kNothing;
-  }
-}
-
-void GradientExchange::start(Bucket& bucket, Bucket::Step step) {
-  ranks_.start(bucket.channel, sends_, receives_);
+void GradientExchange::start_transfers(std::size_t channel) {
+  ranks_.start(channel, sends_, receives_);
   sends_.clear();
   receives_.clear();
-  bucket.awaits = step;
+}
+
+// --- Dense gradients, bucket by bucket -----------------------------------------------------------
+
+void GradientExchange::advance(Bucket& bucket) {
+  const Bucket::Step done = std::exchange(bucket.awaits, Bucket::kNothing);
+  if (done == Bucket::kCounts) exchange_pieces(bucket);
+  if (done == Bucket::kPieces) exchange_sums(bucket);
+  if (done == Bucket::kSums) bucket.arrived.clear();
 }
 
 void GradientExchange::exchange_counts(Bucket& bucket) {
-  for (std::size_t s = 0; s < sources_.size(); ++s) {
+  for (std::size_t s = 0; s < terms_.size(); ++s) {
     const std::span<std::int64_t> counts(&count(s, bucket.begin), bucket.end - bucket.begin);
     if (!is_mine(s)) {
-      receives_.push_back({sources_[s].rank, std::as_writable_bytes(counts)});
+      receives_.push_back({terms_[s].rank, std::as_writable_bytes(counts)});
       continue;
     }
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -159,23 +188,11 @@ void GradientExchange::exchange_counts(Bucket& bucket) {
       if (gradient.is_dense()) counts[i] = kDense;
       if (gradient.is_rows()) counts[i] = static_cast<std::int64_t>(gradient.rows().size());
     }
-    for (std::size_t other = 0; other < ranks_.size(); ++other)
-      if (other != ranks_.rank()) sends_.push_back({other, std::as_bytes(counts)});
+    for (const std::size_t other : ranks_.others())
+      sends_.push_back({other, std::as_bytes(counts)});
   }
-  start(bucket, Bucket::kCounts);
-}
-
-// Where some shards have a dense gradient and others rows, all become dense.
-void GradientExchange::settle_kinds(const Bucket& bucket) {
-  for (std::size_t p = bucket.begin; p < bucket.end; ++p) {
-    for (std::size_t s = 0; s < sources_.size(); ++s)
-      if (count(s, p) == kDense) ways_[p] = "dense";
-    for (std::size_t s = 0; ways_[p] == "dense" && s < sources_.size(); ++s) {
-      if (count(s, p) < 0) continue;
-      count(s, p) = kDense;
-      if (is_mine(s)) own(s, p) = std::move(own(s, p)).take_dense();
-    }
-  }
+  start_transfers(bucket.channel);
+  bucket.awaits = Bucket::kCounts;
 }
 
 // What a rank owns of the dense gradients of a bucket, as one vector.
@@ -197,78 +214,195 @@ std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& b
   return pieces;
 }
 
-// Owners get their pieces from all other sources.
-void GradientExchange::exchange_parts(Bucket& bucket) {
+// Where some shards have a dense gradient and others rows, all become dense. Owners get their
+// pieces from all other ranks.
+void GradientExchange::exchange_pieces(Bucket& bucket) {
+  for (std::size_t p = bucket.begin; p < bucket.end; ++p) {
+    for (std::size_t s = 0; s < terms_.size(); ++s)
+      if (count(s, p) == kDense) ways_[p] = "dense";
+    for (std::size_t s = 0; ways_[p] == "dense" && s < terms_.size(); ++s) {
+      if (count(s, p) < 0) continue;
+      count(s, p) = kDense;
+      if (is_mine(s)) own(s, p) = std::move(own(s, p)).take_dense();
+    }
+  }
+
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
-  std::size_t numbers = 0;
-  for (const Piece& piece : mine) numbers += piece.count;
-  bucket.arrived.resize(sources_.size());
-  for (std::size_t s = 0; s < sources_.size(); ++s) {
+  std::size_t values = 0;
+  for (const Piece& piece : mine) values += piece.count;
+  bucket.arrived.resize(terms_.size());
+  for (std::size_t s = 0; s < terms_.size(); ++s) {
     if (is_mine(s)) continue;
-    bucket.arrived[s] = empty({numbers});
+    bucket.arrived[s] = empty({values});
     real* to = bucket.arrived[s].data();
     for (const Piece& piece : mine) {
       if (count(s, piece.parameter) == kDense)
-        receives_.push_back({sources_[s].rank, bytes_of(to, piece.count)});
+        receives_.push_back({terms_[s].rank, bytes_of(to, piece.count)});
       to += piece.count;
     }
   }
-  for (std::size_t owner = 0; owner < ranks_.size(); ++owner) {
-    if (owner == ranks_.rank()) continue;
+  for (const std::size_t owner : ranks_.others()) {
     const std::vector<Piece> pieces = pieces_of(bucket, owner);
-    for (std::size_t s = 0; s < sources_.size(); ++s)
-      for (const Piece& piece : pieces)
-        if (is_mine(s) && count(s, piece.parameter) == kDense)
-          sends_.push_back({owner, bytes_of(own(s, piece.parameter).dense().data() + piece.offset,
-                                            piece.count)});
+    for (std::size_t s = 0; s < terms_.size(); ++s)
+      for (const auto& [p, offset, size] : pieces)
+        if (is_mine(s) && count(s, p) == kDense)
+          sends_.push_back({owner, bytes_of(own(s, p).dense().data() + offset, size)});
   }
-  start(bucket, Bucket::kParts);
+  start_transfers(bucket.channel);
+  bucket.awaits = Bucket::kPieces;
 }
 
 // Owners add up their pieces, and send the sums to all others.
 void GradientExchange::exchange_sums(Bucket& bucket) {
   // Sums are stored where a gradient of this rank is, if it has one.
   const auto stored_in = [&](std::size_t p) -> Gradient& {
-    for (Gradients& gradients : nodes_)
+    for (Gradients& gradients : own_)
       if (gradients[p].is_dense()) return gradients[p];
     if (!sums_[p].is_dense()) sums_[p] = empty(shapes_[p]);
     return sums_[p];
   };
+  const auto add_values = [](std::size_t count, real*& a, real* b) {
+    if (a != nullptr && b != nullptr)
+      kernels::map_into(count, a, std::plus<>(), a, b);
+    else if (a == nullptr)
+      a = b;
+  };
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
-  std::size_t place = 0;  // of the piece among all of mine
+  std::size_t offset = 0;  // of the piece among all of mine
   for (const Piece& piece : mine) {
-    const auto numbers_of = [&](IndexRange node, real*& numbers) {
-      const std::size_t s = source_of(node);
-      if (s == sources_.size()) return false;
+    const auto values_of = [&](IndexRange shards, real*& values) {
+      const std::size_t s = term_of(shards);
+      if (s == terms_.size()) return false;
       if (count(s, piece.parameter) == kDense)
-        numbers = is_mine(s) ? own(s, piece.parameter).dense().data() + piece.offset
-                             : bucket.arrived[s].data() + place;
+        values = is_mine(s) ? own(s, piece.parameter).dense().data() + piece.offset
+                            : bucket.arrived[s].data() + offset;
       return true;
     };
-    const auto add_numbers = [&](real*& a, real* b) {
-      if (a != nullptr && b != nullptr)
-        kernels::map_into(piece.count, a, std::plus<>(), a, b);
-      else if (a == nullptr)
-        a = b;
-    };
-    const real* sum = sum_of_tree<real*>({0, shards_}, numbers_of, add_numbers);
+    const real* sum = sum_of_tree<real*>({0, shards_}, values_of,
+                                         [&](real*& a, real* b) { add_values(piece.count, a, b); });
     real* to = stored_in(piece.parameter).dense().data() + piece.offset;
     if (sum != to) std::copy_n(sum, piece.count, to);
-    place += piece.count;
+    offset += piece.count;
   }
   for (std::size_t p = bucket.begin; p < bucket.end; ++p)
     if (ways_[p] == "dense" && !sums_[p].is_dense()) sums_[p] = std::move(stored_in(p));
 
-  const auto numbers = [&](const Piece& piece) {
+  const auto bytes = [&](const Piece& piece) {
     return bytes_of(sums_[piece.parameter].dense().data() + piece.offset, piece.count);
   };
-  for (std::size_t other = 0; other < ranks_.size(); ++other) {
-    if (other == ranks_.rank()) continue;
-    for (const Piece& piece : mine) sends_.push_back({other, numbers(piece)});
-    for (const Piece& piece : pieces_of(bucket, other))
-      receives_.push_back({other, numbers(piece)});
+  for (const std::size_t other : ranks_.others()) {
+    for (const Piece& piece : mine) sends_.push_back({other, bytes(piece)});
+    for (const Piece& piece : pieces_of(bucket, other)) receives_.push_back({other, bytes(piece)});
   }
-  start(bucket, Bucket::kSums);
+  start_transfers(bucket.channel);
+  bucket.awaits = Bucket::kSums;
+}
+
+// --- Row gradients -------------------------------------------------------------------------------
+
+void GradientExchange::send_rows(std::size_t to, const RowGradient& rows, IndexRange sent) {
+  if (sent.size() == 0) return;
+  const std::size_t width = rows.width();
+  sends_.push_back({to, std::as_bytes(std::span(rows.indices()).subspan(sent.begin, sent.size()))});
+  sends_.push_back({to, std::as_bytes(std::span(rows.values().data() + sent.begin * width,
+                                                sent.size() * width))});
+}
+
+void GradientExchange::sum_rows(std::size_t p) {
+  std::vector<std::int64_t> counts(terms_.size());
+  double rows = 0;
+  for (std::size_t s = 0; s < terms_.size(); ++s) {
+    counts[s] = count(s, p);
+    rows += static_cast<double>(std::max<std::int64_t>(counts[s], 0));
+  }
+  if (std::ranges::max(counts) < 0) return;
+  // Rows that are sent to one rank: N for all others to have them, or N / ranks for the owners and
+  // then the distinct ones. Small ones are gathered, which takes fewer messages.
+  const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
+  const bool owners =
+      bytes > kSmall && distinct_share_[p] + 1 / static_cast<double>(ranks_.size()) < 1;
+  ways_[p] = owners ? "owners" : "gathered";
+  sums_[p] =
+      owners ? sum_by_owners(p)
+             : sum_rows_in(p, std::vector<IndexRange>(ranks_.size(), {0, shapes_[p][0]}), counts);
+  if (rows > 0) distinct_share_[p] = static_cast<double>(sums_[p].rows().size()) / rows;
+}
+
+// Sends each rank the rows of this rank's terms that are in wanted[rank] of the table, receives
+// arriving[term] rows of the terms of others, and adds up those that this rank wants.
+Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRange>& wanted,
+                                       const std::vector<std::int64_t>& arriving) {
+  std::vector<RowBuffer> buffers;  // [term]
+  buffers.reserve(terms_.size());
+  for (std::size_t s = 0; s < terms_.size(); ++s) {
+    const auto rows =
+        static_cast<std::size_t>(is_mine(s) ? 0 : std::max<std::int64_t>(arriving[s], 0));
+    buffers.emplace_back(rows, shapes_[p][1]);
+    buffers.back().receive(receives_, terms_[s].rank, {0, rows});
+    if (is_mine(s) && count(s, p) > 0)
+      for (const std::size_t other : ranks_.others())
+        send_rows(other, own(s, p).rows(), rows_within(own(s, p).rows(), wanted[other]));
+  }
+  start_transfers(0);
+  ranks_.finish(0);
+
+  const IndexRange mine = wanted[ranks_.rank()];
+  const auto rows_of = [&](IndexRange shards, Gradient& gradient) {
+    const std::size_t s = term_of(shards);
+    if (s == terms_.size()) return false;
+    if (count(s, p) == kNone) return true;
+    if (!is_mine(s)) {
+      gradient = std::move(buffers[s]).rows(shapes_[p]);
+    } else if (mine.size() == shapes_[p][0]) {
+      gradient = std::move(own(s, p));
+    } else {
+      const IndexRange rows = rows_within(own(s, p).rows(), mine);
+      RowBuffer copy(rows.size(), shapes_[p][1]);
+      copy.copy(own(s, p).rows(), rows, 0);
+      gradient = std::move(copy).rows(shapes_[p]);
+    }
+    return true;
+  };
+  return sum_of_tree<Gradient>({0, shards_}, rows_of,
+                               [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
+}
+
+Gradient GradientExchange::sum_by_owners(std::size_t p) {
+  const std::size_t ranks = ranks_.size();
+  std::vector<IndexRange> owned;  // [rank]
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    owned.push_back(range_of(shapes_[p][0], rank, ranks));
+  std::vector<std::int64_t> sizes(terms_.size() * ranks, 0);  // [term][owner]
+  for (std::size_t s = 0; s < terms_.size(); ++s)
+    for (std::size_t owner = 0; is_mine(s) && count(s, p) > 0 && owner < ranks; ++owner)
+      sizes[s * ranks + owner] =
+          static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size());
+  const std::vector<std::int64_t> all = ranks_.gather(std::span<const std::int64_t>(sizes));
+  std::vector<std::int64_t> arriving;  // [term]
+  for (std::size_t s = 0; s < terms_.size(); ++s)
+    arriving.push_back(all[(terms_[s].rank * terms_.size() + s) * ranks + ranks_.rank()]);
+  const Gradient sum = sum_rows_in(p, owned, arriving);
+
+  // Everybody's sums, which lie side by side in the order of the owners.
+  const RowGradient& mine = sum.rows();
+  const auto count_of_mine = static_cast<std::int64_t>(mine.size());
+  const std::vector<std::int64_t> counts = ranks_.gather(std::span(&count_of_mine, 1));
+  const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  RowBuffer sums(static_cast<std::size_t>(total), shapes_[p][1]);
+  std::size_t begin = 0;
+  for (std::size_t owner = 0; owner < ranks; ++owner) {
+    const IndexRange rows{begin, begin + static_cast<std::size_t>(counts[owner])};
+    if (owner == ranks_.rank()) {
+      sums.copy(mine, {0, mine.size()}, begin);
+    } else {
+      sums.receive(receives_, owner, rows);
+      send_rows(owner, mine, {0, mine.size()});
+    }
+    begin = rows.end;
+  }
+  start_transfers(0);
+  ranks_.finish(0);
+  return std::move(sums).rows(shapes_[p]);
 }
 
 }  // namespace rowgrad

@@ -1,7 +1,8 @@
 #pragma once
 
-// The sum of gradients over ranks: dense ones by owners of equal parts, row gradients as the rows
-// that were touched, never as a table.
+// The sum of gradients over ranks: dense ones by owners of equal ranges, row gradients as the rows
+// that were touched, never as a table. Wrong arguments throw std::invalid_argument, and calls in
+// the wrong order std::logic_error.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +24,12 @@ void add(Gradients& a, Gradients&& b);
 /// Adds up the gradients of the shards of a step, in the order of ranges.hpp: every rank gets the
 /// same bits, and so it would from any other number of ranks.
 ///
-/// Dense gradients, as one vector, are cut into a part for each rank, its owner, who gets that part
-/// from all others, adds it up, and sends the sum back: each number travels about twice, however
-/// many ranks there are (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
-/// Collective Reduction Operations"). Row gradients are either gathered, numbers and values of all
-/// ranks by all ranks, or go by owners of equal ranges of rows; whichever took fewer bytes as far
-/// as the last step tells.
+/// Dense gradients, as one vector, are cut into a range for each rank, its owner, who gets that
+/// range from all others, adds it up, and sends the sum back: each value travels about twice,
+/// however many ranks there are (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
+/// Collective Reduction Operations"). Row gradients are either gathered, all rows of all ranks by
+/// every rank, or summed by the owners of equal ranges of rows, who send the sums to all others.
+/// The way that would have taken fewer bytes in the last step is chosen.
 ///
 /// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
@@ -37,8 +38,7 @@ class GradientExchange {
   static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;
 
   /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
-  /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this. Throws
-  /// std::invalid_argument for fewer shards than ranks.
+  /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this.
   GradientExchange(ProcessGroup& ranks, std::size_t shards, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
@@ -47,17 +47,14 @@ class GradientExchange {
   const std::vector<IndexRange>& subtrees() const { return subtrees_; }
 
   /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
-  /// of a parameter. Throws std::invalid_argument for another number of subtrees or parameters, and
-  /// std::logic_error if there are several ranks and the last sum was not finished.
+  /// of a parameter. With several ranks, the last sum must be finished.
   void start(std::vector<Gradients> earlier);
 
-  /// A parameter's gradient on the last shard. Best given from the last parameter to the first.
-  /// Throws std::invalid_argument for another shape, and std::logic_error for a parameter that has
-  /// been given, and before start().
+  /// A parameter's gradient on the last shard, once. Best given from the last parameter to the
+  /// first.
   void give(std::size_t parameter, Gradient gradient);
 
-  /// The sums. Parameters that have not been given have no gradient on the last shard. Throws
-  /// std::logic_error before start().
+  /// The sums. Parameters that have not been given have no gradient on the last shard.
   Gradients finish();
 
   /// All this at once: `partial` has the gradients of each of subtrees().
@@ -70,63 +67,63 @@ class GradientExchange {
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kDense = -2;
 
-  // A node whose sum a rank has computed.
-  struct Source {
+  // A subtree whose sum a rank computes: a term of the sum of all shards.
+  struct Term {
     std::size_t rank;
-    std::size_t node;  // its place among that rank's nodes
-    IndexRange range;
+    IndexRange shards;
   };
   // The parameters [begin, end), and what has to come before their dense gradients go on.
   struct Bucket {
-    enum Step { kNothing, kGradients, kCounts, kParts, kSums };
+    enum Step { kNothing, kCounts, kPieces, kSums };
     std::size_t channel;
     std::size_t begin;
     std::size_t end;
+    std::size_t missing = 0;  // gradients that have not been given
     Step awaits = kNothing;
-    std::vector<Tensor> arrived = {};  // [source]: the numbers of this rank's pieces
+    std::vector<Tensor> arrived = {};  // [term]: the values of this rank's pieces
   };
-  // `count` numbers of a dense gradient from `offset` on.
+  // `count` values of a dense gradient from `offset` on.
   struct Piece {
     std::size_t parameter;
     std::size_t offset;
     std::size_t count;
   };
 
-  bool is_mine(std::size_t source) const { return sources_[source].rank == ranks_.rank(); }
-  Gradient& own(std::size_t source, std::size_t parameter) {
-    return nodes_[sources_[source].node][parameter];
+  bool is_mine(std::size_t term) const { return terms_[term].rank == ranks_.rank(); }
+  Gradient& own(std::size_t term, std::size_t parameter) {
+    return own_[term - first_own_][parameter];
   }
-  std::int64_t& count(std::size_t source, std::size_t parameter) {
-    return counts_[source * shapes_.size() + parameter];
+  std::int64_t& count(std::size_t term, std::size_t parameter) {
+    return counts_[term * shapes_.size() + parameter];
   }
-  std::size_t source_of(IndexRange node) const;  // sources_.size() if no rank has this node
+  std::size_t term_of(IndexRange shards) const;  // terms_.size() if no rank sums just these
+  void send_rows(std::size_t to, const RowGradient& rows, IndexRange sent);
+  void start_transfers(std::size_t channel);
   void advance(Bucket& bucket);
   void exchange_counts(Bucket& bucket);
-  void settle_kinds(const Bucket& bucket);
-  void exchange_parts(Bucket& bucket);
+  void exchange_pieces(Bucket& bucket);
   void exchange_sums(Bucket& bucket);
-  void start(Bucket& bucket, Bucket::Step step);
   std::vector<Piece> pieces_of(const Bucket& bucket, std::size_t owner) const;
-  void sum_rows();
-  Gradient gathered(std::size_t parameter);
-  Gradient by_owners(std::size_t parameter);
-  Gradient merged(std::vector<Gradient> of_sources) const;
+  void sum_rows(std::size_t parameter);
+  Gradient sum_by_owners(std::size_t parameter);
+  Gradient sum_rows_in(std::size_t parameter, const std::vector<IndexRange>& wanted,
+                       const std::vector<std::int64_t>& arriving);
 
   ProcessGroup& ranks_;
   std::size_t shards_;
-  std::vector<Shape> shapes_;                      // [parameter]
-  std::vector<std::vector<IndexRange>> nodes_of_;  // [rank]
-  std::vector<Source> sources_;                    // all ranks' nodes, from left to right
+  std::vector<Shape> shapes_;  // [parameter]
+  std::vector<Term> terms_;    // from left to right, so those of a rank follow each other
+  std::size_t first_own_ = 0;  // of the terms
   std::vector<IndexRange> subtrees_;
   std::vector<Bucket> buckets_;         // from the last parameters to the first
   std::vector<double> distinct_share_;  // [parameter]: of all ranks' rows, in the last sum
   std::vector<std::string_view> ways_;  // [parameter]
 
-  // Of the sum that is under way, if there are nodes:
-  std::vector<Gradients> nodes_;        // of this rank
-  std::vector<Gradients> left_halves_;  // the last node but its last shard
+  // Of the sum that is under way, if this rank has terms:
+  std::vector<Gradients> own_;          // the terms of this rank
+  std::vector<Gradients> left_halves_;  // the last of them but its last shard
   std::vector<bool> given_;             // [parameter]
-  std::vector<std::int64_t> counts_;    // [source][parameter]: of rows, or kNone or kDense
+  std::vector<std::int64_t> counts_;    // [term][parameter]: of rows, or kNone or kDense
   Gradients sums_;
   std::vector<ProcessGroup::Send> sends_;  // that are to be started
   std::vector<ProcessGroup::Receive> receives_;

@@ -9,8 +9,8 @@
 
 namespace rowgrad {
 
-/// Whether mpirun or a like of it has started this process, as Open MPI, MPICH, Slurm and whatever
-/// speaks PMI or PMIx tell it.
+/// Whether this process was started by mpirun or another launcher: Open MPI's, MPICH's, Slurm's, or
+/// one that uses PMI or PMIx.
 bool started_by_mpi();
 
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
