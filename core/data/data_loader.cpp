@@ -19,11 +19,11 @@ IndexPermutation::IndexPermutation(std::uint64_t size, std::uint64_t seed) : siz
   high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
 }
 
-std::uint64_t IndexPermutation::operator()(std::uint64_t place) const {
-  check_argument(place < size_, "IndexPermutation: place ", place, " is outside the ", size_);
-  do place = permuted(place);
-  while (place >= size_);
-  return place;
+std::uint64_t IndexPermutation::operator()(std::uint64_t i) const {
+  check_argument(i < size_, "IndexPermutation: index ", i, " is outside the ", size_);
+  do i = permuted(i);
+  while (i >= size_);
+  return i;
 }
 
 // Each half is changed by a function of the other and of the round: that can be undone.
@@ -54,7 +54,7 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
 void DataLoader::set_shard(const BatchShard& shard) {
   check_argument(shard.begin < shard.end && shard.end <= shard.count, "DataLoader: the shard is [",
                  shard.begin, ", ", shard.end, ") of ", shard.count,
-                 ", expected a part that is not empty");
+                 ", expected a range that is not empty");
   options_.shard = shard;
 }
 
@@ -74,9 +74,9 @@ std::size_t DataLoader::rows(std::size_t batch) const {
   return std::min(options_.batch, windows_.size() - batch * options_.batch);
 }
 
-std::size_t DataLoader::window_at(std::size_t place) const {
-  if (permutation_) return (*permutation_)(place);
-  return order_.empty() ? place : static_cast<std::size_t>(order_[place]);
+std::size_t DataLoader::window_at(std::size_t i) const {
+  if (permutation_) return (*permutation_)(i);
+  return order_.empty() ? i : static_cast<std::size_t>(order_[i]);
 }
 
 Checkpoint DataLoader::state_dict() const {

@@ -12,11 +12,14 @@
 #include <rowgrad/core/tensor/ids.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
+// Batches of windows in order or shuffled. Wrong arguments throw std::invalid_argument, and change
+// nothing.
+
 namespace rowgrad {
 
-/// A pseudo-random order of 0 … size − 1 that takes no memory: each place is computed when it is
-/// asked for, in some 0.1 µs. It depends on the size and the seed alone. Good enough to shuffle a
-/// text; no secret is safe with it.
+/// A pseudo-random order of 0 … size − 1 that takes no memory: each index is computed when it is
+/// asked for, in some 0.1 µs. It depends on the size, from 1 to 2^62, and the seed alone. Good
+/// enough to shuffle a text; no secret is safe with it.
 ///
 /// Eight rounds of a Feistel network permute the smallest power of two that is not below the size
 /// (Luby & Rackoff 1988, "How to construct pseudorandom permutations from pseudorandom functions";
@@ -26,11 +29,10 @@ namespace rowgrad {
 /// most.
 class IndexPermutation {
  public:
-  /// Throws std::invalid_argument for a size of 0 or above 2^62.
   IndexPermutation(std::uint64_t size, std::uint64_t seed);
 
-  /// The index at `place`, which must be below size().
-  std::uint64_t operator()(std::uint64_t place) const;
+  /// The index that index i is moved to.
+  std::uint64_t operator()(std::uint64_t i) const;
 
   std::uint64_t size() const { return size_; }
 
@@ -78,12 +80,13 @@ struct DataLoaderOptions {
   /// each loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation, as
   /// torch.utils.data.DataLoader does.
   Random* generator = nullptr;
-  /// Up to so many windows, a random order is PyTorch's permutation for the seed, a list that takes
-  /// 8 bytes a window. That of more windows is computed window by window (IndexPermutation).
+  /// The largest number of windows that are shuffled by PyTorch's permutation for the seed, a list
+  /// of 8 bytes a window. The order of more windows is computed window by window
+  /// (IndexPermutation).
   std::size_t largest_permutation = std::size_t{1} << 22;
   /// The loader reads and returns these rows only. Order, sizes and positions are those of whole
-  /// batches, so a state fits any shard. The part may be empty if a batch has fewer rows than
-  /// there are shards.
+  /// batches, so a state fits any shard. There may be no rows if a batch has fewer than there are
+  /// shards.
   BatchShard shard = {};
 };
 
@@ -107,21 +110,18 @@ class DataLoader {
 
   class Iterator;
 
-  /// Throws std::invalid_argument for a batch below 1, for fewer windows than one batch if
-  /// drop_last is set, and for a shard that is no part of its count.
+  /// Refuses fewer windows than one batch if drop_last is set.
   explicit DataLoader(TokenWindows windows, const DataLoaderOptions& options = {});
 
   /// The number of batches in an epoch, at least 1.
   std::size_t size() const { return size_; }
 
-  /// The rows of a whole batch of an epoch, whatever the shard. Throws std::invalid_argument if
-  /// there is no such batch.
+  /// The number of rows of a whole batch of an epoch, whatever the shard.
   std::size_t rows(std::size_t batch) const;
 
   const TokenWindows& windows() const { return windows_; }
 
-  /// See DataLoaderOptions. Set it between loops. Throws std::invalid_argument for a shard that is
-  /// no part of its count, and then changes nothing.
+  /// See DataLoaderOptions. Set it between loops.
   const BatchShard& shard() const { return options_.shard; }
   void set_shard(const BatchShard& shard);
 
@@ -130,8 +130,7 @@ class DataLoader {
   Position position() const { return position_; }
 
   /// The position. After loading, the next loop continues from there to the end of that epoch. Do
-  /// not load during a loop. Loading throws std::invalid_argument, and changes nothing, for a
-  /// position that this loader cannot have.
+  /// not load during a loop.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -145,7 +144,7 @@ class DataLoader {
   void start_epoch();
   void make_batches();
   const Batch& next_batch();
-  std::size_t window_at(std::size_t place) const;
+  std::size_t window_at(std::size_t i) const;
 
   TokenWindows windows_;
   DataLoaderOptions options_;
@@ -153,7 +152,7 @@ class DataLoader {
   Position position_;
   std::uint64_t order_seed_ = 0;  // of the epoch that is under way
   bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
-  // The window at each place of the epoch; if both are empty, they are in the order of the text.
+  // The order of the windows in the epoch; if both are empty, it is that of the text.
   std::vector<std::int64_t> order_;
   std::optional<IndexPermutation> permutation_;
   std::vector<std::int32_t> window_;

@@ -65,11 +65,6 @@ Ids TokenSequence::ids() const {
   return all;
 }
 
-std::span<const std::int32_t> TokenSequence::in_memory() const {
-  check_state(ids_ != nullptr, "TokenSequence: the ids are in files, and have to be read");
-  return std::span(ids_->data(), ids_->size()).subspan(begin_, size_);
-}
-
 void TokenSequence::check_unchanged() const {
   if (files_ != nullptr)
     for (const TokenFile& file : *files_) file.check_unchanged();
@@ -96,19 +91,11 @@ TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
   size_ = (tokens - options.context - 1) / options.stride + 1;
 }
 
-std::uint64_t TokenWindows::begin(std::size_t i) const {
-  check_argument(i < size_, "TokenWindows: window ", i, " is outside the ", size_, " windows");
-  return std::uint64_t{i} * options_.stride;
-}
-
 void TokenWindows::read(std::size_t i, std::span<std::int32_t> ids) const {
+  check_argument(i < size_, "TokenWindows: window ", i, " is outside the ", size_, " windows");
   check_argument(ids.size() == options_.context + 1, "TokenWindows: there is room for ", ids.size(),
                  " ids, expected ", options_.context, " + 1");
-  text_.read(begin(i), ids);
-}
-
-std::span<const std::int32_t> TokenWindows::from(std::size_t i, std::size_t shift) const {
-  return text_.in_memory().subspan(begin(i) + shift, options_.context);
+  text_.read(std::uint64_t{i} * options_.stride, ids);
 }
 
 }  // namespace rowgrad

@@ -9,35 +9,33 @@
 #include <rowgrad/core/data/token_file.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 
+// The ids of a text and the windows that models see of it. Wrong arguments, also ranges that leave
+// the text and windows that do not exist, throw std::invalid_argument.
+
 namespace rowgrad {
 
 /// The token ids of a text: in memory, or in files that stay on the disk. Never changes. Copies and
 /// slices are cheap, as they share the ids.
 class TokenSequence {
  public:
-  /// Ids in memory. Throws std::invalid_argument for ids that are not of rank 1.
+  /// Ids in memory, of rank 1.
   TokenSequence(Ids ids);
 
-  /// Files whose ids make one text, in this order. Throws std::invalid_argument for no file, and
-  /// std::runtime_error for headers with different vocabularies.
+  /// Files whose ids make one text, in this order. Throws std::runtime_error for headers with
+  /// different vocabularies.
   explicit TokenSequence(std::vector<TokenFile> files);
 
   /// The number of ids.
   std::uint64_t size() const { return size_; }
 
-  /// Fills `ids` from the id at `begin` on. Throws std::invalid_argument for a range that leaves
-  /// the text, and as TokenFile::read does.
+  /// Fills `ids` from the id at `begin` on. Throws what TokenFile::read does.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
-  /// The `count` ids from `begin` on. Throws std::invalid_argument if they leave the text.
+  /// The `count` ids from `begin` on.
   TokenSequence slice(std::uint64_t begin, std::uint64_t count) const;
 
   /// All ids, in an array of their own.
   Ids ids() const;
-
-  /// The ids in memory, as long as any copy of this object exists. Throws std::logic_error for
-  /// files.
-  std::span<const std::int32_t> in_memory() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.
   void check_unchanged() const;
@@ -59,7 +57,7 @@ struct Split {
 };
 
 /// Splits N ids: the first floor((1 − validation_fraction) · N) are for training, the rest for
-/// validation. Throws std::invalid_argument for a fraction outside [0, 1).
+/// validation. The fraction is in [0, 1).
 Split split(const TokenSequence& source, double validation_fraction);
 
 /// The same for ids in memory. (Without it, xtensor's split() would fit as well.)
@@ -80,8 +78,7 @@ struct WindowOptions {
 /// the ids.
 class TokenWindows {
  public:
-  /// Throws std::invalid_argument for ids that are not of rank 1, for a context or a stride below
-  /// 1, and for a text too short for one window.
+  /// Refuses a text too short for one window.
   TokenWindows(TokenSequence text, const WindowOptions& options);
 
   /// The number of windows, at least 1.
@@ -90,20 +87,10 @@ class TokenWindows {
   std::size_t context() const { return options_.context; }
   const TokenSequence& text() const { return text_; }
 
-  /// Copies the ids of window i and the one after them, the last target: [context + 1]. Throws
-  /// std::invalid_argument for a window that is out of range, and as TokenSequence::read does.
+  /// Copies the ids of window i and the one after them, the last target: [context + 1].
   void read(std::size_t i, std::span<std::int32_t> ids) const;
 
-  /// The ids of window i and the same shifted by one, [context] each, of a text in memory; valid as
-  /// long as this object. Throws std::invalid_argument for a window that is out of range, and
-  /// std::logic_error for a text in files.
-  std::span<const std::int32_t> inputs(std::size_t i) const { return from(i, 0); }
-  std::span<const std::int32_t> targets(std::size_t i) const { return from(i, 1); }
-
  private:
-  std::span<const std::int32_t> from(std::size_t i, std::size_t shift) const;
-  std::uint64_t begin(std::size_t i) const;
-
   TokenSequence text_;
   WindowOptions options_;
   std::size_t size_;

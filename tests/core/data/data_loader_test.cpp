@@ -293,7 +293,7 @@ TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
   EXPECT_EQ(error_of<std::invalid_argument>([] {
               DataLoader(windows(7), {.batch = 2, .shard = {.begin = 2, .end = 3, .count = 2}});
             }),
-            "DataLoader: the shard is [2, 3) of 2, expected a part that is not empty");
+            "DataLoader: the shard is [2, 3) of 2, expected a range that is not empty");
 }
 
 TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {

@@ -63,7 +63,7 @@ TEST(IndexPermutation, RefusesWhatIsOutside) {
   EXPECT_EQ(testing::error_of<std::invalid_argument>([] { IndexPermutation(0, 1); }),
             "IndexPermutation: size is 0, expected 1 to 2^62");
   EXPECT_EQ(testing::error_of<std::invalid_argument>([] { IndexPermutation(5, 1)(5); }),
-            "IndexPermutation: place 5 is outside the 5");
+            "IndexPermutation: index 5 is outside the 5");
 }
 
 }  // namespace
