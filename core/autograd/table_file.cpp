@@ -213,7 +213,7 @@ bool TableFile::has_changed() const {
 // mark before and these rows.
 std::uint64_t TableFile::seal() {
   Checksum sum(head().now.mark);
-  journal_->visit([&](const UndoJournal::Records& records) {
+  journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t row : records.numbers) {
       const std::uint64_t of_row = checksum_of(row, record(row));
       sum.add(of_row);
@@ -287,7 +287,7 @@ void TableFile::restore(std::string_view mark, const Lease& lease) {
 void TableFile::roll_back() {
   if (!has_changed()) return;
   failed_ = true;
-  journal_->visit([&](const UndoJournal::Records& records) {
+  journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t row : records.numbers) {
       check_runtime(row < rows(), path().string(), ": its journal has row ", row,
                     ", which is outside the table");

@@ -19,11 +19,11 @@ struct TextStream : std::ostringstream {
   }
 };
 
-/// Concatenates the parts, each as `operator<<` prints it.
-template <class... Parts>
-std::string concat(const Parts&... parts) {
+/// Concatenates the arguments, each as `operator<<` prints it.
+template <class... Arguments>
+std::string concat(const Arguments&... arguments) {
   TextStream text;
-  (text << ... << parts);
+  (text << ... << arguments);
   return std::move(text).str();
 }
 
@@ -31,46 +31,46 @@ std::string concat(const Parts&... parts) {
 /// Refers to the range, so use it within the statement that creates it.
 template <class Range>
 struct bracketed {
-  explicit bracketed(const Range& range) : numbers(range) {}
+  explicit bracketed(const Range& range) : elements(range) {}
 
   friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
     out << '[';
     constexpr int kMost = 16;
     int printed = 0;
-    for (const auto& number : range.numbers) {
+    for (const auto& element : range.elements) {
       if (printed > 0) out << ", ";
       if (printed == kMost) {
         out << "...";
         break;
       }
-      out << number;
+      out << element;
       ++printed;
     }
     return out << ']';
   }
 
-  const Range& numbers;
+  const Range& elements;
 };
 
 /// Throws std::invalid_argument unless the condition holds: the caller passed something wrong.
-template <class... Parts>
-void check_argument(bool condition, const Parts&... parts) {
+template <class... Arguments>
+void check_argument(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::invalid_argument(concat(parts...));
+    throw std::invalid_argument(concat(arguments...));
 }
 
 /// Throws std::logic_error unless the condition holds: calls came in the wrong order.
-template <class... Parts>
-void check_state(bool condition, const Parts&... parts) {
+template <class... Arguments>
+void check_state(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::logic_error(concat(parts...));
+    throw std::logic_error(concat(arguments...));
 }
 
 /// Throws std::runtime_error unless the condition holds: a file or the system is not as needed.
-template <class... Parts>
-void check_runtime(bool condition, const Parts&... parts) {
+template <class... Arguments>
+void check_runtime(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::runtime_error(concat(parts...));
+    throw std::runtime_error(concat(arguments...));
 }
 
 }  // namespace rowgrad

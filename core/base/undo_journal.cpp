@@ -137,11 +137,11 @@ std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const 
   return checksum_of(records) == group.checksum ? bytes_of_group(group.records) : 0;
 }
 
-void UndoJournal::visit(const std::function<void(const Records&)>& visit) const {
+void UndoJournal::for_each_group(const std::function<void(const Records&)>& body) const {
   Records records;
   for (std::uint64_t at = sizeof(Head); at < end_; at += bytes_of_group(records.numbers.size())) {
     check_runtime(read_group(at, records) > 0, file_.path().string(), ": is damaged at byte ", at);
-    visit(records);
+    body(records);
   }
 }
 

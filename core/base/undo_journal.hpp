@@ -64,8 +64,8 @@ class UndoJournal {
     std::vector<std::byte> bytes;
   };
 
-  /// Calls visit(records) until it has had all of them. A record that was added twice comes twice.
-  void visit(const std::function<void(const Records&)>& visit) const;
+  /// Calls body(records) with each group of records. A record that was added twice comes twice.
+  void for_each_group(const std::function<void(const Records&)>& body) const;
 
   /// Forgets all records.
   void clear();

@@ -50,9 +50,9 @@ class Ids {
   std::int32_t* end() { return data() + size(); }
   const std::int32_t* end() const { return data() + size(); }
 
-  /// At a place in row-major order, and at an index.
-  std::int32_t& operator[](std::size_t place) { return data()[place]; }
-  std::int32_t operator[](std::size_t place) const { return data()[place]; }
+  /// At an offset in row-major order, and at an index.
+  std::int32_t& operator[](std::size_t offset) { return data()[offset]; }
+  std::int32_t operator[](std::size_t offset) const { return data()[offset]; }
   std::int32_t& operator()(auto... index) { return array_(index...); }
   std::int32_t operator()(auto... index) const { return array_(index...); }
 

@@ -2,7 +2,8 @@
 
 // Random numbers: those of PyTorch's CPU generator with the same seed, call for call. Draws are
 // consumed in PyTorch's order, so that layers constructed one after another start with the weights
-// that textbooks print. Normal numbers: Box & Muller 1958.
+// that textbooks print. Normal numbers: Box & Muller 1958. Wrong arguments throw
+// std::invalid_argument, and change nothing.
 
 #include <array>
 #include <cstdint>
@@ -15,9 +16,8 @@
 
 namespace rowgrad {
 
-/// MT19937 (Matsumoto & Nishimura 1998, "Mersenne twister") seeded with one word, with its
-/// recursion
-/// written as one long loop that compilers vectorise. Gives the same numbers as std::mt19937.
+/// MT19937 (Matsumoto & Nishimura 1998, "Mersenne twister") seeded with one word. Its recursion is
+/// a long loop that compilers vectorise. Gives the same numbers as std::mt19937.
 class MersenneTwister {
  public:
   explicit MersenneTwister(std::uint32_t seed);
@@ -28,8 +28,8 @@ class MersenneTwister {
     return temper(state_[next_++]);
   }
 
-  /// The next words before tempering: temper() turns each into what operator() would have
-  /// returned. Separate functions, because only the recursion has to run in order.
+  /// The next words before tempering: temper() turns each into what operator() would have returned.
+  /// Separate functions, because only the recursion has to run in order.
   void fill_untempered(std::span<std::uint32_t> words);
 
   static std::uint32_t temper(std::uint32_t word) {
@@ -59,23 +59,20 @@ class MersenneTwister {
   std::size_t next_ = kWords;
 };
 
-/// A generator with its own state; a copy continues independently with the same numbers. The
-/// double library widens the float draws, so that both libraries start with the same weights.
+/// A generator with its own state; a copy continues independently with the same numbers. The double
+/// library widens the float draws, so that both libraries start with the same weights.
 class Random {
  public:
   /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
   explicit Random(std::uint64_t seed);
 
-  /// Normal numbers. Throws std::invalid_argument unless both are finite, `deviation` not
-  /// negative.
+  /// Normal numbers. Both arguments are finite, `deviation` is not negative.
   Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
 
-  /// Uniform numbers in [low, high). Throws std::invalid_argument unless low <= high, both
-  /// finite.
+  /// Uniform numbers in [low, high), with low <= high, both finite.
   Tensor uniform(const Shape& shape, double low = 0, double high = 1);
 
-  /// The numbers 0 … count − 1 in the random order of torch.randperm. Throws
-  /// std::invalid_argument for a negative count.
+  /// The numbers 0 … count − 1 in the random order of torch.randperm.
   std::vector<std::int64_t> permutation(std::int64_t count);
 
   /// A uniform number in [0, 1) with 53 random bits, from the next two words.
@@ -87,8 +84,7 @@ class Random {
   /// Many words at once, before tempering: see MersenneTwister.
   void fill_untempered(std::span<std::uint32_t> words) { engine_.fill_untempered(words); }
 
-  /// The position in the random sequence. load_state_dict() throws std::invalid_argument for an
-  /// invalid state, and then changes nothing.
+  /// The position in the random sequence.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 

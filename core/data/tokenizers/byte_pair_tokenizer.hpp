@@ -26,10 +26,10 @@ class BytePairTokenizer final : public Tokenizer {
   /// Repeatedly merges the most frequent pair of adjacent tokens; among equally frequent pairs, the
   /// one with the lower left id, then the lower right id. Ids 0 … 255 are the bytes; the merged
   /// tokens follow in the order of merging. If the text runs out of pairs, size() is below
-  /// options.size. Throws std::invalid_argument for a size below 256 + the special tokens.
+  /// options.size, which must be at least 256 + the special tokens.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {});
 
-  /// Throws std::invalid_argument for an ordinary token that is neither a byte nor made by a merge.
+  /// Each ordinary token must be a byte or made by a merge.
   BytePairTokenizer(Vocabulary vocabulary, MergeTable merges);
 
   const std::vector<MergeTable::Merge>& merges() const { return merges_.merges(); }
@@ -39,7 +39,7 @@ class BytePairTokenizer final : public Tokenizer {
  private:
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t place) const override;
+  bool can_cut(std::string_view text, std::size_t offset) const override;
 
   MergeTable merges_;
   std::unique_ptr<PieceCachePool> caches_ = std::make_unique<PieceCachePool>();

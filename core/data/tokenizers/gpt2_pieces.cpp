@@ -89,11 +89,11 @@ std::size_t white_space_end(std::string_view text, std::size_t begin) {
   return end;
 }
 
-// The whole character that ends before `place`, if it is valid. As no character begins inside
+// The whole character that ends before `offset`, if it is valid. As no character begins inside
 // another one, it is also one for a reader who comes from the beginning of the text.
-std::optional<CharacterClass> class_before(std::string_view text, std::size_t place) {
-  for (std::size_t bytes = 1; bytes <= 4 && bytes <= place; ++bytes) {
-    const Utf8Character character = decode_utf8(text, place - bytes);
+std::optional<CharacterClass> class_before(std::string_view text, std::size_t offset) {
+  for (std::size_t bytes = 1; bytes <= 4 && bytes <= offset; ++bytes) {
+    const Utf8Character character = decode_utf8(text, offset - bytes);
     if (character.code_point != kInvalidCodePoint && character.bytes == bytes)
       return character_class(character.code_point);
   }
@@ -114,13 +114,13 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
   return run_end(text, word + first.bytes, first.kind);
 }
 
-bool gpt2_can_cut(std::string_view text, std::size_t place) {
-  const Utf8Character next = decode_utf8(text, place);
-  const std::optional<CharacterClass> before = class_before(text, place);
+bool gpt2_can_cut(std::string_view text, std::size_t offset) {
+  const Utf8Character next = decode_utf8(text, offset);
+  const std::optional<CharacterClass> before = class_before(text, offset);
   if (next.code_point == kInvalidCodePoint || !before) return false;
   const CharacterClass after = character_class(next.code_point);
   if (*before == after || *before == CharacterClass::white_space) return false;
-  return !(text[place - 1] == '\'' && after == CharacterClass::letter);
+  return !(text[offset - 1] == '\'' && after == CharacterClass::letter);
 }
 
 }  // namespace rowgrad

@@ -23,15 +23,15 @@ namespace rowgrad {
 /// Source: openai/gpt-2, src/encoder.py.
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin);
 
-/// Whether a piece ends before the byte at `place` (inside the text and not its first) in every
+/// Whether a piece ends before the byte at `offset` (inside the text and not its first) in every
 /// text that contains this one, so that what is before and what is after can be split separately.
-/// Tells it from the two characters around the place, and gives false where they do not suffice:
+/// Tells it from the two characters around the offset, and gives false where they do not suffice:
 ///
 ///   - Letters, numbers and other characters of two kinds never share a piece, except that a
 ///     letter may follow an apostrophe.
 ///   - White space begins a piece if something else is before it; where the piece ends that it
 ///     begins depends on what follows. So nothing is cut within or after white space.
-bool gpt2_can_cut(std::string_view text, std::size_t place);
+bool gpt2_can_cut(std::string_view text, std::size_t offset);
 
 /// A piece of text of at most 24 bytes, in a form that is fast to compare.
 class PieceKey {
@@ -77,12 +77,12 @@ class PieceKey {
 };
 
 /// The ids of recent pieces. Words repeat, so nearly all pieces of a text are found here. The size
-/// is fixed (4 MiB): two pieces share a place, and a third one evicts the older.
+/// is fixed (4 MiB): each set has room for two pieces, and a third one evicts the older.
 class PieceCache {
  public:
   static constexpr std::size_t kMostIds = 7;
 
-  PieceCache() : entries_(2 * kPlaces) {}
+  PieceCache() : entries_(2 * kSets) {}
 
   /// Looks up the piece of `text` from `begin` to `end`. Writes its ids to `ids`, which has room
   /// for kMostIds, and returns how many there are; 0 if the piece is not in the cache.
@@ -109,7 +109,7 @@ class PieceCache {
   }
 
  private:
-  static constexpr std::size_t kPlaces = std::size_t{1} << 15;
+  static constexpr std::size_t kSets = std::size_t{1} << 15;
 
   struct alignas(64) Entry {
     PieceKey key;  // of length 0 if the entry is empty
@@ -117,7 +117,7 @@ class PieceCache {
     std::array<std::int32_t, kMostIds> ids{};
   };
 
-  static std::size_t first_entry(const PieceKey& key) { return key.hash() % kPlaces * 2; }
+  static std::size_t first_entry(const PieceKey& key) { return key.hash() % kSets * 2; }
 
   std::vector<Entry> entries_;
 };

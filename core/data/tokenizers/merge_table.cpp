@@ -7,6 +7,7 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/merge_table.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
 
@@ -57,6 +58,14 @@ void MergeTable::add(std::string_view left, std::string_view right, const Vocabu
   slots_[slot_of(pair)] = pair << kRankBits | merges_.size();
   merges_.push_back({left_id, right_id, *merged});
   made_[static_cast<std::size_t>(*merged)] = true;
+}
+
+void MergeTable::add_line(std::string_view line, const Vocabulary& vocabulary) {
+  const std::size_t blank = line.find(' ');
+  check_argument(blank != line.npos && line.find(' ', blank + 1) == line.npos, in_quotes(line),
+                 " is not two tokens with one blank between them");
+  add(bytes_from_printable(line.substr(0, blank)), bytes_from_printable(line.substr(blank + 1)),
+      vocabulary);
 }
 
 std::int32_t MergeTable::made_id(std::string_view token, const Vocabulary& vocabulary) const {
@@ -209,19 +218,19 @@ void BytePairTrainer::lay_out_words() {
   for (const Pair pair : std::exchange(fresh_, {})) add_candidate(pair);
 }
 
-// The cost is proportional to the number of places where the pair occurs or once did; the rest of a
+// The cost is proportional to the number of times that the pair occurs or once did; the rest of a
 // word is left alone, however long it is.
 void BytePairTrainer::merge(Pair pair, std::int32_t merged) {
-  const std::vector<std::size_t> places = std::move(pairs_.at(pair).places);
-  for (const std::size_t left : places) {
+  const std::vector<std::size_t> symbols = std::move(pairs_.at(pair).symbols);
+  for (const std::size_t left : symbols) {
     if (symbols_[left].id != left_of(pair)) continue;  // since merged with another neighbour
     const std::size_t right = left + symbols_[left].bytes;
     if (symbols_[right].id != right_of(pair)) continue;
     const std::size_t previous = left - symbols_[left - 1].bytes;
     const std::size_t next = right + symbols_[right].bytes;
-    part(previous, left);
-    part(left, right);
-    part(right, next);
+    separate(previous, left);
+    separate(left, right);
+    separate(right, next);
     symbols_[left].id = merged;
     symbols_[right].id = kNone;
     symbols_[left].bytes = symbols_[next - 1].bytes = next - left;
@@ -236,13 +245,13 @@ void BytePairTrainer::join(std::size_t left, std::size_t right) {
   if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
   const Pair pair = pair_of(symbols_[left].id, symbols_[right].id);
   Occurrences& occurrences = pairs_[pair];
-  if (occurrences.places.empty()) fresh_.push_back(pair);
+  if (occurrences.symbols.empty()) fresh_.push_back(pair);
   occurrences.count += symbols_[left].frequency;
-  occurrences.places.push_back(left);
+  occurrences.symbols.push_back(left);
 }
 
 // Records that two tokens are about to stop being neighbours.
-void BytePairTrainer::part(std::size_t left, std::size_t right) {
+void BytePairTrainer::separate(std::size_t left, std::size_t right) {
   if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
   pairs_.at(pair_of(symbols_[left].id, symbols_[right].id)).count -= symbols_[left].frequency;
 }

@@ -33,14 +33,17 @@ class MergeTable {
   /// Memory for append_ids, which callers reuse from piece to piece.
   class Workspace;
 
-  /// A table without merges. Throws std::invalid_argument unless every byte is an ordinary token,
-  /// and for more than kMostTokens tokens.
+  /// A table without merges. Refuses a vocabulary in which some byte is no ordinary token, and one
+  /// of more than kMostTokens tokens.
   explicit MergeTable(const Vocabulary& vocabulary);
 
-  /// Appends the merge with the next rank; the vocabulary is that of the constructor. Throws
-  /// std::invalid_argument unless `left` and `right` are bytes or made by earlier merges, and
-  /// together they are an ordinary token that no earlier merge makes.
+  /// Appends the merge with the next rank; the vocabulary is that of the constructor. `left` and
+  /// `right` must be bytes or made by earlier merges, and together an ordinary token that no
+  /// earlier merge makes.
   void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
+
+  /// The same for a line of a file, `left right`, in which bytes are written as printable text.
+  void add_line(std::string_view line, const Vocabulary& vocabulary);
 
   /// In the order of their ranks.
   const std::vector<Merge>& merges() const { return merges_; }
@@ -111,8 +114,8 @@ class BytePairTrainer {
   static constexpr std::int32_t kNone = -1;
   using Pair = std::uint64_t;  // the left id in the upper half, the right id in the lower
   struct Occurrences {
-    std::int64_t count = 0;           // in all texts
-    std::vector<std::size_t> places;  // of left tokens that have or had this neighbour, increasing
+    std::int64_t count = 0;            // in all texts
+    std::vector<std::size_t> symbols;  // left ones that have or had this neighbour, increasing
   };
   // Ordered by count, then by the complement of the pair, so that the lower ids come first.
   using Candidate = std::pair<std::int64_t, std::uint64_t>;
@@ -120,7 +123,7 @@ class BytePairTrainer {
   void lay_out_words();
   void merge(Pair pair, std::int32_t merged);
   void join(std::size_t left, std::size_t right);
-  void part(std::size_t left, std::size_t right);
+  void separate(std::size_t left, std::size_t right);
   void add_candidate(Pair pair);
 
   std::unordered_map<std::string_view, std::size_t, TextHash> word_numbers_;

@@ -67,8 +67,8 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
   }
 }
 
-bool CharacterTokenizer::can_cut(std::string_view text, std::size_t place) const {
-  const bool continues_character = (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80;
+bool CharacterTokenizer::can_cut(std::string_view text, std::size_t offset) const {
+  const bool continues_character = (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
   return !continues_character;
 }
 
@@ -136,14 +136,14 @@ struct Counted {
 std::vector<Counted> counted_words(std::string_view text, const WordOptions& options) {
   const std::vector<std::string>& special = options.special_tokens;
   const std::unordered_set<std::string_view, TextHash> ignored(special.begin(), special.end());
-  std::unordered_map<std::string, std::size_t, TextHash> places;
+  std::unordered_map<std::string, std::size_t, TextHash> indices;
   std::vector<Counted> words;  // in the order of their first appearance
   for (const std::string_view found : split_words(text)) {
     std::string word = options.lower ? lower_case(found) : std::string(found);
     if (ignored.contains(word)) continue;
-    const auto [place, is_new] = places.try_emplace(word, words.size());
+    const auto [found_at, is_new] = indices.try_emplace(word, words.size());
     if (is_new) words.push_back({std::move(word), 0});
-    ++words[place->second].count;
+    ++words[found_at->second].count;
   }
   return words;
 }
@@ -204,8 +204,8 @@ void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
 }
 
 // A blank belongs to no word.
-bool WordTokenizer::can_cut(std::string_view text, std::size_t place) const {
-  const auto byte = static_cast<unsigned char>(text[place]);
+bool WordTokenizer::can_cut(std::string_view text, std::size_t offset) const {
+  const auto byte = static_cast<unsigned char>(text[offset]);
   return byte < 0x80 && is_blank(byte);
 }
 

@@ -15,20 +15,18 @@ struct CharacterOptions {
 /// One token per character, that is, per Unicode code point. Copyable and movable.
 class CharacterTokenizer final : public Tokenizer {
  public:
-  /// A tokenizer for the characters of a text, with ids in the order of their code points. Throws
-  /// std::invalid_argument if the text is not valid UTF-8.
+  /// A tokenizer for the characters of a text, with ids in the order of their code points.
   static CharacterTokenizer from_text(std::string_view text, const CharacterOptions& options = {});
 
-  /// Throws std::invalid_argument for an ordinary token that is not one character.
+  /// Each ordinary token must be one character.
   explicit CharacterTokenizer(Vocabulary vocabulary);
 
   std::string to_json() const override;
 
  private:
-  // Throws for invalid UTF-8, and for a character without an id if there is no unknown token.
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t place) const override;
+  bool can_cut(std::string_view text, std::size_t offset) const override;
 
   std::array<std::int32_t, 128> ascii_ids_;  // −1 for characters without an id
 };
@@ -53,7 +51,6 @@ struct WordOptions {
 /// Splits a text at white space, which is dropped, and at each of , . : ; ? _ ! " ( ) ' and --,
 /// which are words themselves. This is re.split(r'([,.:;?_!"()\']|--|\s)', text) in Python without
 /// the blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2.
-/// Throws std::invalid_argument if the text is not valid UTF-8.
 std::vector<std::string_view> split_words(std::string_view text);
 
 /// One token per word. Copyable and movable.
@@ -62,13 +59,12 @@ std::vector<std::string_view> split_words(std::string_view text);
 /// white space is lost.
 class WordTokenizer final : public Tokenizer {
  public:
-  /// A tokenizer for the words of a text, except those spelled like a special token. Throws
-  /// std::invalid_argument for text that is not valid UTF-8, and if max_tokens leaves no id for a
-  /// word.
+  /// A tokenizer for the words of a text, except those spelled like a special token. Refuses
+  /// max_tokens that leave no id for a word.
   static WordTokenizer from_text(std::string_view text, const WordOptions& options = {});
 
-  /// With `lower`, texts are encoded in lower case. Throws std::invalid_argument for an ordinary
-  /// token that is not one word, or then not in lower case.
+  /// With `lower`, texts are encoded in lower case. Each ordinary token must be one word, and then
+  /// in lower case.
   explicit WordTokenizer(Vocabulary vocabulary, bool lower = false);
 
   bool lower() const { return lower_; }
@@ -76,10 +72,9 @@ class WordTokenizer final : public Tokenizer {
   std::string to_json() const override;
 
  private:
-  // Throws for a word without an id if there is no unknown token.
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t place) const override;
+  bool can_cut(std::string_view text, std::size_t offset) const override;
   std::string join(std::span<const std::int32_t> ids) const override;
 
   bool lower_;

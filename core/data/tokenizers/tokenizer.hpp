@@ -1,7 +1,9 @@
 #pragma once
 
 // Text to ids and back. A tokenizer never changes after construction, so all its functions may be
-// called from any number of threads at once.
+// called from any number of threads at once. In this folder, std::invalid_argument is thrown for
+// wrong arguments: ids out of range, text that is not UTF-8 where characters or words are tokens,
+// special tokens that a tokenizer lacks, text without an id.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,25 +39,22 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// The ids of a text, rank 1. Throws std::invalid_argument for an allowed special token that this
-  /// tokenizer lacks, and for text that has no id.
+  /// The ids of a text, rank 1.
   Ids encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The last place where `text`, the beginning of a longer one, can be cut: whatever follows, the
-  /// ids of the longer text are those of text.substr(0, cut) and then those of the rest. 0 if there
-  /// is no such place, or none that can be told from the text around it.
+  /// The last offset at which `text`, the beginning of a longer one, can be cut: whatever follows,
+  /// the ids of the longer text are those of text.substr(0, cut) and then those of the rest. 0 if
+  /// there is none, or none that can be told from the text around it.
   std::size_t last_cut(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The text of ids of any rank, read in row-major order. Throws std::invalid_argument for an id
-  /// out of range.
+  /// The text of ids of any rank, read in row-major order.
   std::string decode(const Ids& ids) const { return join(ids.storage()); }
   std::string decode(std::span<const std::int32_t> ids) const { return join(ids); }
 
   /// The number of ids.
   std::size_t size() const { return vocabulary_.size(); }
 
-  /// The text of one token, which need not be whole UTF-8 characters. Throws std::invalid_argument
-  /// for an id out of range.
+  /// The text of one token, which need not be whole UTF-8 characters.
   const std::string& token(std::int32_t id) const { return vocabulary_.token(id); }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -78,8 +77,8 @@ class Tokenizer {
                           std::vector<std::int32_t>& ids) const = 0;
 
   /// Whether `text`, the beginning of a longer one without special tokens, can be cut before the
-  /// byte at `place`, which is inside it and not its first.
-  virtual bool can_cut(std::string_view text, std::size_t place) const = 0;
+  /// byte at `offset`, which is inside it and not its first.
+  virtual bool can_cut(std::string_view text, std::size_t offset) const = 0;
 
   /// The tokens joined into a text.
   virtual std::string join(std::span<const std::int32_t> ids) const;

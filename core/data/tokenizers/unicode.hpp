@@ -16,8 +16,8 @@ enum class CharacterClass : std::uint8_t { other, letter, number, white_space };
 /// `white_space` is Unicode's White_Space property; kInvalidCodePoint is `other`.
 CharacterClass character_class(char32_t code_point);
 
-/// The text, which must be UTF-8, with each character in lower case, one for one, as the C
-/// library knows them: "ÄΣ" → "äσ".
+/// The text, which must be UTF-8, with each character in lower case, one for one, as the C library
+/// knows them: "ÄΣ" → "äσ".
 std::string lower_case(std::string_view text);
 
 /// Bytes as printable text, one character per byte, as GPT-2's vocabulary files and ours write
@@ -26,7 +26,7 @@ std::string lower_case(std::string_view text);
 /// Source: openai/gpt-2, src/encoder.py, bytes_to_unicode.
 std::string printable_from_bytes(std::string_view bytes);
 
-/// The inverse. Throws std::invalid_argument for a character that represents no byte.
+/// The inverse. Refuses a character that represents no byte.
 std::string bytes_from_printable(std::string_view text);
 
 }  // namespace rowgrad

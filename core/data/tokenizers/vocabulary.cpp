@@ -121,11 +121,11 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-bool SpecialTokenSearch::may_span(std::size_t place) const {
+bool SpecialTokenSearch::may_span(std::size_t offset) const {
   return std::ranges::any_of(tokens_, [&](const Token& token) {
     const std::string_view letters = token.first;
-    for (std::size_t before = 1; before < letters.size() && before <= place; ++before) {
-      const std::string_view there = text_.substr(place - before, letters.size());
+    for (std::size_t before = 1; before < letters.size() && before <= offset; ++before) {
+      const std::string_view there = text_.substr(offset - before, letters.size());
       if (letters.starts_with(there)) return true;  // `there` may end early, with the text
     }
     return false;

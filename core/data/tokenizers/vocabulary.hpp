@@ -16,8 +16,8 @@ namespace rowgrad {
 /// separately, so an ordinary token may be spelled like a special one. Copyable and movable.
 class Vocabulary {
  public:
-  /// `tokens` are in the order of their ids. Throws std::invalid_argument for an empty token, one
-  /// that occurs twice within its kind, and a special id that is out of range or repeated.
+  /// `tokens` are in the order of their ids. Refuses an empty token, one that occurs twice within
+  /// its kind, and a special id that is out of range or repeated.
   explicit Vocabulary(std::vector<std::string> tokens,
                       const std::vector<std::int32_t>& special_ids = {});
 
@@ -25,7 +25,7 @@ class Vocabulary {
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // increasing
 
-  /// The text of one token. Throws std::invalid_argument for an id out of range.
+  /// The text of one token.
   const std::string& token(std::int32_t id) const;
 
   bool is_special(std::int32_t id) const;
@@ -52,7 +52,7 @@ class Vocabulary {
 Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
                                    const std::vector<std::string>& special_tokens);
 
-/// Finds special tokens in a text from left to right; of those that start at the same place, the
+/// Finds special tokens in a text from left to right; of those that start at the same offset, the
 /// longest. Refers to the text and the tokens that it was created with.
 class SpecialTokenSearch {
  public:
@@ -62,16 +62,16 @@ class SpecialTokenSearch {
     std::int32_t id;
   };
 
-  /// Throws std::invalid_argument for a token that is not special in this vocabulary.
+  /// Refuses a token that is not special in this vocabulary.
   SpecialTokenSearch(std::string_view text, const std::vector<std::string>& tokens,
                      const Vocabulary& vocabulary);
 
   /// The first special token that starts at `begin` or later.
   std::optional<Found> next(std::size_t begin) const;
 
-  /// Whether a special token starts before `place` and ends after it, in this text or in a longer
+  /// Whether a special token starts before `offset` and ends after it, in this text or in a longer
   /// one that begins with it.
-  bool may_span(std::size_t place) const;
+  bool may_span(std::size_t offset) const;
 
  private:
   using Token = std::pair<std::string_view, std::int32_t>;
