@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -132,7 +132,7 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
       if (options.decode) {
         std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
       } else {
-        const std::string text = JsonReader(line, "JSON").string();
+        const std::string text = Json(line, "JSON").string();
         print_ids(tokenizer.encode(text, encode));
       }
     } catch (const std::exception& error) {

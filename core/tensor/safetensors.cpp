@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -11,7 +10,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 
@@ -19,7 +18,7 @@ namespace rowgrad {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are written and read as they lie in memory");
+              "values are written and read as they lie in memory");
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
@@ -82,50 +81,50 @@ class Reader {
       check_runtime(false, file_.path().string(), ": ", parts...);
   }
 
-  // Calls visit with a value of the type that the file holds.
-  auto visit_type(const Entry& entry, const auto& visit) const {
+  // Calls body with a value of the type that the file holds.
+  auto with_type(const Entry& entry, const auto& body) const {
     const std::string& dtype = entry.dtype;
-    if (dtype == "F16") return visit(Half());
-    if (dtype == "BF16") return visit(BrainFloat());
-    if (dtype == "F32") return visit(float());
-    if (dtype == "F64") return visit(double());
-    if (dtype == "I8") return visit(std::int8_t());
-    if (dtype == "I16") return visit(std::int16_t());
-    if (dtype == "I32") return visit(std::int32_t());
-    if (dtype == "I64") return visit(std::int64_t());
-    if (dtype == "U16") return visit(std::uint16_t());
-    if (dtype == "U32") return visit(std::uint32_t());
-    if (dtype == "U64") return visit(std::uint64_t());
+    if (dtype == "F16") return body(Half());
+    if (dtype == "BF16") return body(BrainFloat());
+    if (dtype == "F32") return body(float());
+    if (dtype == "F64") return body(double());
+    if (dtype == "I8") return body(std::int8_t());
+    if (dtype == "I16") return body(std::int16_t());
+    if (dtype == "I32") return body(std::int32_t());
+    if (dtype == "I64") return body(std::int64_t());
+    if (dtype == "U16") return body(std::uint16_t());
+    if (dtype == "U32") return body(std::uint32_t());
+    if (dtype == "U64") return body(std::uint64_t());
     check(dtype == "U8" || dtype == "BOOL", "tensor ", in_quotes(entry.name), " has the dtype ",
           in_quotes(dtype), ", which is none of F16, BF16, F32, F64, I8 to I64, U8 to U64, BOOL");
-    return visit(std::uint8_t());
+    return body(std::uint8_t());
   }
 
   template <class Number>
   Checkpoint::Value read_value(const Entry& entry) const {
     const std::uint64_t offset = data_start_ + entry.begin;
     const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
-    const auto read_to = [&](Number* numbers) {
-      file_.read(offset, std::as_writable_bytes(std::span(numbers, count)));
+    const auto read_to = [&](Number* values) {
+      file_.read(offset, std::as_writable_bytes(std::span(values, count)));
     };
     if constexpr (std::is_same_v<Number, real>) {
       Tensor tensor = empty(entry.shape);
       read_to(tensor.data());
       return tensor;
     }
-    std::vector<Number> numbers(count);
-    read_to(numbers.data());
+    std::vector<Number> values(count);
+    read_to(values.data());
     if constexpr (std::is_integral_v<Number>) {
-      for (const Number number : numbers)
-        check(std::in_range<std::int64_t>(number), "tensor ", in_quotes(entry.name), " has ",
-              number, ", more than ", std::numeric_limits<std::int64_t>::max());
-      return Checkpoint::Integers{entry.shape, {numbers.begin(), numbers.end()}};
+      for (const Number value : values)
+        check(std::in_range<std::int64_t>(value), "tensor ", in_quotes(entry.name), " has ", value,
+              ", more than ", std::numeric_limits<std::int64_t>::max());
+      return Checkpoint::Integers{entry.shape, {values.begin(), values.end()}};
     } else if constexpr (std::is_same_v<Number, double>) {
-      return Checkpoint::Doubles{entry.shape, std::move(numbers)};
+      return Checkpoint::Doubles{entry.shape, std::move(values)};
     } else {
       Tensor tensor = empty(entry.shape);
-      std::ranges::transform(numbers, tensor.data(),
-                             [](Number number) { return static_cast<float>(number); });
+      std::ranges::transform(values, tensor.data(),
+                             [](Number value) { return static_cast<float>(value); });
       return tensor;
     }
   }
@@ -134,28 +133,25 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
   Checkpoint read() {
-    const std::string text = read_header();
-    data_start_ = kLengthBytes + text.size();
+    const std::string header_text = read_header();
+    data_start_ = kLengthBytes + header_text.size();
     Checkpoint result;
     std::vector<Entry> entries;
-    JsonReader header(text, concat(file_.path().string(), ": the header"));
-    header.object([&](const std::string& name) {
-      if (name == kMetadataKey) {
-        header.object([&](const std::string& key) {
-          if (key == kFormatKey)
-            check_format(header.string());
-          else
-            result.put(key, header.string());
-        });
-      } else {
-        entries.push_back(read_entry(header, name));
-      }
-    });
+    const Json header(header_text, concat(file_.path().string(), ": the header"));
+    if (const Json* texts = header.find(kMetadataKey)) {
+      for (const auto& [key, text] : texts->members())
+        if (key == kFormatKey)
+          check_format(text.string());
+        else
+          result.put(key, text.string());
+    }
+    for (const auto& [name, value] : header.members())
+      if (name != kMetadataKey) entries.push_back(read_entry(name, value));
     check_coverage(entries, file_.size_bytes() - data_start_);
     for (const Entry& entry : entries) {
       check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
             " has the name of a text in the metadata");
-      result.put(entry.name, visit_type(entry, [&](auto number) -> Checkpoint::Value {
+      result.put(entry.name, with_type(entry, [&](auto number) -> Checkpoint::Value {
                    return read_value<decltype(number)>(entry);
                  }));
     }
@@ -183,39 +179,25 @@ class Reader {
           ", but this version reads format \"", kFormat, "\" and files that name none");
   }
 
-  Entry read_entry(JsonReader& header, const std::string& name) const {
-    std::optional<std::string> dtype;
-    std::optional<std::vector<std::uint64_t>> shape, offsets;
-    const auto read_numbers = [&] {
-      std::vector<std::uint64_t> numbers;
-      header.array([&] { numbers.push_back(header.whole_number()); });
-      return numbers;
+  Entry read_entry(const std::string& name, const Json& described) const {
+    const auto required = [&](const char* key) -> const Json& {
+      const Json* found = described.find(key);
+      check(found != nullptr, "tensor ", in_quotes(name), " has no ", key);
+      return *found;
     };
-    header.object([&](const std::string& key) {
-      if (key == "dtype") {
-        dtype = header.string();
-      } else if (key == "shape") {
-        shape = read_numbers();
-      } else if (key == "data_offsets") {
-        offsets = read_numbers();
-      } else {
-        header.skip();
-      }
-    });
-    check(dtype && shape && offsets, "tensor ", in_quotes(name), " has no ",
-          !dtype   ? "dtype"
-          : !shape ? "shape"
-                   : "data_offsets");
-    check(offsets->size() == 2 && offsets->front() <= offsets->back(), "tensor ", in_quotes(name),
-          " has the data_offsets ", bracketed(*offsets));
+    const std::string& dtype = required("dtype").string();
+    const std::vector<std::uint64_t> shape = required("shape").whole_numbers();
+    const std::vector<std::uint64_t> offsets = required("data_offsets").whole_numbers();
+    check(offsets.size() == 2 && offsets.front() <= offsets.back(), "tensor ", in_quotes(name),
+          " has the data_offsets ", bracketed(offsets));
 
-    Entry entry{name, *dtype, Shape(shape->begin(), shape->end()), offsets->front(),
-                offsets->back()};
+    const Entry entry{name, dtype, Shape(shape.begin(), shape.end()), offsets.front(),
+                      offsets.back()};
     const auto count = checked_element_count(entry.shape);
     check(count.has_value(), "tensor ", in_quotes(name), " has the impossible shape ",
           bracketed(entry.shape));
     const std::uint64_t needed =
-        *count * visit_type(entry, [](auto number) { return sizeof(number); });
+        *count * with_type(entry, [](auto number) { return sizeof(number); });
     check(entry.end - entry.begin == needed, "tensor ", in_quotes(name), " of shape ",
           bracketed(entry.shape), " needs ", needed, " bytes, but has ", entry.end - entry.begin);
     return entry;
@@ -251,10 +233,10 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
   for (const std::string& name : checkpoint.names()) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
-    const auto store = [&](const char* dtype, const Shape& shape, const auto& numbers) {
-      constexpr std::size_t kSize = sizeof numbers[0];
-      const auto* bytes = reinterpret_cast<const char*>(numbers.data());
-      all.push_back({name, dtype, kSize, &shape, {bytes, numbers.size() * kSize}});
+    const auto store = [&](const char* dtype, const Shape& shape, const auto& values) {
+      constexpr std::size_t kSize = sizeof values[0];
+      const auto* bytes = reinterpret_cast<const char*>(values.data());
+      all.push_back({name, dtype, kSize, &shape, {bytes, values.size() * kSize}});
     };
     const Checkpoint::Value& value = checkpoint.at(name);
     if (const auto* text = std::get_if<std::string>(&value)) {

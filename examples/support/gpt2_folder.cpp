@@ -5,7 +5,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -42,24 +42,20 @@ GptShape read_gpt2_config(const std::filesystem::path& folder) {
   GptShape shape{.heads = 0, .qkv_bias = true};
   const std::filesystem::path path = folder / "config.json";
   if (!file_exists(path)) return shape;
-  JsonReader config(read_file(path), path.string());
-  config.object([&](const std::string& key) {
-    if (key == "n_head") {
-      shape.heads = config.whole_number();
-    } else if (key == "activation_function") {
-      const std::string name = config.string();
-      check_runtime(name == "gelu" || name == "gelu_new" || name == "gelu_pytorch_tanh",
-                    path.string(), ": the activation_function is ", in_quotes(name),
-                    ", expected \"gelu_new\" or \"gelu\"");
-      shape.gelu = name == "gelu" ? "erf" : "tanh";
-    } else if (key == "layer_norm_epsilon") {
-      shape.norm_epsilon = config.number();
-      check_runtime(shape.norm_epsilon >= 0, path.string(), ": the layer_norm_epsilon is ",
-                    shape.norm_epsilon, ", expected a number not below 0");
-    } else {
-      config.skip();
-    }
-  });
+  const Json config(read_file(path), path.string());
+  if (const Json* heads = config.find("n_head")) shape.heads = heads->whole_number();
+  if (const Json* activation = config.find("activation_function")) {
+    const std::string& name = activation->string();
+    check_runtime(name == "gelu" || name == "gelu_new" || name == "gelu_pytorch_tanh",
+                  path.string(), ": the activation_function is ", in_quotes(name),
+                  ", expected \"gelu_new\" or \"gelu\"");
+    shape.gelu = name == "gelu" ? "erf" : "tanh";
+  }
+  if (const Json* epsilon = config.find("layer_norm_epsilon")) {
+    shape.norm_epsilon = epsilon->number();
+    check_runtime(shape.norm_epsilon >= 0, path.string(), ": the layer_norm_epsilon is ",
+                  shape.norm_epsilon, ", expected a number not below 0");
+  }
   return shape;
 }
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/training.hpp>
@@ -264,8 +264,8 @@ std::unique_ptr<Training> Training::resume(const std::filesystem::path& path, co
   };
   try {
     check_argument(file.text("text_sha256") == corpus.hash(), "the run was on another text");
-    check_json(file.text("options"), "its options");
-    check_json(file.text("samples"), "its samples");
+    Json(file.text("options"), "its options");
+    Json(file.text("samples"), "its samples");
     const auto options = json::parse(file.text("options")).get<TrainOptions>();
     check_argument(json(options).dump() == file.text("options"),
                    "its options are not as they were written");  // a negative number, for example

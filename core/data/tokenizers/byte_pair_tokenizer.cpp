@@ -8,7 +8,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
@@ -78,8 +78,8 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   caches_->give_back(std::move(cache));
 }
 
-bool BytePairTokenizer::can_cut(std::string_view text, std::size_t place) const {
-  return gpt2_can_cut(text, place);
+bool BytePairTokenizer::can_cut(std::string_view text, std::size_t offset) const {
+  return gpt2_can_cut(text, offset);
 }
 
 // --- GPT-2's files -------------------------------------------------------------------------------
@@ -87,15 +87,14 @@ bool BytePairTokenizer::can_cut(std::string_view text, std::size_t place) const 
 namespace {
 
 Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& special_tokens) {
-  std::vector<std::pair<std::string, std::uint64_t>> entries;
-  JsonReader json(file.contents, file.name);
-  json.object([&](const std::string& token) { entries.emplace_back(token, json.whole_number()); });
+  const Json json(file.contents, file.name);
   const std::set<std::string_view> all_special(special_tokens.begin(), special_tokens.end());
-  const std::size_t size = entries.size();
+  const std::size_t size = json.members().size();
   std::vector<std::string> tokens(size);
   std::vector<std::int32_t> special_ids;
   // If every id is below the number of tokens and occurs once, there are no gaps either.
-  for (auto& [token, id] : entries) {
+  for (const auto& [token, json_id] : json.members()) {
+    const std::uint64_t id = json_id.whole_number();
     check_argument(!token.empty(), "the token of id ", id, " is empty");
     check_argument(id < size, in_quotes(token), " has id ", id, ", but there are ", size,
                    " tokens");
@@ -103,7 +102,7 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
                    id);
     const bool special = all_special.contains(token);
     if (special) special_ids.push_back(static_cast<std::int32_t>(id));
-    tokens[id] = special ? std::move(token) : bytes_from_printable(token);
+    tokens[id] = special ? token : bytes_from_printable(token);
   }
   Vocabulary vocabulary(std::move(tokens), special_ids);
   for (const std::string& token : special_tokens) {
@@ -111,14 +110,6 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
                    in_quotes(token), " is not in it");
   }
   return vocabulary;
-}
-
-void add_merge(std::string_view line, const Vocabulary& vocabulary, MergeTable& merges) {
-  const std::size_t blank = line.find(' ');
-  check_argument(blank != std::string_view::npos && line.find(' ', blank + 1) == line.npos,
-                 in_quotes(line), " is not two tokens with one blank between them");
-  merges.add(bytes_from_printable(line.substr(0, blank)),
-             bytes_from_printable(line.substr(blank + 1)), vocabulary);
 }
 
 MergeTable parse_merges(std::string_view text, const std::string& file,
@@ -133,7 +124,7 @@ MergeTable parse_merges(std::string_view text, const std::string& file,
       if (line_number == 1) {
         check_argument(line.starts_with("#version:"), "it does not begin with #version:");
       } else {
-        add_merge(line, vocabulary, merges);
+        merges.add_line(line, vocabulary);
       }
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(concat(file, ", line ", line_number, ": ", error.what()));

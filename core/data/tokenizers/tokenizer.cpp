@@ -4,7 +4,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
@@ -29,9 +29,9 @@ Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const
 
 std::size_t Tokenizer::last_cut(std::string_view text, const EncodeOptions& options) const {
   const SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
-  std::size_t place = text.size();
-  while (place > 0 && --place > 0)
-    if (can_cut(text, place) && !search.may_span(place)) return place;
+  std::size_t offset = text.size();
+  while (offset > 0 && --offset > 0)
+    if (can_cut(text, offset) && !search.may_span(offset)) return offset;
   return 0;
 }
 
@@ -83,43 +83,24 @@ std::string text_json(const char* type, const Vocabulary& vocabulary) {
 
 // --- Reading ---
 
+// What a file has, also where its type has no use for it.
 struct Contents {
-  std::string format;
+  std::string format, type;
   std::optional<std::uint64_t> version;
-  std::string type;
   std::optional<std::vector<std::string>> tokens, merges;
   std::optional<std::vector<std::uint64_t>> special_ids;
-};
 
-Contents read_contents(std::string_view text) {
-  JsonReader json(text, "tokenizer_from_json");
-  const auto read_list = [&](auto& list, const auto& read_item) {
-    list.emplace();
-    json.array([&] { list->push_back(read_item()); });
-  };
-  const auto read_string = [&] { return json.string(); };
-  Contents contents;
-  json.object([&](const std::string& key) {
-    if (key == "format") {
-      contents.format = json.string();
-    } else if (key == "version") {
-      contents.version = json.whole_number();
-    } else if (key == "type") {
-      contents.type = json.string();
-    } else if (key == "tokens") {
-      read_list(contents.tokens, read_string);
-    } else if (key == "special_ids") {
-      read_list(contents.special_ids, [&] { return json.whole_number(); });
-    } else if (key == "merges") {
-      read_list(contents.merges, read_string);
-    } else {
-      json.skip();
-    }
-  });
-  check_argument(contents.format == kFormat, "it is not the JSON of a tokenizer");
-  check_argument(contents.version == kVersion, "it is not of version ", kVersion);
-  return contents;
-}
+  explicit Contents(const Json& json) {
+    if (const Json* found = json.find("format")) format = found->string();
+    if (const Json* found = json.find("type")) type = found->string();
+    if (const Json* found = json.find("version")) version = found->whole_number();
+    if (const Json* found = json.find("tokens")) tokens = found->strings();
+    if (const Json* found = json.find("merges")) merges = found->strings();
+    if (const Json* found = json.find("special_ids")) special_ids = found->whole_numbers();
+    check_argument(format == kFormat, "it is not the JSON of a tokenizer");
+    check_argument(version == kVersion, "it is not of version ", kVersion);
+  }
+};
 
 template <class List>
 auto& required(std::optional<List>& list, const char* name) {
@@ -150,12 +131,8 @@ Vocabulary text_vocabulary(Contents& contents) {
 BytePairTokenizer byte_pair_tokenizer(Contents& contents) {
   Vocabulary tokens = vocabulary(contents, bytes_from_printable);
   MergeTable merges(tokens);
-  for (const std::string& merge : required(contents.merges, "merges")) {
-    const std::size_t blank = merge.find(' ');
-    check_argument(blank != std::string::npos, "the merge ", in_quotes(merge), " has no blank");
-    merges.add(bytes_from_printable(std::string_view(merge).substr(0, blank)),
-               bytes_from_printable(std::string_view(merge).substr(blank + 1)), tokens);
-  }
+  for (const std::string& merge : required(contents.merges, "merges"))
+    merges.add_line(merge, tokens);
   return BytePairTokenizer(std::move(tokens), std::move(merges));
 }
 
@@ -194,7 +171,7 @@ std::string BytePairTokenizer::to_json() const {
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
   try {
-    return tokenizer(read_contents(text));
+    return tokenizer(Contents(Json(text, "tokenizer_from_json")));
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));
   }

@@ -2,7 +2,7 @@
 // the 256 bytes, so that the rest of the input matters.
 
 #include "tests/fuzz/fuzzing.hpp"
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 

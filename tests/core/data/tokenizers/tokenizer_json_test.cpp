@@ -134,11 +134,11 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
        "the special id 279 is none of the 279 tokens"},
       {pairs, R"([{"op": "remove", "path": "/merges"}])"_json, "it lacks the list \"merges\""},
       {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "ab"}])"_json,
-       "the merge \"ab\" has no blank"},
+       "\"ab\" is not two tokens with one blank between them"},
       {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "q q"}])"_json,
        "byte pairs: the merged token \"qq\" has no id"},
       {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "a b c"}])"_json,
-       "\"b c\" has a character that stands for no byte"},
+       "\"a b c\" is not two tokens with one blank between them"},
   };
   for (const Case& c : cases)
     EXPECT_EQ(error_of<std::runtime_error>(

@@ -7,7 +7,7 @@
 
 #include "tests/support/error_of.hpp"
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/json_reader.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 
 namespace rowgrad {
@@ -15,47 +15,35 @@ namespace {
 
 using testing::error_of;
 
-std::string read_string(const std::string& text) { return JsonReader(text, "text").string(); }
+std::string read_string(const std::string& text) { return Json(text, "text").string(); }
 
-std::uint64_t read_number(const std::string& text) {
-  return JsonReader(text, "text").whole_number();
-}
+std::uint64_t read_number(const std::string& text) { return Json(text, "text").whole_number(); }
 
-void check(const std::string& text) { check_json(text, "text"); }
+void check(const std::string& text) { Json(text, "text"); }
 
 std::string refusal(const auto& read, const std::string& text) {
   return error_of<std::runtime_error>([&] { read(text); });
 }
 
-TEST(JsonReader, ReadsWhatIsAskedForAndSkipsTheRest) {
-  JsonReader json(
+TEST(Json, HasWhatTheTextHas) {
+  const Json json(
       " {\"a\" : [ 1,2 ,\t3 ],\r\n\"\" : {}, \"b\":[],\"c\":\"x\",\"d\":[{\"e\":null}]}\n", "text");
-  std::map<std::string, std::vector<std::uint64_t>> lists;
-  std::string c;
-  json.object([&](const std::string& key) {
-    if (key == "a" || key == "b") {
-      lists[key];
-      json.array([&] { lists[key].push_back(json.whole_number()); });
-    } else if (key == "c") {
-      c = json.string();
-    } else {
-      json.skip();
-    }
-  });
-  EXPECT_EQ(lists["a"], (std::vector<std::uint64_t>{1, 2, 3}));
-  EXPECT_TRUE(lists.contains("b"));
-  EXPECT_EQ(lists.size(), 2u);
-  EXPECT_EQ(c, "x");
+  EXPECT_EQ(json.members().size(), 5u);
+  EXPECT_EQ(json.find("a")->whole_numbers(), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(json.find("b")->elements().empty());
+  EXPECT_EQ(json.find("c")->string(), "x");
+  EXPECT_EQ(json.find("d")->elements().at(0).members().count("e"), 1u);
+  EXPECT_EQ(json.find("f"), nullptr);
 }
 
-TEST(JsonReader, ReadsEveryEscape) {
+TEST(Json, ReadsEveryEscape) {
   EXPECT_EQ(read_string(R"("\"\\\/\b\f\n\r\t")"), "\"\\/\b\f\n\r\t");
   EXPECT_EQ(read_string(R"("\u0061\u00E9\u4e16\ud83d\ude42")"), "aé世🙂");
   EXPECT_EQ(read_string(R"("\u0000")"), std::string(1, '\0'));
   EXPECT_EQ(read_string("\"é世🙂\x7F\""), "é世🙂\x7F");
 }
 
-TEST(JsonReader, SaysWhereAStringIsWrong) {
+TEST(Json, SaysWhereAStringIsWrong) {
   const std::map<std::string, int> cases = {
       {R"("a)", 2},
       {R"("a\)", 3},
@@ -78,12 +66,12 @@ TEST(JsonReader, SaysWhereAStringIsWrong) {
     EXPECT_EQ(refusal(read_string, text), concat("text, byte ", byte, ": not valid JSON")) << text;
 }
 
-TEST(JsonReader, NamesTheInnermostMemberOfAnotherKind) {
+TEST(Json, NamesTheInnermostMemberOfAnotherKind) {
   const auto read_lists = [](const std::string& text) {
-    JsonReader json(text, "text");
-    json.object([&](const std::string&) {
-      json.array([&] { json.object([&](const std::string&) { json.string(); }); });
-    });
+    const Json json(text, "text");
+    for (const auto& [key, list] : json.members())
+      for (const Json& element : list.elements())
+        for (const auto& [inner, value] : element.members()) value.string();
   };
   EXPECT_NO_THROW(read_lists(R"({"a":[{"b":"c"}]})"));
   EXPECT_EQ(refusal(read_lists, "7"), "text: expected an object");
@@ -94,11 +82,11 @@ TEST(JsonReader, NamesTheInnermostMemberOfAnotherKind) {
             "text, at \"d\": expected an array");
 }
 
-TEST(JsonReader, QuotesNoMoreThanAPartOfALongText) {
+TEST(Json, QuotesNoMoreThanAPartOfALongText) {
   const std::string name(1'000'000, 'x');
   const auto read_numbers = [](const std::string& text) {
-    JsonReader json(text, "text");
-    json.object([&](const std::string&) { json.whole_number(); });
+    const Json json(text, "text");
+    for (const auto& [key, value] : json.members()) value.whole_number();
   };
   for (const std::string& text :
        {"{\"" + name + "\": -1}", "{\"" + name + "\": 1, \"" + name + "\": 1}", "{\"" + name,
@@ -106,7 +94,7 @@ TEST(JsonReader, QuotesNoMoreThanAPartOfALongText) {
     EXPECT_LT(refusal(read_numbers, text).size(), 200u);
 }
 
-TEST(JsonReader, TakesWholeNumbersOnly) {
+TEST(Json, TakesWholeNumbersOnly) {
   EXPECT_EQ(read_number("0"), 0u);
   EXPECT_EQ(read_number(" 18446744073709551615 "), 18446744073709551615u);
   for (const std::string text :
@@ -119,15 +107,15 @@ TEST(JsonReader, TakesWholeNumbersOnly) {
   EXPECT_EQ(refusal(read_number, " 1."), "text, byte 3: not valid JSON");
 }
 
-TEST(JsonReader, TakesNumbers) {
-  const auto read = [](const std::string& text) { return JsonReader(text, "text").number(); };
+TEST(Json, TakesNumbers) {
+  const auto read = [](const std::string& text) { return Json(text, "text").number(); };
   EXPECT_EQ(read("7"), 7);
   EXPECT_EQ(read("-7"), -7);
   EXPECT_EQ(read("1e-05"), 1e-5);
   EXPECT_EQ(refusal(read, "\"1\""), "text: expected a number");
 }
 
-TEST(JsonReader, TakesOnlyWhatIsJson) {
+TEST(Json, TakesOnlyWhatIsJson) {
   for (const std::string text :
        {"0", "-0.5e+10", "1E5", "true", "false", "null", "\"\"", "[]", "{}", "[[],[{}]]",
         R"({"a":[1,"b",{"c":null}]})", "\xEF\xBB\xBF[]"})  // a byte order mark, may be skipped
@@ -146,7 +134,7 @@ TEST(JsonReader, TakesOnlyWhatIsJson) {
   EXPECT_EQ(refusal(check, std::string("[]\0", 3)), "text, byte 2: not valid JSON");
 }
 
-TEST(JsonReader, BoundsTheDepth) {
+TEST(Json, BoundsTheDepth) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
@@ -158,7 +146,7 @@ TEST(JsonReader, BoundsTheDepth) {
   EXPECT_EQ(refusal(check, objects), "text: values are nested too deep");
 }
 
-TEST(JsonReader, RefusesAKeyThatIsThereTwice) {
+TEST(Json, RefusesAKeyThatIsThereTwice) {
   EXPECT_NO_THROW(check(R"({"a":{"a":1},"b":{"a":1}})"));
   EXPECT_EQ(refusal(check, R"({"a":1,"\u0061":2})"), "text: the key \"a\" is there twice");
 }
