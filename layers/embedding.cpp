@@ -3,8 +3,8 @@
 
 #include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/embedding_renorm.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/core/ops/embedding_renorm.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
 

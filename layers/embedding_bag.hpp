@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding_bag.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {

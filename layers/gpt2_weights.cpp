@@ -15,7 +15,7 @@ constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kHeads = "n_head";  // a text: how many there are
 
 // A tensor of the layout with the numbers of a parameter, or of several side by side.
-struct Stored {
+struct Gpt2Tensor {
   std::string name;
   std::vector<Parameter*> parameters;  // all of one shape
   bool transposed = false;             // [inputs, outputs], while a parameter is [outputs, inputs]
@@ -32,15 +32,15 @@ struct Stored {
   }
 };
 
-std::vector<Stored> layout_of(GptModel& model, const std::string& prefix) {
-  std::vector<Stored> all;
+std::vector<Gpt2Tensor> layout_of(GptModel& model, const std::string& prefix) {
+  std::vector<Gpt2Tensor> all;
   const auto add_norm = [&](const std::string& name, LayerNorm& norm) {
     all.push_back({name + ".weight", {&norm.weight}});
     all.push_back({name + ".bias", {&*norm.bias}});
   };
   const auto add_linear = [&](const std::string& name, const std::vector<Linear*>& layers) {
-    Stored weight{name + ".weight", {}, true};
-    Stored bias{name + ".bias", {}};
+    Gpt2Tensor weight{name + ".weight", {}, true};
+    Gpt2Tensor bias{name + ".bias", {}};
     for (Linear* layer : layers) {
       weight.parameters.push_back(&layer->weight);
       bias.parameters.push_back(&*layer->bias);
@@ -94,10 +94,10 @@ std::size_t heads_in(const Checkpoint& file) {
   return heads;
 }
 
-void check_no_others(const Checkpoint& file, const std::vector<Stored>& layout,
+void check_no_others(const Checkpoint& file, const std::vector<Gpt2Tensor>& layout,
                      const std::string& prefix, std::size_t layers) {
   std::set<std::string> known{kHead};
-  for (const Stored& stored : layout) known.insert(stored.name);
+  for (const Gpt2Tensor& stored : layout) known.insert(stored.name);
   for (std::size_t i = 0; i < layers; ++i)
     for (const char* mask : {".attn.bias", ".attn.masked_bias"})
       known.insert(concat(prefix, "h.", i, mask));
@@ -151,11 +151,11 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
   check_gpt2_layout("load_gpt2_weights", options);
   const std::string prefix = prefix_of(file);
   const std::string table = prefix + "wte.weight";
-  std::vector<Stored> layout = layout_of(model, prefix);
+  std::vector<Gpt2Tensor> layout = layout_of(model, prefix);
   if (!options.tie_weights)
     layout.push_back({file.contains(kHead) ? kHead : table, {&model.head.weight}});
   std::size_t largest = 0;
-  for (const Stored& stored : layout) {
+  for (const Gpt2Tensor& stored : layout) {
     const Shape shape = stored.shape();
     file.check_shape(stored.name, shape);
     if (!stored.as_it_is()) largest = std::max(largest, element_count(shape));
@@ -172,7 +172,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
 
   Tensor whole = empty({largest});
   // From here on nothing can fail.
-  for (const Stored& stored : layout) {
+  for (const Gpt2Tensor& stored : layout) {
     if (stored.as_it_is()) {
       file.copy_to(stored.name, stored.parameters[0]->mutable_values());
       continue;
@@ -192,10 +192,10 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
 Checkpoint gpt2_weights(GptModel& model) {
   const GptOptions& options = model.options();
   check_gpt2_layout("gpt2_weights", options);
-  std::vector<Stored> layout = layout_of(model, options.tie_weights ? "" : kPrefix);
+  std::vector<Gpt2Tensor> layout = layout_of(model, options.tie_weights ? "" : kPrefix);
   if (!options.tie_weights) layout.push_back({kHead, {&model.head.weight}});
   std::set<const Parameter*> known;
-  for (const Stored& stored : layout)
+  for (const Gpt2Tensor& stored : layout)
     known.insert(stored.parameters.begin(), stored.parameters.end());
   for (const Parameter* parameter : model.parameters())
     check_argument(known.contains(parameter), "gpt2_weights: GPT-2 has no ",
@@ -204,7 +204,7 @@ Checkpoint gpt2_weights(GptModel& model) {
   Checkpoint file;
   file.put("format", "pt");  // without it, Hugging Face's reader refuses a file
   file.put(kHeads, std::to_string(options.heads));
-  for (const Stored& stored : layout) {
+  for (const Gpt2Tensor& stored : layout) {
     if (stored.as_it_is()) {
       file.put(stored.name, stored.parameters[0]->copy());
       continue;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 

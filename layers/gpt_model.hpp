@@ -7,9 +7,8 @@
 
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
-#include <rowgrad/layers/positional_embedding.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
-#include <rowgrad/layers/transformer_block.hpp>
+#include <rowgrad/layers/positions.hpp>
+#include <rowgrad/layers/transformer.hpp>
 
 namespace rowgrad {
 

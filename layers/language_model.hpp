@@ -11,7 +11,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 

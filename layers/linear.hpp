@@ -3,7 +3,7 @@
 #include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 

@@ -4,15 +4,11 @@
 #include <optional>
 #include <vector>
 
-#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/look_back.hpp>
-#include <rowgrad/layers/positional_embedding.hpp>
 #include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
 
 namespace rowgrad {
 

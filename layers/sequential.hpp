@@ -1,5 +1,8 @@
 #pragma once
 
+// A sequence of layers and functions, and small layers without parameters for it. Wrong sizes throw
+// std::invalid_argument.
+
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +14,37 @@
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
+
+/// In training mode, zeroes each value with probability p and divides the others by 1 − p; in
+/// evaluation mode, returns x. Draws from the tape's random numbers.
+class Dropout : public Layer {
+ public:
+  /// Throws std::invalid_argument for p outside [0, 1].
+  explicit Dropout(double p) : p_(p) {
+    check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
+  }
+
+  /// Throws std::logic_error in training mode for a tape without random numbers.
+  Variable forward(const Variable& x) { return training() ? dropout(x, p_) : x; }
+
+ private:
+  double p_;
+};
+
+/// Joins each position to its predecessors: x [..., length, width] → [..., length, steps · width],
+/// the oldest first, with zeros before the start. The next layer sees the last `steps` tokens at
+/// once (Bengio et al. 2003). With one step, forward returns x. No parameters.
+class LookBack : public Layer {
+ public:
+  /// Throws std::invalid_argument for 0 steps.
+  explicit LookBack(std::size_t steps);
+
+  /// Throws std::invalid_argument for a rank below 2 and for a result that memory could never hold.
+  Variable forward(const Variable& x);
+
+ private:
+  std::size_t steps_;
+};
 
 using VariableFunction = std::function<Variable(const Variable&)>;
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/kernels/lane_check.hpp>
+#include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/optim/pending_rows.hpp>
 #include <rowgrad/optim/rule_optimizer.hpp>
 

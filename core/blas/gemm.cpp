@@ -10,7 +10,6 @@
 #include <xtensor-blas/xblas.hpp>
 
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
 
 // OpenMP's, which is there if OpenBLAS was built on it.
 extern "C" {

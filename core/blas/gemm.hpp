@@ -1,12 +1,55 @@
 #pragma once
 
-// Matrix products: the only code that calls BLAS's routines.
+// Matrix products: the only code that calls BLAS's routines, and that chooses OpenBLAS's kernel.
+//
+// OpenBLAS selects its kernel by CPU model number; on a CPU newer than itself it silently falls
+// back to one without AVX, which is five times slower. Before the first product, rowgrad compares
+// this selection with what the CPU reports and selects a better kernel if there is one. A kernel
+// that the user named in OPENBLAS_CORETYPE is kept.
+//
+// OpenBLAS's own threads are not used: gemm() cuts large products into ranges for the threads of
+// core/base/threads.hpp, so that loops and products share them, whichever way OpenBLAS was built.
 
 #include <cstddef>
+#include <string>
 
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::blas {
+
+struct Info {
+  std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
+  bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
+  int threads = 1;          // that a large product uses: thread_count()
+};
+
+/// The kernel and threads in use.
+Info info();
+
+/// info() as one line: `OpenBLAS kernel Zen, 2 threads`.
+std::string describe();
+
+/// The number of threads is rowgrad's, not OpenBLAS's alone.
+using rowgrad::set_threads;
+
+/// Ensures that the kernel has been selected, and that OpenBLAS has one thread. gemm() calls it; it
+/// is cheap after the first call.
+void prepare();
+
+/// The newest vector instructions that a kernel uses, or that this CPU supports.
+enum class VectorLevel { kBeforeAvx, kAvx, kAvx2, kAvx512 };
+VectorLevel kernel_level(const std::string& kernel);
+VectorLevel cpu_level();
+
+/// Replaces a kernel that is older than the CPU with the best one available; returns whether it
+/// did. prepare() calls it once. Must not run during a product.
+bool upgrade_kernel();
+
+/// Selects a kernel by OpenBLAS's name, as OPENBLAS_CORETYPE does at startup. Returns whether that
+/// kernel is now in use; nothing changes if no kernel has that name or the library contains only
+/// one kernel. Must not run during a product.
+bool select_kernel(const std::string& kernel);
 
 /// A factor [rows, columns] in memory that it does not own: row-major, or transposed and then
 /// stored as [columns, rows].

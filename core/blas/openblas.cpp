@@ -7,7 +7,7 @@
 #include <cblas.h>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
 // Exported by OpenBLAS builds that contain several kernels, but declared in no header; null in

@@ -3,7 +3,8 @@
 // Attention of all heads: softmax(q kᵀ / √width + bias) v over the keys that a query sees (Vaswani
 // et al. 2017), without a table of probabilities. The forward pass keeps two numbers per query,
 // from which the backward pass computes the probabilities again (Dao et al. 2022, "FlashAttention";
-// Rabe & Staats 2021).
+// Rabe & Staats 2021). And the rotation of queries and keys by angles that depend on the position
+// (Su et al. 2021, "RoFormer").
 
 #include <cstddef>
 
@@ -11,6 +12,20 @@
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
+
+/// Which columns of a head are rotated: the first 2 · pairs, pair i being i and i + pairs, or if
+/// interleaved, 2i and 2i + 1. The others are copied.
+struct RotaryColumns {
+  std::size_t pairs;
+  bool interleaved;
+};
+
+/// Each row of x has `heads` heads of `head_width` values, of which each pair (a, b) becomes
+/// (a cos − sign b sin, sign a sin + b cos). Row i is at position i % length, whose cosines and
+/// sines begin at position · pairs. A sign of −1 undoes what 1 does. y may be x.
+void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, std::size_t length,
+                 std::size_t heads, std::size_t head_width, const real* cosines, const real* sines,
+                 real sign, real* y);
 
 /// One factor of all heads: row i of head h in batch b are the `width` values from
 /// data + b · batch_stride + i · row_stride + h · width.

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <rowgrad/core/kernels/attention_distances.hpp>
+#include <rowgrad/core/kernels/attention_scores.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -1,9 +1,145 @@
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad::kernels {
+namespace {
+
+constexpr std::size_t kBlock = 4096;          // values summed in registers; block sums are doubles
+constexpr std::size_t kRows = 256;            // summed at a time, at least
+constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
+
+double sum_block(const real* values, std::size_t count) {
+  constexpr std::size_t kStep = 4 * kLanes;  // four sums hide the latency of an addition
+  Simd sums[4] = {Simd(real{0}), Simd(real{0}), Simd(real{0}), Simd(real{0})};
+  std::size_t i = 0;
+  for (; i + kStep <= count; i += kStep)
+    for (std::size_t k = 0; k < 4; ++k) sums[k] += Simd::load_unaligned(values + i + k * kLanes);
+  double total = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < count; ++i) total += values[i];
+  return total;
+}
+
+// out = Σ over `rows` rows, `stride` apart, of `width` ≤ kColumns values.
+void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
+  if (width < kColumns) {
+    std::fill_n(out, width, real{0});
+    for (std::size_t row = 0; row < rows; ++row)
+      map_span(width, out, std::plus<>(), out, x + row * stride);
+    return;
+  }
+  std::array<Simd, kColumns / kLanes> sums;
+  sums.fill(Simd(real{0}));
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      sums[k] += Simd::load_unaligned(x + row * stride + k * kLanes);
+  for (std::size_t k = 0; k < sums.size(); ++k) sums[k].store_unaligned(out + k * kLanes);
+}
+
+// out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
+void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
+                real* out) {
+  if (inner == 1) {
+    const std::size_t grain = row_grain(extent);
+    parallel_for(outer, grain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) out[row] = sum(x + row * extent, extent);
+    });
+    return;
+  }
+  if (extent == 0) {  // x may be null
+    std::fill_n(out, outer * inner, real{0});
+    return;
+  }
+  // Halves by themselves: with two threads, each reads what it has usually written itself.
+  const std::size_t halves = extent < 2 * kRows ? 1 : 2;
+  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
+  Tensor second = empty({halves > 1 ? outer : 0, inner});
+  parallel_for(halves * outer * column_blocks, row_grain(kColumns * extent / halves),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t block = begin; block < end; ++block) {
+                   const std::size_t half = block / (outer * column_blocks);
+                   const std::size_t row = block / column_blocks % outer;
+                   const std::size_t first = block % column_blocks * kColumns;
+                   const std::size_t from = extent * half / halves;
+                   const std::size_t rows = extent * (half + 1) / halves - from;
+                   sum_rows(x + (row * extent + from) * inner + first, rows, inner,
+                            std::min(kColumns, inner - first),
+                            (half == 0 ? out : second.data()) + row * inner + first);
+                 }
+               });
+  map_into(second.size(), out, std::plus<>(), out, second.data());
+}
+
+}  // namespace
+
+real sum(const real* values, std::size_t count) {
+  const std::size_t blocks = (count + kBlock - 1) / kBlock;
+  auto block_sum = [&](std::size_t block) {
+    const std::size_t first = block * kBlock;
+    return sum_block(values + first, std::min(kBlock, count - first));
+  };
+  double total = 0;
+  if (count < 2 * kGrainNumbers) {
+    for (std::size_t block = 0; block < blocks; ++block) total += block_sum(block);
+  } else {
+    std::vector<double> sums(blocks);
+    parallel_for(blocks, kGrainNumbers / kBlock, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t block = begin; block < end; ++block) sums[block] = block_sum(block);
+    });
+    for (const double part : sums) total += part;
+  }
+  return static_cast<real>(total);
+}
+
+Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
+  // Adjacent marked axes are summed as one, from the last such group to the first.
+  Tensor result;
+  const Tensor* from = &x;
+  for (std::size_t end = reduced.size(); end > 0;) {
+    if (!reduced[end - 1]) {
+      --end;
+      continue;
+    }
+    std::size_t begin = end;
+    while (begin > 0 && reduced[begin - 1]) --begin;
+    Shape shape = from->shape();
+    std::size_t outer = 1, extent = 1, inner = 1;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      (axis < begin ? outer : axis < end ? extent : inner) *= shape[axis];
+      if (begin <= axis && axis < end) shape[axis] = 1;
+    }
+    Tensor summed = empty(shape);
+    sum_middle(from->data(), outer, extent, inner, summed.data());
+    result = std::move(summed);
+    from = &result;
+    end = begin;
+  }
+  return from == &x ? x : result;
+}
+
+void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
+                     bool reverse, real* y) {
+  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
+  parallel_for(outer * column_blocks, row_grain(std::min(kColumns, inner) * extent),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t block = begin; block < end; ++block) {
+                   const std::size_t first = block % column_blocks * kColumns;
+                   const std::size_t width = std::min(kColumns, inner - first);
+                   std::array<double, kColumns> sums{};
+                   for (std::size_t i = 0; i < extent; ++i) {
+                     const std::size_t entry = reverse ? extent - 1 - i : i;
+                     const std::size_t at =
+                         (block / column_blocks * extent + entry) * inner + first;
+                     for (std::size_t k = 0; k < width; ++k)
+                       y[at + k] = static_cast<real>(sums[k] += static_cast<double>(x[at + k]));
+                   }
+                 }
+               });
+}
+
 namespace {
 
 // The extent of `shape` along an axis of a result of rank `rank`; 1 if `shape` lacks that axis.

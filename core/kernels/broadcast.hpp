@@ -1,15 +1,29 @@
 #pragma once
 
 // Functions of two arrays whose shapes are broadcast against each other as in NumPy: shapes are
-// aligned at their last axis, and an axis that is missing or has length 1 is repeated.
+// aligned at their last axis, and an axis that is missing or has length 1 is repeated. And sums,
+// which undo it; values are added in an order that depends only on the shape, never on the threads.
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
+
+/// The sum of `count` values: blocks of a fixed size in vector registers, block sums in double.
+real sum(const real* values, std::size_t count);
+
+/// Sums x over the axes marked in `reduced` (one entry per axis), which keep length 1.
+Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced);
+
+/// y [outer, extent, inner]: running sums of x along its middle axis, from its first entry to its
+/// last, or from the last to the first if `reverse`; added up in double.
+void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
+                     bool reverse, real* y);
 
 /// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);

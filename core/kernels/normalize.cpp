@@ -3,9 +3,9 @@
 #include <cmath>
 #include <type_traits>
 
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/normalize.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -11,6 +11,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
 #include <type_traits>
 
 #include <rowgrad/core/tensor/tensor.hpp>
@@ -123,9 +126,17 @@ inline Simd cos(const Simd& x) {
 }
 
 // What looks at all lanes together is for kernels: in a function of numbers, it would be a fault,
-// which check_lanes (lane_check.hpp) reports.
+// which check_lanes reports.
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
 inline real sum_of_lanes(const Simd& x) { return rowgrad::sum_of_lanes(x.batch()); }
+
+/// Tries a function that changes vectors in place, with various numbers side by side, and with each
+/// of them alone in all lanes: what comes out must be the same. (Functions that work lane by lane
+/// guarantee this, as it is the same code.) Throws std::logic_error otherwise, which names `owner`,
+/// the vector, the lane, the numbers, what came out and what should have. `names` are those of the
+/// vectors.
+void check_lanes(std::string_view owner, std::span<const std::string_view> names,
+                 const std::function<void(std::span<Simd>)>& change);
 
 }  // namespace rowgrad::kernels
 

@@ -2,10 +2,8 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/product.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 
 namespace rowgrad {

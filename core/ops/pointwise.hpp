@@ -1,13 +1,32 @@
 #pragma once
 
-// Element-wise functions. `pointwise` makes an op from a function and its derivative.
+// Element-wise ops: arithmetic, whose variables are broadcast against each other as in NumPy,
+// functions, and dropout. `pointwise` makes an op from a function and its derivative. Arguments and
+// shapes that do not fit throw std::invalid_argument, which names the op and both shapes.
 
 #include <functional>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/autograd/variable.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad {
+
+Variable operator+(const Variable& a, const Variable& b);
+Variable operator-(const Variable& a, const Variable& b);
+Variable operator*(const Variable& a, const Variable& b);
+Variable operator/(const Variable& a, const Variable& b);
+Variable operator-(const Variable& x);
+
+Variable operator+(const Variable& x, real number);
+Variable operator-(real number, const Variable& x);
+Variable operator*(const Variable& x, real number);
+Variable operator/(const Variable& x, real number);
+Variable operator/(real number, const Variable& x);
+
+inline Variable operator+(real number, const Variable& x) { return x + number; }
+inline Variable operator-(const Variable& x, real number) { return x + -number; }
+inline Variable operator*(real number, const Variable& x) { return x * number; }
 
 /// Throws std::logic_error, naming the op, if a lane of a result depends on other lanes.
 void check_pointwise(OpName op, const std::function<Simd(Simd)>& function,
@@ -60,5 +79,12 @@ Variable gelu_tanh(const Variable& x);
 
 /// The values of x as a constant: backward stops here.
 Variable detach(const Variable& x);
+
+/// Sets each value to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.
+/// 2014, in the inverted form, so that evaluation needs no scaling). Draws from the tape's random
+/// numbers as PyTorch does on CPUs without MKL: 64 bits per value, in memory order. p = 0 returns x
+/// itself and draws nothing. Throws std::invalid_argument for p outside [0, 1], and
+/// std::logic_error for a tape without random numbers.
+Variable dropout(const Variable& x, double p);
 
 }  // namespace rowgrad

@@ -7,11 +7,9 @@
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/layout.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/axes.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/axes.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/selection.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/layout.hpp>
-#include <rowgrad/core/ops/axes.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
+
 Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
   check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/report_files.hpp>

@@ -6,7 +6,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 

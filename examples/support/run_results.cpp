@@ -1,7 +1,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/run_results.hpp>
 
 namespace rowgrad {

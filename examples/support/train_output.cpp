@@ -4,7 +4,7 @@
 #include <iostream>
 #include <sstream>
 
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/train_output.hpp>
 

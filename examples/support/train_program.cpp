@@ -6,7 +6,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>

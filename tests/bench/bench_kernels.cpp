@@ -10,7 +10,6 @@
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/tensor/random.hpp>

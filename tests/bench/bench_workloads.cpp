@@ -15,7 +15,7 @@
 #include "tests/bench/own_process.hpp"
 #include "tests/bench/report.hpp"
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {

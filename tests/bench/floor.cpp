@@ -3,7 +3,6 @@
 #include <map>
 
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad::bench {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/bench/training_step.hpp"
-#include <rowgrad/core/blas/openblas.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 
 namespace rowgrad::bench {
 namespace {

@@ -14,12 +14,11 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/optim/adam.hpp>
 

@@ -7,13 +7,12 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/positional_embedding.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/layers/positions.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -6,13 +6,12 @@
 
 #include "tests/support/error_of.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/core/ops/softmax.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/optim/sgd.hpp>

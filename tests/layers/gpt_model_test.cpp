@@ -9,7 +9,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>

@@ -6,7 +6,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/ops/normalize.hpp>
-#include <rowgrad/layers/layer_norm.hpp>
+#include <rowgrad/layers/transformer.hpp>
 
 namespace rowgrad {
 namespace {

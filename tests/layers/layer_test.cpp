@@ -8,11 +8,10 @@
 #include "tests/support/error_of.hpp"
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -8,8 +8,8 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>

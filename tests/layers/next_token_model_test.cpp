@@ -4,7 +4,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 
 namespace rowgrad {

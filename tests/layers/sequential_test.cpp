@@ -4,10 +4,9 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/look_back.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/layers/sequential.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,8 +6,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/positional_embedding.hpp>
-#include <rowgrad/layers/sinusoidal.hpp>
+#include <rowgrad/layers/positions.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/attention.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>

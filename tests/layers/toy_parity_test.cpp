@@ -13,7 +13,7 @@
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>

@@ -18,9 +18,9 @@
 
 #include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/rmsprop.hpp>

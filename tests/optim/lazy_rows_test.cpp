@@ -14,9 +14,9 @@
 #include "tests/support/tensors.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/optim/adagrad.hpp>
 #include <rowgrad/optim/adam.hpp>

@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>

@@ -7,9 +7,9 @@
 
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {

@@ -17,8 +17,8 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/buffer_pool.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 
 namespace rowgrad {

@@ -7,7 +7,6 @@
 #include "tests/support/tensors.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/blas/openblas.hpp>
 
 namespace rowgrad::blas {
 namespace {

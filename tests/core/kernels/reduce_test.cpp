@@ -5,7 +5,7 @@
 
 #include "tests/support/tensors.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/reduce.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "tests/support/tensors.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/rotary.hpp>
+#include <rowgrad/core/kernels/attention.hpp>
 
 namespace rowgrad::kernels {
 namespace {

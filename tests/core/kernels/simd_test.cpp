@@ -10,7 +10,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/core/kernels/lane_check.hpp>
+#include <rowgrad/core/kernels/simd.hpp>
 
 namespace rowgrad::kernels {
 namespace {

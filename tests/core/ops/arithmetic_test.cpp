@@ -7,7 +7,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {

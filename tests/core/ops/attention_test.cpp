@@ -10,15 +10,14 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/distance_bias.hpp>
-#include <rowgrad/core/ops/dropout.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/core/ops/softmax.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.hpp"
-#include <rowgrad/core/ops/axes.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
 namespace {

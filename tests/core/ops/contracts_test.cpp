@@ -13,13 +13,11 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/softmax.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,7 +6,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/distance_bias.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {

@@ -7,7 +7,7 @@
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/dropout.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {

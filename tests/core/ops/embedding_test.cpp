@@ -8,9 +8,9 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {

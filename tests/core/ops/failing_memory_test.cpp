@@ -11,20 +11,16 @@
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
-#include <rowgrad/core/kernels/reduce.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
-#include <rowgrad/core/ops/dropout.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/embedding_bag.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/core/ops/softmax.hpp>
 
 namespace rowgrad {
 namespace {

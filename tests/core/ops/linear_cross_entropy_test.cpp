@@ -9,9 +9,9 @@
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 
 namespace rowgrad {
 namespace {

@@ -10,7 +10,6 @@
 #include "tests/support/gradients.hpp"
 #include "tests/support/threads.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/core/ops/arithmetic.hpp>
 #include <rowgrad/core/ops/normalize.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>

@@ -9,7 +9,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/rotary.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 
 namespace rowgrad {
 namespace {

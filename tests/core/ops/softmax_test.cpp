@@ -5,8 +5,8 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/arithmetic.hpp>
-#include <rowgrad/core/ops/softmax.hpp>
+#include <rowgrad/core/ops/loss.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 
 namespace rowgrad {
 namespace {

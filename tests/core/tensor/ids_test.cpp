@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/cross_entropy.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/layers/embedding.hpp>
 

@@ -7,9 +7,9 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/dropout.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/optim/adam.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/sgd.hpp>

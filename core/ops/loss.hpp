@@ -1,13 +1,24 @@
 #pragma once
 
-// Losses: one number, averaged or summed.
+// Softmax along one axis, and losses: one number, averaged or summed. Shapes that do not fit, axes
+// and classes that are not there, and a mean over nothing throw std::invalid_argument.
 
 #include <cstdint>
 #include <optional>
 
 #include <rowgrad/core/autograd/variable.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
 
 namespace rowgrad {
+
+/// exp(x) / Σ exp(x), and its logarithm, along one axis; large values do not overflow. Throws
+/// std::invalid_argument for an axis that x does not have.
+Variable softmax(const Variable& x, int axis = -1);
+Variable log_softmax(const Variable& x, int axis = -1);
+
+/// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for no values. Throws
+/// std::invalid_argument for an axis that x does not have.
+Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
 enum class LossReduction { kMean, kSum };
 

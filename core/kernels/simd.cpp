@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/kernels/lane_check.hpp>
+#include <rowgrad/core/kernels/simd.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -1,0 +1,152 @@
+#pragma once
+
+// The parts of a transformer (Vaswani et al. 2017; Radford et al. 2019), and a block made of them.
+// Sizes of 0 or more than memory could hold, options that do not fit, and x of another shape throw
+// std::invalid_argument.
+
+#include <cstddef>
+#include <optional>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/attention.hpp>
+#include <rowgrad/layers/layer.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/positions.hpp>
+#include <rowgrad/layers/sequential.hpp>
+
+namespace rowgrad {
+
+struct LayerNormOptions {
+  double epsilon = 1e-5;  // added to the variance
+  bool bias = true;
+};
+
+/// Gives each row mean 0 and variance 1, then scales and shifts it: see layer_norm(). x [...,
+/// width] → the same shape. Parameters: weight [width], from ones, and bias [width], from zeros.
+class LayerNorm : public Layer {
+ public:
+  /// Throws std::invalid_argument for a width of 0 or more than memory could hold, and for an
+  /// epsilon that is negative or not finite.
+  explicit LayerNorm(std::size_t width, const LayerNormOptions& options = {});
+
+  Variable forward(const Variable& x);
+
+  Parameter weight;
+  std::optional<Parameter> bias;
+
+ private:
+  double epsilon_;
+};
+
+/// Divides each row by its root mean square, then scales it: see rms_norm(). x [..., width] → the
+/// same shape. Parameter: weight [width], from ones.
+class RmsNorm : public Layer {
+ public:
+  /// Throws the same.
+  explicit RmsNorm(std::size_t width, double epsilon = 1e-5);
+
+  Variable forward(const Variable& x);
+
+  Parameter weight;
+
+ private:
+  double epsilon_;
+};
+
+struct CausalSelfAttentionOptions {
+  std::size_t heads = 1;
+  bool qkv_bias = false;  // of the query, key and value projections
+  bool out_bias = true;   // of the output projection
+  double dropout = 0;     // of the attention weights, and of the result
+};
+
+/// Attention of several heads, in which each position sees itself and those before it (Vaswani et
+/// al. 2017): x [batch, length, width] → the same shape. Head h reads columns h · width / heads to
+/// (h + 1) · width / heads of the query, key and value projections.
+class CausalSelfAttention : public Layer {
+ public:
+  /// Throws std::invalid_argument unless the width is a multiple of the heads, both above 0, and
+  /// for a dropout outside [0, 1].
+  CausalSelfAttention(std::size_t width, Random& random,
+                      const CausalSelfAttentionOptions& options = {});
+
+  /// Throws std::invalid_argument for x of another shape.
+  Variable forward(const Variable& x, const AttentionPositions& positions = {});
+
+  /// For a single sequence read piece by piece, on an inference tape: x [1, length, width] are the
+  /// positions after those in the cache, which is extended by them.
+  Variable forward(const Variable& x, const AttentionPositions& positions, KeyValueCache& cache);
+
+  /// The attention weights for x, to be looked at: [batch, heads, length, length].
+  Tensor weights(const Variable& x, const AttentionPositions& positions = {});
+
+ private:
+  struct Projections {
+    Variable query, key, value;
+  };
+  Projections project(const Variable& x, const AttentionPositions& positions,
+                      std::size_t first_position);
+  AttentionOptions attention(const AttentionPositions& positions) const;
+
+  CausalSelfAttentionOptions options_;
+
+ public:
+  Part<Linear> query;
+  Part<Linear> key;
+  Part<Linear> value;
+  Part<Linear> out;
+  Part<Dropout> dropout;
+};
+
+/// GELU (Hendrycks & Gimpel 2016), exactly or as GPT-2 approximates it.
+enum class Gelu { kTanh, kErf };
+
+struct FeedForwardOptions {
+  Gelu gelu = Gelu::kTanh;
+  bool bias = true;
+  double dropout = 0;  // of the result
+};
+
+/// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
+class FeedForward : public Layer {
+ public:
+  /// Throws std::invalid_argument for a width of 0 and a dropout outside [0, 1].
+  FeedForward(std::size_t width, Random& random, const FeedForwardOptions& options = {});
+
+  Variable forward(const Variable& x);
+
+ private:
+  Gelu gelu_;
+
+ public:
+  Part<Linear> up;
+  Part<Linear> down;
+  Part<Dropout> dropout;
+};
+
+struct TransformerBlockOptions {
+  CausalSelfAttentionOptions attention = {};
+  FeedForwardOptions feed_forward = {};
+  LayerNormOptions norm = {};
+};
+
+/// A block of GPT-2 (Radford et al. 2019): x + attention(norm1(x)), then x +
+/// feed_forward(norm2(x)).
+class TransformerBlock : public Layer {
+ public:
+  /// Throws std::invalid_argument for options that its parts refuse.
+  TransformerBlock(std::size_t width, Random& random, const TransformerBlockOptions& options = {});
+
+  /// x [batch, length, width] → the same shape.
+  Variable forward(const Variable& x, const AttentionPositions& positions = {});
+
+  /// With the keys and values of earlier positions: see CausalSelfAttention.
+  Variable forward(const Variable& x, const AttentionPositions& positions, KeyValueCache& cache);
+
+  Part<CausalSelfAttention> attention;
+  Part<FeedForward> feed_forward;
+  Part<LayerNorm> norm1;
+  Part<LayerNorm> norm2;
+};
+
+}  // namespace rowgrad
