@@ -1,5 +1,9 @@
 #pragma once
 
+// Trained tables of vectors. Tables without rows or columns, or with more values than memory could
+// hold, options that do not fit, and ids outside the table throw std::invalid_argument, and nothing
+// changes.
+
 #include <cstdint>
 #include <optional>
 
@@ -35,9 +39,7 @@ struct EmbeddingOptions {
 /// Parameter: weight [rows, width].
 class Embedding : public Layer {
  public:
-  /// Initialised from normal(0, deviation). Throws std::invalid_argument for 0 rows or columns,
-  /// more values than memory could hold, a padding id outside the table, a max_norm or norm_type
-  /// that is not above 0, and a deviation that is negative or not finite.
+  /// Initialised from normal(0, deviation).
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
@@ -45,13 +47,12 @@ class Embedding : public Layer {
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {});
 
   /// Uses a table in a file unchanged, including the padding row: for tables larger than memory.
-  /// The file must outlive the layer. Throws std::invalid_argument if the gradient is to be dense,
-  /// and if another layer has the file.
+  /// The file must outlive the layer, be no other layer's, and the gradient not be dense.
   explicit Embedding(TableFile& table, const EmbeddingOptions& options = {});
 
-  /// Throws std::invalid_argument for an id outside the table. With max_norm, it changes rows of
-  /// the table (also in evaluation mode and if frozen), and throws std::logic_error if it would
-  /// have to do so after the table was read as a whole on this tape, for example by a tied head.
+  /// With max_norm, it changes rows of the table (also in evaluation mode and if frozen), and
+  /// throws std::logic_error if it would have to do so after the table was read as a whole on this
+  /// tape.
   Variable forward(Tape& tape, const Ids& ids);
 
   /// forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set: see embedding_add.
@@ -63,22 +64,20 @@ class Embedding : public Layer {
   Parameter weight;
 
  private:
-  void check_options();
-  // Scales rows down to max_norm before a lookup; returns the table.
-  Variable begin_lookup(Tape& tape, const Ids& ids);
-  EmbeddingLookup lookup() const;
+  void set(const EmbeddingOptions& options);
 
-  EmbeddingOptions options_;
+  EmbeddingLookup lookup_;
+  bool scale_by_sqrt_width_ = false;
 };
 
-/// The initial table: normal(0, deviation), with zeros in the padding row. Throws
-/// std::invalid_argument naming `layer` for a padding id outside the table, for more values than
-/// memory could hold, and for a deviation that is negative or not finite.
+/// The initial table: normal(0, deviation), with zeros in the padding row.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     double deviation = 1,
                     const std::optional<std::int32_t>& padding = std::nullopt);
 
-/// Throws std::invalid_argument naming `layer` if the gradient of a table in a file is to be dense.
+/// The checks that both layers make of their table: its shape, and in a file, that its gradient is
+/// not to be dense.
+void check_table(const char* layer, const Shape& shape);
 void check_row_gradients(const char* layer, bool dense_gradient, const TableFile& table);
 
 }  // namespace rowgrad

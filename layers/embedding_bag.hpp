@@ -36,24 +36,22 @@ struct EmbeddingBagOptions {
 /// those that were largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public Layer {
  public:
-  /// As Embedding's constructors. Throws also for scale_grad_by_freq with kMax.
+  /// As Embedding's constructors.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
   explicit EmbeddingBag(Tensor table, const EmbeddingBagOptions& options = {});
   explicit EmbeddingBag(TableFile& table, const EmbeddingBagOptions& options = {});
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
-  /// length. Throws what embedding_bag throws and, with max_norm, what Embedding::forward throws.
+  /// length: see embedding_bag() and, for max_norm, Embedding::forward.
   Variable forward(Tape& tape, Bags bags);
 
   Parameter weight;
 
  private:
-  void check(const EmbeddingBagOptions& options);
+  void set(const EmbeddingBagOptions& options);
 
   EmbeddingBagLookup lookup_;
-  std::optional<double> max_norm_;
-  double norm_type_;
 };
 
 }  // namespace rowgrad

@@ -14,16 +14,16 @@ constexpr const char* kPrefix = "transformer.";
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kHeads = "n_head";  // a text: how many there are
 
-// A tensor of the layout with the numbers of a parameter, or of several side by side.
+// A tensor of the layout with the values of a parameter, or of several side by side.
 struct Gpt2Tensor {
   std::string name;
   std::vector<Parameter*> parameters;  // all of one shape
   bool transposed = false;             // [inputs, outputs], while a parameter is [outputs, inputs]
 
   bool as_it_is() const { return parameters.size() == 1 && !transposed; }
-  // Seen as a matrix, the tensor has so many rows, and so many columns of each parameter.
+  // The tensor as a matrix: its rows, and its columns of each parameter.
   std::size_t rows() const { return transposed ? parameters[0]->shape()[1] : 1; }
-  std::size_t part() const { return parameters[0]->size() / rows(); }
+  std::size_t columns_of_each() const { return parameters[0]->size() / rows(); }
   Shape shape() const {
     Shape shape = parameters[0]->shape();
     if (transposed) std::swap(shape[0], shape[1]);
@@ -76,7 +76,7 @@ std::string prefix_of(const Checkpoint& file) {
   return file.contains(concat(kPrefix, "wte.weight")) ? kPrefix : "";
 }
 
-bool same_numbers(const Checkpoint& file, const std::string& one, const std::string& other) {
+bool same_values(const Checkpoint& file, const std::string& one, const std::string& other) {
   const auto* a = std::get_if<Tensor>(&file.at(one));
   const auto* b = std::get_if<Tensor>(&file.at(other));
   if (file.shape(one) != file.shape(other)) return false;
@@ -143,7 +143,7 @@ GptOptions gpt2_options(const Checkpoint& file, std::size_t heads) {
           .heads = heads > 0 ? heads : width / 64,
           .layers = layers,
           .qkv_bias = true,
-          .tie_weights = !file.contains(kHead) || same_numbers(file, kHead, prefix + "wte.weight")};
+          .tie_weights = !file.contains(kHead) || same_values(file, kHead, prefix + "wte.weight")};
 }
 
 void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
@@ -161,7 +161,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
     if (!stored.as_it_is()) largest = std::max(largest, element_count(shape));
   }
   check_no_others(file, layout, prefix, options.layers);
-  check_argument(!options.tie_weights || !file.contains(kHead) || same_numbers(file, kHead, table),
+  check_argument(!options.tie_weights || !file.contains(kHead) || same_values(file, kHead, table),
                  "load_gpt2_weights: ", in_quotes(kHead), " differs from ", in_quotes(table),
                  ", expected the same numbers, as the model's head is tied");
   if (file.contains(kHeads)) {
@@ -178,13 +178,13 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
       continue;
     }
     const std::size_t rows = stored.rows();
-    const std::size_t part = stored.part();
-    const std::size_t columns = part * stored.parameters.size();
+    const std::size_t each = stored.columns_of_each();
+    const std::size_t columns = each * stored.parameters.size();
     file.copy_to(stored.name, std::span(whole.data(), rows * columns));
     const real* from = whole.data();
     for (Parameter* parameter : stored.parameters) {
-      transpose(from, columns, rows, part, parameter->mutable_values().data(), rows);
-      from += part;
+      transpose(from, columns, rows, each, parameter->mutable_values().data(), rows);
+      from += each;
     }
   }
 }
@@ -211,12 +211,12 @@ Checkpoint gpt2_weights(GptModel& model) {
     }
     Tensor whole = empty(stored.shape());
     const std::size_t rows = stored.rows();
-    const std::size_t part = stored.part();
-    const std::size_t columns = part * stored.parameters.size();
+    const std::size_t each = stored.columns_of_each();
+    const std::size_t columns = each * stored.parameters.size();
     real* to = whole.data();
     for (const Parameter* parameter : stored.parameters) {
-      transpose(parameter->copy().data(), rows, part, rows, to, columns);
-      to += part;
+      transpose(parameter->copy().data(), rows, each, rows, to, columns);
+      to += each;
     }
     file.put(stored.name, std::move(whole));
   }

@@ -12,6 +12,9 @@
 // linear layers are [inputs, outputs], and the columns of c_attn are query, key and value. The head
 // is "lm_head.weight" if that is there, else wte.weight. All names but the head's may start with
 // "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
+//
+// Models that the layout cannot describe (with positions that are not learned, or without a bias
+// anywhere), and files with missing, unexpected or malformed tensors throw std::invalid_argument.
 
 #include <cstddef>
 #include <string_view>
@@ -21,28 +24,22 @@
 
 namespace rowgrad {
 
-/// The options of the model in a file, without dropout, and with OpenAI's GELU and norm_epsilon,
-/// of which the weights tell nothing. Its head is tied unless lm_head.weight
-/// differs from wte.weight. The weights do not tell how many heads there are: they are `heads`
-/// unless it is 0, else what the text "n_head" says if there is one, else width / 64 as in all of
-/// OpenAI's. Throws std::invalid_argument if a table or the first layer is missing or malformed,
-/// and if the heads remain unknown.
+/// The options of the model in a file. Its head is tied unless lm_head.weight differs from
+/// wte.weight. What the weights do not show is as in OpenAI's models: no dropout, their GELU and
+/// norm_epsilon, and width / 64 heads, unless `heads` is not 0 or the text "n_head" says otherwise.
+/// Throws std::invalid_argument if the heads remain unknown.
 GptOptions gpt2_options(const Checkpoint& file, std::size_t heads = 0);
 
 /// Replaces all weights of the model. A head that is not tied gets wte.weight if the file has none.
-/// Needs memory for one linear layer. Throws std::invalid_argument, before anything changes, for
-/// names that are missing or unexpected, for other shapes or another number of heads, for a
-/// lm_head.weight that differs from wte.weight if the model's head is tied, and for a model that
-/// the layout cannot describe.
+/// Needs memory for one linear layer. Everything is checked before anything changes: the shapes,
+/// the number of heads and, if the model's head is tied, whether lm_head.weight equals wte.weight.
 void load_gpt2_weights(GptModel& model, const Checkpoint& file);
 
 /// A copy of the weights with the text "n_head". As in Hugging Face's own files, names start with
-/// "transformer." if there is a lm_head.weight, that is, if the head is not tied. Throws
-/// std::invalid_argument for a model that the layout cannot describe.
+/// "transformer." if there is a lm_head.weight, that is, if the head is not tied.
 Checkpoint gpt2_weights(GptModel& model);
 
-/// Throws std::invalid_argument naming `caller` for a model that the layout cannot describe: one
-/// with positions that are not learned, or without a bias anywhere.
+/// The check of a model's options, for programs that want it earlier.
 void check_gpt2_layout(std::string_view caller, const GptOptions& options);
 
 }  // namespace rowgrad

@@ -190,7 +190,7 @@ class GptModel::Reader : public TextReader {
     const AttentionPositions positions = model_.attention_positions(tape, text_.size());
     for (std::size_t i = 0; i < caches_.size(); ++i) {
       x = model_.input_of(i, x, {.ids = text, .kept = &kept_[i]});
-      x = model_.blocks[i].forward(x, positions, caches_[i]);
+      x = model_.blocks[i].forward(x, positions, &caches_[i]);
     }
     const auto last = static_cast<std::ptrdiff_t>(text_.size() - first);
     x = slice(x, 1, last - 1, last);

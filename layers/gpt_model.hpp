@@ -7,6 +7,7 @@
 
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/layer_list.hpp>
 #include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/transformer.hpp>
 
@@ -66,7 +67,6 @@ struct TextSoFar {
 /// generation and attention_weights() all go.
 class GptModel : public LanguageModel {
  public:
-  /// Throws std::invalid_argument for a size of 0 and for options that its parts refuse.
   GptModel(const GptOptions& options, Random& random);
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
@@ -120,8 +120,8 @@ class GptModel : public LanguageModel {
 
 /// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the
 /// number of blocks of the whole model. A model that derives from GptModel calls it for its own
-/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are. Throws
-/// std::invalid_argument for 0 layers and for a table in a file.
+/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are. A
+/// table in a file is refused: std::invalid_argument.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 
 }  // namespace rowgrad

@@ -1,6 +1,8 @@
 #pragma once
 
-// Language models: their loss, their evaluation, and the generation of text.
+// Language models: their loss, their evaluation, and the generation of text. Texts that are empty
+// or longer than the context, ids outside the vocabulary, and options that do not fit throw
+// std::invalid_argument.
 
 #include <cstddef>
 #include <functional>
@@ -22,16 +24,14 @@ class TextReader {
  public:
   virtual ~TextReader() = default;
 
-  /// The logits [vocabulary] for the token after these ids, which follow those read before. Throws
-  /// std::invalid_argument for no ids, and for more than the model's context in all.
+  /// The logits [vocabulary] for the token after these ids, which follow those read before.
   virtual Tensor read(std::span<const std::int32_t> ids) = 0;
 };
 
 /// A model that predicts each next token of a text.
 class LanguageModel : public Layer {
  public:
-  /// ids [batch, length], length ≤ context → logits [batch, length, vocabulary]. Throws
-  /// std::invalid_argument for a longer input or an id outside the vocabulary. (A model may take
+  /// ids [batch, length], length ≤ context → logits [batch, length, vocabulary]. (A model may take
   /// ids of other ranks, too; evaluation, generation and TrainingRun give it two axes.)
   virtual Variable forward(Tape& tape, const Ids& ids) = 0;
 
@@ -48,7 +48,7 @@ class LanguageModel : public Layer {
 };
 
 struct EvaluateOptions {
-  /// Only so many batches, the first ones of an epoch; 0 for all.
+  /// How many batches are used, the first ones of an epoch; 0 for all.
   std::size_t batches = 0;
   /// Called after each batch; if it returns false, there is no result.
   std::function<bool()> after_batch = {};
@@ -73,14 +73,12 @@ struct GenerateOptions {
 };
 
 /// The ids that continue `prompt`, each drawn from softmax(logits / temperature) as by
-/// torch.multinomial, given the last `context` ids, in evaluation mode. Throws
-/// std::invalid_argument for an empty prompt and a temperature that is negative or not finite.
+/// torch.multinomial, given the last `context` ids, in evaluation mode.
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 
-/// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Throws
-/// std::invalid_argument for no logits, for such a temperature, and for logits that are NaN or all
-/// −∞.
+/// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Logits
+/// that are NaN or all −∞ throw std::invalid_argument.
 std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
                        Random& random);
 

@@ -1,33 +1,10 @@
 #include <algorithm>
-#include <iomanip>
 #include <set>
-#include <sstream>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
-namespace {
-
-// 1234567 → "1,234,567".
-std::string grouped(std::size_t number) {
-  const std::string digits = std::to_string(number);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-}  // namespace
-
-// Calls visit_layer for this layer and all layers in it, outer layers first.
-void Layer::visit(const auto& visit_layer) const {
-  visit_layer(*this);
-  for (const auto& [name, layer] : layers_) layer->visit(visit_layer);
-}
-
 Layer::~Layer() {
   if (owner_ != nullptr)
     std::erase_if(owner_->layers_, [this](const auto& part) { return part.second == this; });
@@ -101,7 +78,7 @@ void Layer::set_trainable(bool trainable) {
 std::vector<Parameter*> Layer::parameters() const {
   std::vector<Parameter*> all;
   std::set<const Parameter*> seen;
-  visit([&](const Layer& layer) {
+  for_each_layer([&](const Layer& layer) {
     for (const auto* parts : {&layer.shared_, &layer.parameters_})
       for (const auto& [name, parameter] : *parts)
         if (seen.insert(parameter).second) all.push_back(parameter);
@@ -128,7 +105,7 @@ void Layer::settle() const {
 
 Checkpoint Layer::state_dict() const {
   Checkpoint state;
-  visit([&](const Layer& layer) {
+  for_each_layer([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
       state.put(layer.path_ + name, parameter->saved());
     for (const auto& [name, buffer] : layer.buffers_)
@@ -147,7 +124,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
     if (!state.contains(name)) return report.missing.push_back(name);
     chosen.emplace_back(name, part);
   };
-  visit([&](const Layer& layer) {
+  for_each_layer([&](const Layer& layer) {
     for (const auto& [name, parameter] : layer.parameters_)
       choose(parameters, layer.path_ + name, parameter);
     for (const auto& [name, buffer] : layer.buffers_) choose(buffers, layer.path_ + name, buffer);
@@ -171,51 +148,6 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   for (const auto& [name, parameter] : parameters) parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
-}
-
-std::string Layer::summary() const {
-  struct Line {
-    std::string name, shape, count;
-  };
-  std::vector<Line> lines{{"name", "shape", "parameters"}};
-  std::set<const Parameter*> counted;
-  visit([&](const Layer& layer) {
-    for (const auto& [name, parameter] : layer.parameters_) counted.insert(parameter);
-  });
-  visit([&](const Layer& layer) {
-    const auto count = [](const Parameter& parameter) {
-      return grouped(parameter.size()) + (parameter.trainable() ? "" : " (frozen)");
-    };
-    const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
-    for (const auto& [name, parameter] : layer.shared_) {
-      // Counts add up to the total: a borrower gets the count only if the owner is not listed.
-      const bool only_here = counted.insert(parameter).second;
-      lines.push_back(
-          {layer.path_ + name, shape(*parameter),
-           (only_here ? count(*parameter) + ", " : "") + "tied to " + parameter->name()});
-    }
-    for (const auto& [name, parameter] : layer.parameters_)
-      lines.push_back({layer.path_ + name, shape(*parameter), count(*parameter)});
-    for (const auto& [name, buffer] : layer.buffers_)
-      lines.push_back({layer.path_ + name, shape(*buffer), "buffer"});
-  });
-  const std::size_t trainable = trainable_parameter_count();
-  const std::size_t frozen = parameter_count() - trainable;
-  lines.push_back(
-      {"total", "",
-       grouped(trainable) + (frozen == 0 ? "" : " to train, " + grouped(frozen) + " frozen")});
-  std::size_t name_width = 0;
-  std::size_t shape_width = 0;
-  for (const Line& line : lines) {
-    name_width = std::max(name_width, line.name.size());
-    shape_width = std::max(shape_width, line.shape.size());
-  }
-  TextStream text;
-  text << std::left;
-  for (const Line& line : lines)
-    text << std::setw(static_cast<int>(name_width + 2)) << line.name
-         << std::setw(static_cast<int>(shape_width + 2)) << line.shape << line.count << '\n';
-  return std::move(text).str();
 }
 
 }  // namespace rowgrad

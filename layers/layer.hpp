@@ -15,8 +15,6 @@
 // each layer has the signature it needs.
 
 #include <cstddef>
-#include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -115,7 +113,11 @@ class Layer : public ParameterOwner {
   void set_path(std::string path);
   void set_training(bool training);
   void set_trainable(bool trainable);
-  void visit(const auto& visit_layer) const;
+  // Calls visit(layer) for this layer and all layers in it, outer layers first.
+  void for_each_layer(const auto& visit) const {
+    visit(*this);
+    for (const auto& [name, layer] : layers_) layer->for_each_layer(visit);
+  }
 
   std::string path_;  // "" or "token.": the prefix of the names of this layer's parts
   Layer* owner_ = nullptr;
@@ -156,43 +158,6 @@ class Part : public L {
       : L(std::forward<Arguments>(arguments)...) {
     owner.adopt(name, static_cast<Layer&>(*this));
   }
-};
-
-/// A part that exists only if it is wanted, for a member std::optional<Part<L>>.
-template <class L, class... Arguments>
-std::optional<Part<L>> part_if(bool wanted, Layer& owner, std::string_view name,
-                               Arguments&&... arguments) {
-  using Made = std::optional<Part<L>>;  // constructed in its place, as layers do not move
-  if (!wanted) return std::nullopt;
-  return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
-}
-
-/// Layers of one type, their number known only at run time, named by position: "0", "1", ….
-template <class L>
-class LayerList : public Layer {
- public:
-  LayerList() = default;
-
-  /// Makes `count` layers, each with the same arguments.
-  template <class... Arguments>
-  explicit LayerList(std::size_t count, Arguments&&... arguments) {
-    for (std::size_t i = 0; i < count; ++i) add(arguments...);
-  }
-
-  /// Appends a new layer and returns it.
-  template <class... Arguments>
-  L& add(Arguments&&... arguments) {
-    return layers_.emplace_back(*this, std::to_string(layers_.size()),
-                                std::forward<Arguments>(arguments)...);
-  }
-
-  std::size_t size() const { return layers_.size(); }
-  L& operator[](std::size_t i) { return layers_[i]; }
-  auto begin() { return layers_.begin(); }
-  auto end() { return layers_.end(); }
-
- private:
-  std::deque<Part<L>> layers_;  // a deque, so that addresses stay valid
 };
 
 /// Puts a layer into evaluation mode for as long as this object exists.

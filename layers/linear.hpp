@@ -1,5 +1,8 @@
 #pragma once
 
+// A linear layer. Sizes of 0 or more than memory could hold, and shapes that do not fit, throw
+// std::invalid_argument.
+
 #include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -17,18 +20,15 @@ struct LinearOptions {
 /// bias [outputs], both initialised from uniform(−1/sqrt(inputs), 1/sqrt(inputs)).
 class Linear : public Layer {
  public:
-  /// Throws std::invalid_argument for 0 inputs or outputs, and for more weights than memory could
-  /// hold.
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
   /// Starts from these values [outputs, inputs] and, if it is to have a bias, [outputs].
-  /// Throws std::invalid_argument for other shapes.
   explicit Linear(Tensor weight_start, std::optional<Tensor> bias_start = std::nullopt);
 
   /// Borrows its weight [outputs, inputs] from another layer, which must outlive this one, and owns
   /// only its bias: an output head tied to an embedding (Press & Wolf 2017, "Using the Output
-  /// Embedding to Improve Language Models"). Throws std::invalid_argument for other shapes.
+  /// Embedding to Improve Language Models").
   Linear(Parameter& borrowed, Random& random, const LinearOptions& options = {});
 
   Variable forward(const Variable& x);

@@ -1,3 +1,4 @@
+#include <rowgrad/layers/layer_list.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 
 namespace rowgrad {

@@ -33,8 +33,8 @@ struct NextTokenOptions {
 /// and generation both go.
 class NextTokenModel : public LanguageModel {
  public:
-  /// Draws the initial weights from `random`. Throws std::invalid_argument for a size of 0, and for
-  /// tied weights if the number of inputs of the head is not the width of the embedding.
+  /// Draws the initial weights from `random`. No size may be 0, and with tied weights, the head
+  /// must read as many inputs as an embedding is wide: std::invalid_argument.
   NextTokenModel(const NextTokenOptions& options, Random& random);
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}

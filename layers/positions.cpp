@@ -7,6 +7,7 @@
 #include <rowgrad/layers/positions.hpp>
 
 namespace rowgrad {
+namespace {
 
 std::size_t length_of(const char* layer, const Shape& shape, std::size_t width) {
   check_argument(shape.size() >= 2 && shape.back() == width, layer, ": x has shape ",
@@ -21,6 +22,51 @@ void check_length(const char* layer, std::size_t first_position, std::size_t len
   check_argument(first_position <= limit - length, layer, ": ", length, " positions from ",
                  first_position, " on exceed the ", limit_name, " of ", limit);
 }
+
+double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
+  const std::size_t pair = column / 2;
+  const auto steps = [&]() -> std::size_t {
+    switch (scheme) {
+      case FrequencyScheme::kPaired:
+        return 2 * pair;
+      case FrequencyScheme::kFormalAlgorithms:
+        return 2 * (pair + 1);
+      case FrequencyScheme::kPerColumn:
+        return column;
+    }
+    throw std::invalid_argument("Sinusoidal: unknown frequency scheme");
+  }();
+  return static_cast<double>(steps) / static_cast<double>(width);
+}
+
+// The index, in the given layout, of a column of the interleaved layout.
+std::size_t index_of(SinusoidLayout layout, std::size_t column, std::size_t width) {
+  const std::size_t half = width / 2;
+  if (layout == SinusoidLayout::kInterleaved || column == 2 * half) return column;
+  return column % 2 * half + column / 2;
+}
+
+Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOptions& options) {
+  check_argument(max_length > 0 && width > 0, "Sinusoidal: max_length ", max_length, " and width ",
+                 width, " must be above 0");
+  check_argument(std::isfinite(options.base) && options.base > 0, "Sinusoidal: base ", options.base,
+                 " must be finite and above 0");
+  check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position ",
+                 options.first_position, " must be finite");
+  element_count({max_length, width}, "Sinusoidal");
+  Tensor table = empty({max_length, width});
+  for (std::size_t column = 0; column < width; ++column) {
+    const double scale = std::pow(options.base, exponent(options.scheme, column, width));
+    real* to = table.data() + index_of(options.layout, column, width);
+    for (std::size_t row = 0; row < max_length; ++row) {
+      const double angle = (options.first_position + static_cast<double>(row)) / scale;
+      to[row * width] = static_cast<real>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace
 
 PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                                          const PositionalEmbeddingOptions& options)
@@ -41,53 +87,6 @@ Variable PositionalEmbedding::rows(Tape& tape, std::size_t length, std::size_t f
 Variable PositionalEmbedding::forward(const Variable& x) {
   return x + rows(x.tape(), length_of("PositionalEmbedding", x.shape(), weight.shape()[1]));
 }
-
-namespace {
-
-double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
-  const std::size_t pair = column / 2;
-  const auto steps = [&]() -> std::size_t {
-    switch (scheme) {
-      case FrequencyScheme::kPaired:
-        return 2 * pair;
-      case FrequencyScheme::kFormalAlgorithms:
-        return 2 * (pair + 1);
-      case FrequencyScheme::kPerColumn:
-        return column;
-    }
-    throw std::invalid_argument("Sinusoidal: unknown frequency scheme");
-  }();
-  return static_cast<double>(steps) / static_cast<double>(width);
-}
-
-// The place, in the given layout, of a column of the interleaved layout.
-std::size_t place(SinusoidLayout layout, std::size_t column, std::size_t width) {
-  const std::size_t half = width / 2;
-  if (layout == SinusoidLayout::kInterleaved || column == 2 * half) return column;
-  return column % 2 * half + column / 2;
-}
-
-Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOptions& options) {
-  check_argument(max_length > 0 && width > 0, "Sinusoidal: max_length ", max_length, " and width ",
-                 width, " must be above 0");
-  check_argument(std::isfinite(options.base) && options.base > 0, "Sinusoidal: base ", options.base,
-                 " must be finite and above 0");
-  check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position ",
-                 options.first_position, " must be finite");
-  element_count({max_length, width}, "Sinusoidal");
-  Tensor table = empty({max_length, width});
-  for (std::size_t column = 0; column < width; ++column) {
-    const double scale = std::pow(options.base, exponent(options.scheme, column, width));
-    real* to = table.data() + place(options.layout, column, width);
-    for (std::size_t row = 0; row < max_length; ++row) {
-      const double angle = (options.first_position + static_cast<double>(row)) / scale;
-      to[row * width] = static_cast<real>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
-  }
-  return table;
-}
-
-}  // namespace
 
 Sinusoidal::Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options)
     : table(*this, "table", sinusoids(max_length, width, options)) {}

@@ -1,36 +1,7 @@
-#include <algorithm>
-
-#include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/sequential.hpp>
 
 namespace rowgrad {
-
-LookBack::LookBack(std::size_t steps) : steps_(steps) {
-  check_argument(steps > 0, "LookBack: steps must be above 0");
-}
-
-Variable LookBack::forward(const Variable& x) {
-  const Shape shape = x.shape();
-  check_argument(shape.size() >= 2, "LookBack: x has shape ", bracketed(shape),
-                 ", expected [..., length, width]");
-  if (steps_ == 1) return x;
-  Shape result = shape;
-  result.push_back(steps_);
-  element_count(result, "LookBack");
-  const std::size_t length = shape[shape.size() - 2];
-  std::vector<Variable> parts;
-  for (std::size_t back = steps_; back-- > 0;) {
-    const std::size_t missing = std::min(back, length);
-    Shape before = shape;
-    before[shape.size() - 2] = missing;
-    const auto kept = static_cast<std::ptrdiff_t>(length - missing);
-    parts.push_back(
-        missing == 0 ? x
-                     : concatenate({x.tape().constant(zeros(before)), slice(x, -2, 0, kept)}, -2));
-  }
-  return concatenate(parts, -1);
-}
 
 Variable Sequential::forward(const Variable& x) {
   Variable value = x;

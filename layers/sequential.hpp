@@ -11,6 +11,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -19,7 +20,6 @@ namespace rowgrad {
 /// evaluation mode, returns x. Draws from the tape's random numbers.
 class Dropout : public Layer {
  public:
-  /// Throws std::invalid_argument for p outside [0, 1].
   explicit Dropout(double p) : p_(p) {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
@@ -31,16 +31,15 @@ class Dropout : public Layer {
   double p_;
 };
 
-/// Joins each position to its predecessors: x [..., length, width] → [..., length, steps · width],
-/// the oldest first, with zeros before the start. The next layer sees the last `steps` tokens at
-/// once (Bengio et al. 2003). With one step, forward returns x. No parameters.
+/// Joins each position to its predecessors, so that the next layer sees the last `steps` tokens at
+/// once (Bengio et al. 2003): see look_back().
 class LookBack : public Layer {
  public:
-  /// Throws std::invalid_argument for 0 steps.
-  explicit LookBack(std::size_t steps);
+  explicit LookBack(std::size_t steps) : steps_(steps) {
+    check_argument(steps > 0, "LookBack: steps must be above 0");
+  }
 
-  /// Throws std::invalid_argument for a rank below 2 and for a result that memory could never hold.
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) { return look_back(x, steps_); }
 
  private:
   std::size_t steps_;
@@ -87,7 +86,7 @@ struct MlpOptions {
 /// Mlp({8, 32, 2}, random) maps [..., 8] to [..., 2].
 class Mlp : public Sequential {
  public:
-  /// Throws std::invalid_argument for fewer than two widths, or a width of 0.
+  /// There are two or more widths, all above 0.
   Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOptions& options = {});
 };
 

@@ -70,14 +70,9 @@ AttentionOptions CausalSelfAttention::attention(const AttentionPositions& positi
           .relative = positions.relative};
 }
 
-Variable CausalSelfAttention::forward(const Variable& x, const AttentionPositions& positions) {
-  const auto [q, k, v] = project(x, positions, 0);
-  return dropout.forward(out.forward(causal_attention(q, k, v, attention(positions))));
-}
-
 Variable CausalSelfAttention::forward(const Variable& x, const AttentionPositions& positions,
-                                      KeyValueCache& cache) {
-  const auto [q, k, v] = project(x, positions, cache.length());
+                                      KeyValueCache* cache) {
+  const auto [q, k, v] = project(x, positions, cache != nullptr ? cache->length() : 0);
   return dropout.forward(out.forward(causal_attention(q, k, v, attention(positions), cache)));
 }
 
@@ -104,13 +99,8 @@ TransformerBlock::TransformerBlock(std::size_t width, Random& random,
       norm1(*this, "norm1", width, options.norm),
       norm2(*this, "norm2", width, options.norm) {}
 
-Variable TransformerBlock::forward(const Variable& x, const AttentionPositions& positions) {
-  const Variable y = x + attention.forward(norm1.forward(x), positions);
-  return y + feed_forward.forward(norm2.forward(y));
-}
-
 Variable TransformerBlock::forward(const Variable& x, const AttentionPositions& positions,
-                                   KeyValueCache& cache) {
+                                   KeyValueCache* cache) {
   const Variable y = x + attention.forward(norm1.forward(x), positions, cache);
   return y + feed_forward.forward(norm2.forward(y));
 }

@@ -9,9 +9,9 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/attention.hpp>
+#include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/layers/layer.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>
 
 namespace rowgrad {
@@ -25,8 +25,6 @@ struct LayerNormOptions {
 /// width] → the same shape. Parameters: weight [width], from ones, and bias [width], from zeros.
 class LayerNorm : public Layer {
  public:
-  /// Throws std::invalid_argument for a width of 0 or more than memory could hold, and for an
-  /// epsilon that is negative or not finite.
   explicit LayerNorm(std::size_t width, const LayerNormOptions& options = {});
 
   Variable forward(const Variable& x);
@@ -42,7 +40,6 @@ class LayerNorm : public Layer {
 /// same shape. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
  public:
-  /// Throws the same.
   explicit RmsNorm(std::size_t width, double epsilon = 1e-5);
 
   Variable forward(const Variable& x);
@@ -51,6 +48,16 @@ class RmsNorm : public Layer {
 
  private:
   double epsilon_;
+};
+
+/// What the attention layers of a model share about positions: prepared once per forward pass.
+struct AttentionPositions {
+  /// Rotates queries and keys; null for none.
+  const RotaryTable* rotary = nullptr;
+  /// [heads, distances], added to the scores.
+  std::optional<Variable> distance_bias = std::nullopt;
+  /// Added to keys and values.
+  std::optional<RelativeRows> relative = std::nullopt;
 };
 
 struct CausalSelfAttentionOptions {
@@ -65,17 +72,14 @@ struct CausalSelfAttentionOptions {
 /// (h + 1) · width / heads of the query, key and value projections.
 class CausalSelfAttention : public Layer {
  public:
-  /// Throws std::invalid_argument unless the width is a multiple of the heads, both above 0, and
-  /// for a dropout outside [0, 1].
+  /// The width is a multiple of the heads.
   CausalSelfAttention(std::size_t width, Random& random,
                       const CausalSelfAttentionOptions& options = {});
 
-  /// Throws std::invalid_argument for x of another shape.
-  Variable forward(const Variable& x, const AttentionPositions& positions = {});
-
   /// For a single sequence read piece by piece, on an inference tape: x [1, length, width] are the
   /// positions after those in the cache, which is extended by them.
-  Variable forward(const Variable& x, const AttentionPositions& positions, KeyValueCache& cache);
+  Variable forward(const Variable& x, const AttentionPositions& positions = {},
+                   KeyValueCache* cache = nullptr);
 
   /// The attention weights for x, to be looked at: [batch, heads, length, length].
   Tensor weights(const Variable& x, const AttentionPositions& positions = {});
@@ -110,7 +114,6 @@ struct FeedForwardOptions {
 /// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
 class FeedForward : public Layer {
  public:
-  /// Throws std::invalid_argument for a width of 0 and a dropout outside [0, 1].
   FeedForward(std::size_t width, Random& random, const FeedForwardOptions& options = {});
 
   Variable forward(const Variable& x);
@@ -134,14 +137,11 @@ struct TransformerBlockOptions {
 /// feed_forward(norm2(x)).
 class TransformerBlock : public Layer {
  public:
-  /// Throws std::invalid_argument for options that its parts refuse.
   TransformerBlock(std::size_t width, Random& random, const TransformerBlockOptions& options = {});
 
-  /// x [batch, length, width] → the same shape.
-  Variable forward(const Variable& x, const AttentionPositions& positions = {});
-
-  /// With the keys and values of earlier positions: see CausalSelfAttention.
-  Variable forward(const Variable& x, const AttentionPositions& positions, KeyValueCache& cache);
+  /// x [batch, length, width] → the same shape. With a cache: see CausalSelfAttention.
+  Variable forward(const Variable& x, const AttentionPositions& positions = {},
+                   KeyValueCache* cache = nullptr);
 
   Part<CausalSelfAttention> attention;
   Part<FeedForward> feed_forward;

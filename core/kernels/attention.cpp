@@ -63,14 +63,6 @@ namespace {
 
 constexpr std::size_t kQueries = 2 * kTileRows;  // whose scores stay in the L1 cache
 
-real largest_lane(const Simd& x) {
-  alignas(64) std::array<real, kLanes> lanes;
-  x.store_aligned(lanes.data());
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lanes[i] = std::max(lanes[i], lanes[i + half]);
-  return lanes[0];
-}
-
 // One head after another, a block of queries at a time, on one thread.
 class Forward {
  public:
@@ -158,12 +150,12 @@ class Forward {
     std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
     for (std::size_t key = 0; key < own_end; key += kPanel) {
       const std::uint32_t kept =
-          a.keep != nullptr ? keep_bits(*a.keep, row * a.keys + key) : ~std::uint32_t{0};
+          a.mask != nullptr ? mask_bits(*a.mask, row * a.keys + key) : ~std::uint32_t{0};
       for (std::size_t half = 0; half < 2; ++half) {
         real* at = scores + key + half * kLanes;
         const Simd exponential = exp(Simd::load_aligned(at) - shift);
         sums[half] += exponential;
-        (a.keep != nullptr ? where_kept(kept >> half * kLanes, exponential) : exponential)
+        (a.mask != nullptr ? where_kept(kept >> half * kLanes, exponential) : exponential)
             .store_aligned(at);
       }
     }
@@ -173,7 +165,7 @@ class Forward {
       softmax_->largest.data()[row] = largest;
       softmax_->inverse_sum.data()[row] = inverse_sum;
     }
-    return inverse_sum * a.keep_factor;
+    return inverse_sum * a.mask_factor;
   }
 
   // Adds the bias, rules out unseen keys of the last panel, and returns the largest score.

@@ -62,9 +62,9 @@ struct Attention {
   const real* relative_keys = nullptr;
   const real* relative_values = nullptr;
   std::size_t relative_distances = 0;
-  /// Which probabilities [batch, heads, queries, keys] are kept and multiplied by keep_factor.
-  const KeepMask* keep = nullptr;
-  real keep_factor = 1;
+  /// Which probabilities [batch, heads, queries, keys] are kept and multiplied by mask_factor.
+  const DropoutMask* mask = nullptr;
+  real mask_factor = 1;
 };
 
 /// Of each query's scores [batch, heads, queries]: the largest one, and 1 / Σ exp(score − largest).

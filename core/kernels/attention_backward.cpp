@@ -23,9 +23,9 @@ real dot(const real* a, const real* b, std::size_t count) {
   return total;
 }
 
-// What is given to the backward pass, and where the gradients that heads share go, zeros at first
+// What the backward pass reads, and where the gradients that heads share go, zeros at first
 // or null: those of the biases by key, and those of relative keys and values in whole panels.
-struct Given {
+struct BackwardInputs {
   const Attention& attention;
   const SoftmaxRows& softmax;
   HeadRows<const real> output;
@@ -39,11 +39,11 @@ struct Given {
 // One head after another, a panel of keys at a time, on one thread.
 class HeadBackward {
  public:
-  explicit HeadBackward(const Given& given)
-      : given_(given),
-        a_(given.attention),
-        wants_scores_(given.gradients.q.data != nullptr || given.gradients.k.data != nullptr ||
-                      given.bias_by_key != nullptr || given.relative_keys != nullptr),
+  explicit HeadBackward(const BackwardInputs& inputs)
+      : inputs_(inputs),
+        a_(inputs.attention),
+        wants_scores_(inputs.gradients.q.data != nullptr || inputs.gradients.k.data != nullptr ||
+                      inputs.bias_by_key != nullptr || inputs.relative_keys != nullptr),
         scale_(1 / std::sqrt(static_cast<real>(a_.width))),
         bias_(a_),
         stride_(panel_count(a_.width) * kPanel),
@@ -81,9 +81,9 @@ class HeadBackward {
     keys_ = key_length(a_, head);
     for (std::size_t key = 0; key < keys_; key += kPanel)
       add_keys(key, std::min(kPanel, keys_ - key));
-    for (const HeadRows<real>& to : {given_.gradients.k, given_.gradients.v}) clear_padding(to);
+    for (const HeadRows<real>& to : {inputs_.gradients.k, inputs_.gradients.v}) clear_padding(to);
     if (a_.relative_distances > 0) add_distances();
-    store(dq_, given_.gradients.q, 0, a_.queries);
+    store(dq_, inputs_.gradients.q, 0, a_.queries);
   }
 
  private:
@@ -92,12 +92,12 @@ class HeadBackward {
   }
 
   void load_queries() {
-    const StridedRows upstream = rows(given_.upstream, 0, a_.queries);
-    const StridedRows output = rows(given_.output, 0, a_.queries);
+    const StridedRows upstream = rows(inputs_.upstream, 0, a_.queries);
+    const StridedRows output = rows(inputs_.output, 0, a_.queries);
     for (std::size_t i = 0; i < a_.queries; ++i) {
       const real* from = upstream.data + i * upstream.stride;
-      const real inverse = given_.softmax.inverse_sum.data()[head_ * a_.queries + i];
-      const Simd factor(inverse * a_.keep_factor);
+      const real inverse = inputs_.softmax.inverse_sum.data()[head_ * a_.queries + i];
+      const Simd factor(inverse * a_.mask_factor);
       map_span(
           a_.width, upstream_.data() + i * stride_, [&](const Simd& x) { return x * factor; },
           from);
@@ -126,8 +126,8 @@ class HeadBackward {
     const std::size_t first = a_.causal && key > earlier ? key - earlier : 0;
     for (std::size_t query = first; query < a_.queries; query += kQueries)
       add_block(key, count, query, std::min(kQueries, a_.queries - query));
-    store(dk_, given_.gradients.k, key, count);
-    store(dv_, given_.gradients.v, key, count);
+    store(dk_, inputs_.gradients.k, key, count);
+    store(dv_, inputs_.gradients.v, key, count);
   }
 
   void add_block(std::size_t key, std::size_t keys, std::size_t query, std::size_t queries) {
@@ -156,9 +156,9 @@ class HeadBackward {
                        keys, panels.data() + column * a_.queries + query * kPanel,
                        {.data = to.data() + column, .stride = stride_, .add = true});
     };
-    if (given_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
-    if (given_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
-    if (given_.gradients.q.data != nullptr)
+    if (inputs_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
+    if (inputs_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
+    if (inputs_.gradients.q.data != nullptr)
       for (std::size_t column = 0; column < a_.width; column += kPanel)
         multiply_panel(
             {gradients_.data(), kPanel, 1, keys}, queries, k_panels_.data() + column * keys,
@@ -172,13 +172,13 @@ class HeadBackward {
     const std::size_t position = position_of(a_, query);
     const std::size_t seen = seen_keys(a_, query, keys_);
     const std::size_t row = head_ * a_.queries + query;
-    const Simd largest(given_.softmax.largest.data()[row]);
+    const Simd largest(inputs_.softmax.largest.data()[row]);
     const Simd row_dot(dots_.data()[query]);
     const real* bias = bias_.at_position(position);
-    const std::uint32_t kept = a_.keep != nullptr ? keep_bits(*a_.keep, row * a_.keys + key) : 0;
+    const std::uint32_t kept = a_.mask != nullptr ? mask_bits(*a_.mask, row * a_.keys + key) : 0;
     for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
       const auto where_used = [&](const Simd& x) {
-        return a_.keep != nullptr ? where_kept(kept >> lane, x) : x;
+        return a_.mask != nullptr ? where_kept(kept >> lane, x) : x;
       };
       real* at = scores_.data() + offset + lane;
       Simd score = Simd::load_aligned(at);
@@ -190,8 +190,8 @@ class HeadBackward {
       const Simd gradient = where_seen(
           key + lane, seen, exponential * (where_used(Simd::load_aligned(to)) - row_dot), zero);
       gradient.store_aligned(to);
-      if (given_.bias_by_key != nullptr) {
-        real* sum = given_.bias_by_key + head_ * (a_.keys + kPanel) + a_.keys - 1 - position + key;
+      if (inputs_.bias_by_key != nullptr) {
+        real* sum = inputs_.bias_by_key + head_ * (a_.keys + kPanel) + a_.keys - 1 - position + key;
         (Simd::load_unaligned(sum + lane) + gradient).store_unaligned(sum + lane);
       }
     }
@@ -207,18 +207,18 @@ class HeadBackward {
     }
     for (std::size_t column = 0; column < a_.width; column += kPanel) {
       const auto rows = [&](real* to) { return to + head_ * distances * stride_ + column; };
-      if (given_.gradients.q.data != nullptr)
+      if (inputs_.gradients.q.data != nullptr)
         multiply_panel(score_sums_.rows(0), a_.queries,
                        relative_k_panels_.data() + column * distances,
                        {.data = dq_.data() + column, .stride = stride_, .add = true});
-      if (given_.relative_keys != nullptr)
+      if (inputs_.relative_keys != nullptr)
         multiply_panel(score_sums_.transposed(a_.queries), distances,
                        q_panels_.data() + column * a_.queries,
-                       {rows(given_.relative_keys), stride_});
-      if (given_.relative_values != nullptr)
+                       {rows(inputs_.relative_keys), stride_});
+      if (inputs_.relative_values != nullptr)
         multiply_panel(weight_sums_.transposed(a_.queries), distances,
                        upstream_panels_.data() + column * a_.queries,
-                       {rows(given_.relative_values), stride_});
+                       {rows(inputs_.relative_values), stride_});
     }
   }
 
@@ -236,7 +236,7 @@ class HeadBackward {
           a_.width, row, [](const Simd& x) { return x; }, from.data() + i * stride_);
   }
 
-  const Given& given_;
+  const BackwardInputs& inputs_;
   const Attention& a_;
   bool wants_scores_;
   real scale_;
@@ -296,19 +296,19 @@ void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
   const auto or_null = [](const real* wanted, Tensor& x) {
     return wanted != nullptr ? x.data() : nullptr;
   };
-  const Given given{attention,
-                    softmax,
-                    output,
-                    upstream,
-                    gradients,
-                    or_null(gradients.distance_bias, bias_by_key),
-                    or_null(gradients.relative_keys, relative_keys),
-                    or_null(gradients.relative_values, relative_values)};
+  const BackwardInputs inputs{attention,
+                              softmax,
+                              output,
+                              upstream,
+                              gradients,
+                              or_null(gradients.distance_bias, bias_by_key),
+                              or_null(gradients.relative_keys, relative_keys),
+                              or_null(gradients.relative_values, relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
   const std::size_t ranges = range_count(heads, row_grain(work));
   std::vector<HeadBackward> of_range;
   of_range.reserve(ranges);
-  for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(given);
+  for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(inputs);
   parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
     for (std::size_t head = begin; head < end; ++head) of_range[range].run(head);
   });

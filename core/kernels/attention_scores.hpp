@@ -18,6 +18,11 @@
 
 namespace rowgrad::kernels {
 
+/// What attention needs for relative keys and values (Shaw, Uszkoreit & Vaswani 2018): a number for
+/// each query and distance. A score q · (k + row) is q · k + q · row, where the second products,
+/// with the few rows of a table, are added by distance. A result Σ weight · (v + row) is Σ weight ·
+/// v and the rows times the weights, summed by distance.
+///
 /// Numbers [rows, distances] of some queries, the farthest distance first: that is the order of the
 /// keys. The first number is that of all keys that are at least as far away.
 class ByDistance {
@@ -39,8 +44,8 @@ class ByDistance {
   /// The numbers for the panel of keys from `key` on, for the query at `position`. Those of later
   /// keys are meaningless.
   real* at(std::size_t i, std::size_t position, std::size_t key) {
-    const std::size_t place = key + distances_ - 1 + kPanel;
-    return numbers_.data() + i * stride_ + std::max(place, position) - position;
+    const std::size_t nearest = key + distances_ - 1 + kPanel;
+    return numbers_.data() + i * stride_ + std::max(nearest, position) - position;
   }
 
   /// Writes the products of `count` rows with those of a table, given as transposed panels.
@@ -83,7 +88,7 @@ inline std::size_t key_length(const Attention& attention, std::size_t head) {
                                           : attention.keys;
 }
 
-/// The place of a query among the keys, if attention is causal.
+/// The index of a query among the keys, if attention is causal.
 inline std::size_t position_of(const Attention& attention, std::size_t query) {
   return query + attention.keys - attention.queries;
 }
@@ -123,7 +128,7 @@ inline Simd where_kept(std::uint32_t bits, const Simd& x) {
 }
 
 /// 32 bits of the mask from bit `first` on. Those beyond the mask have any value.
-inline std::uint32_t keep_bits(const KeepMask& mask, std::size_t first) {
+inline std::uint32_t mask_bits(const DropoutMask& mask, std::size_t first) {
   const std::size_t word = first / 32;
   const std::size_t next = std::min(word + 1, mask.size() - 1);
   const std::uint64_t both = mask[word] | std::uint64_t{mask[next]} << 32;

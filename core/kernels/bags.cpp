@@ -8,7 +8,7 @@ namespace rowgrad::kernels {
 namespace {
 
 // Calls body(bag) for each bag, in parallel.
-void for_bags(const BagLayout& layout, std::size_t width, const auto& body) {
+void for_each_bag(const BagLayout& layout, std::size_t width, const auto& body) {
   const std::size_t bags = layout.bags();
   const std::size_t rows_a_bag = 1 + layout.ids.size() / std::max<std::size_t>(bags, 1);
   parallel_for(bags, row_grain(width * rows_a_bag), [&](std::size_t begin, std::size_t end) {
@@ -16,14 +16,14 @@ void for_bags(const BagLayout& layout, std::size_t width, const auto& body) {
   });
 }
 
-// Calls body(place) for the place of each id of a bag that is not padding.
-void for_places(const BagLayout& layout, std::size_t bag, const auto& body) {
-  for (std::size_t place = layout.starts[bag]; place < layout.starts[bag + 1]; ++place)
-    if (layout.counts(place)) body(place);
+// Calls body(i) for the index of each id of a bag that is not padding.
+void for_each_id(const BagLayout& layout, std::size_t bag, const auto& body) {
+  for (std::size_t i = layout.starts[bag]; i < layout.starts[bag + 1]; ++i)
+    if (layout.counts(i)) body(i);
 }
 
-// The bag that each place belongs to.
-std::vector<std::uint32_t> bag_of_places(const BagLayout& layout) {
+// The bag that each id belongs to.
+std::vector<std::uint32_t> bag_of_ids(const BagLayout& layout) {
   std::vector<std::uint32_t> bag_of(layout.ids.size());
   for (std::size_t bag = 0; bag < layout.bags(); ++bag)
     std::fill(bag_of.data() + layout.starts[bag], bag_of.data() + layout.starts[bag + 1],
@@ -57,9 +57,9 @@ void set_row(std::size_t width, real* to, const real* row, const real* weight) {
 
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
   const std::size_t width = values.shape()[1];
-  for_bags(layout, width, [&](std::size_t bag) {
+  for_each_bag(layout, width, [&](std::size_t bag) {
     std::size_t count = 0;
-    for_places(layout, bag, [&](std::size_t) { ++count; });
+    for_each_id(layout, bag, [&](std::size_t) { ++count; });
     if (count < 2) return;
     const Simd divisor(static_cast<real>(count));
     real* row = values.data() + bag * width;
@@ -71,10 +71,10 @@ void divide_by_counts(const BagLayout& layout, Tensor& values) {
 Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights) {
   const std::size_t width = rows.shape().back();
   Tensor sums = zeros({layout.bags(), width});
-  for_bags(layout, width, [&](std::size_t bag) {
-    for_places(layout, bag, [&](std::size_t place) {
-      add_row(width, sums.data() + bag * width, rows.data() + place * width,
-              weights == nullptr ? nullptr : weights + place);
+  for_each_bag(layout, width, [&](std::size_t bag) {
+    for_each_id(layout, bag, [&](std::size_t i) {
+      add_row(width, sums.data() + bag * width, rows.data() + i * width,
+              weights == nullptr ? nullptr : weights + i);
     });
   });
   return sums;
@@ -83,44 +83,42 @@ Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights
 MergedRows sum_bags_backward(const BagLayout& layout, const Tensor& upstream, const real* weights,
                              bool mean) {
   const std::size_t width = upstream.shape()[1];
-  const std::vector<std::uint32_t> bag_of = bag_of_places(layout);
-  const auto row = [&](std::size_t place) { return upstream.data() + bag_of[place] * width; };
-  const auto weight = [&](std::size_t place) {
-    return weights == nullptr ? nullptr : weights + place;
-  };
+  const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
+  const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
+  const auto weight = [&](std::size_t i) { return weights == nullptr ? nullptr : weights + i; };
   return sum_groups(
       RowGroups(layout.ids.storage(), layout.padding), width, mean,
-      [&](real* to, std::size_t place) { set_row(width, to, row(place), weight(place)); },
-      [&](real* to, std::size_t place) { add_row(width, to, row(place), weight(place)); });
+      [&](real* to, std::size_t i) { set_row(width, to, row(i), weight(i)); },
+      [&](real* to, std::size_t i) { add_row(width, to, row(i), weight(i)); });
 }
 
 Tensor bag_weights_backward(const BagLayout& layout, const Tensor& upstream, const Tensor& rows,
                             const Shape& shape) {
   const std::size_t width = upstream.shape()[1];
   Tensor gradient = zeros(shape);
-  for_bags(layout, width, [&](std::size_t bag) {
-    for_places(layout, bag, [&](std::size_t place) {
-      gradient.data()[place] = sum_span(width, std::multiplies<>(), upstream.data() + bag * width,
-                                        rows.data() + place * width);
+  for_each_bag(layout, width, [&](std::size_t bag) {
+    for_each_id(layout, bag, [&](std::size_t i) {
+      gradient.data()[i] = sum_span(width, std::multiplies<>(), upstream.data() + bag * width,
+                                    rows.data() + i * width);
     });
   });
   return gradient;
 }
 
-Tensor max_bags(const BagLayout& layout, const Tensor& rows, Winners& winners) {
+Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
   const std::size_t width = rows.shape().back();
   Tensor largest = zeros({layout.bags(), width});
-  winners.assign(layout.bags() * width, kNobody);
-  for_bags(layout, width, [&](std::size_t bag) {
+  argmax.assign(layout.bags() * width, kNone);
+  for_each_bag(layout, width, [&](std::size_t bag) {
     real* to = largest.data() + bag * width;
-    std::uint32_t* winner = winners.data() + bag * width;
+    std::uint32_t* index = argmax.data() + bag * width;
     bool first = true;
-    for_places(layout, bag, [&](std::size_t place) {
-      const real* row = rows.data() + place * width;
+    for_each_id(layout, bag, [&](std::size_t i) {
+      const real* row = rows.data() + i * width;
       for (std::size_t column = 0; column < width; ++column) {
         if (!first && (row[column] <= to[column] || std::isnan(to[column]))) continue;
         to[column] = row[column];
-        winner[column] = static_cast<std::uint32_t>(place);
+        index[column] = static_cast<std::uint32_t>(i);
       }
       first = false;
     });
@@ -129,24 +127,24 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, Winners& winners) {
 }
 
 MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
-                             const Winners& winners) {
-  constexpr std::int32_t kLoser = -1;  // not a row of any table
+                             const ArgMax& argmax) {
+  constexpr std::int32_t kUnused = -1;  // not a row of any table
   const std::size_t width = upstream.shape()[1];
-  std::vector<std::int32_t> ids(layout.ids.size(), kLoser);
-  for (const std::uint32_t place : winners)
-    if (place != kNobody) ids[place] = layout.ids.data()[place];
-  const std::vector<std::uint32_t> bag_of = bag_of_places(layout);
-  const auto add = [&](real* to, std::size_t place) {
-    const std::uint32_t* winner = winners.data() + bag_of[place] * width;
-    const real* row = upstream.data() + bag_of[place] * width;
+  std::vector<std::int32_t> ids(layout.ids.size(), kUnused);
+  for (const std::uint32_t i : argmax)
+    if (i != kNone) ids[i] = layout.ids.data()[i];
+  const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
+  const auto add = [&](real* to, std::size_t i) {
+    const std::uint32_t* index = argmax.data() + bag_of[i] * width;
+    const real* row = upstream.data() + bag_of[i] * width;
     for (std::size_t column = 0; column < width; ++column)
-      to[column] += winner[column] == place ? row[column] : real{0};
+      to[column] += index[column] == i ? row[column] : real{0};
   };
-  const auto set = [&](real* to, std::size_t place) {
+  const auto set = [&](real* to, std::size_t i) {
     std::fill_n(to, width, real{0});
-    add(to, place);
+    add(to, i);
   };
-  return sum_groups(RowGroups(ids, kLoser), width, false, set, add);
+  return sum_groups(RowGroups(ids, kUnused), width, false, set, add);
 }
 
 }  // namespace rowgrad::kernels

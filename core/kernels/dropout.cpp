@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kBits = 32;  // in a word of the mask
 
 // The bits of up to 32 values, each from two untempered words of the generator.
-std::uint32_t keep_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
+std::uint32_t draw_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t pair;
@@ -29,12 +29,12 @@ std::uint32_t keep_bits(const std::uint32_t* words, std::size_t count, std::uint
 
 }  // namespace
 
-KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
+DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p) {
   static_assert(std::endian::native == std::endian::little,
                 "pairs of words are read as one number");
   // For integers u, u · 2^-53 < 1 − p is the same as u < ceil((1 − p) · 2^53), which is exact.
   const auto threshold = static_cast<std::uint64_t>(std::ceil((1 - p) * 0x1p53));
-  KeepMask mask((count + kBits - 1) / kBits);
+  DropoutMask mask((count + kBits - 1) / kBits);
   // The generator's recursion is sequential; everything after it runs in parallel.
   constexpr std::size_t kChunk = std::size_t{1} << 17;
   std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> drawn(2 * std::min(count, kChunk));
@@ -46,16 +46,16 @@ KeepMask draw_keep_mask(Random& random, std::size_t count, double p) {
                    for (std::size_t i = begin; i < end; ++i) {
                      const std::uint32_t* from = drawn.data() + 2 * i * kBits;
                      const std::size_t left = numbers - i * kBits;
-                     mask[start / kBits + i] = left >= kBits ? keep_bits(from, kBits, threshold)
-                                                             : keep_bits(from, left, threshold);
+                     mask[start / kBits + i] = left >= kBits ? draw_bits(from, kBits, threshold)
+                                                             : draw_bits(from, left, threshold);
                    }
                  });
   }
   return mask;
 }
 
-void apply_keep_mask(const KeepMask& mask, std::size_t count, const real* x, real factor,
-                     real* out) {
+void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* x, real factor,
+                        real* out) {
   parallel_for(mask.size(), kGrainNumbers / kBits, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint32_t word = mask[i];

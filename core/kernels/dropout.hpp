@@ -13,14 +13,14 @@
 namespace rowgrad::kernels {
 
 /// Bit i % 32 of mask[i / 32], counted from the lowest, says whether value i is kept.
-using KeepMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
+using DropoutMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 
 /// Keeps each of `count` values with probability 1 − p: if a uniform random number of 53 bits is
 /// below 1 − p, as PyTorch does on CPUs without MKL. Draws two words from `random` per value.
-KeepMask draw_keep_mask(Random& random, std::size_t count, double p);
+DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p);
 
 /// out[i] = x[i] · (kept ? factor : 0); `out` may be x.
-void apply_keep_mask(const KeepMask& mask, std::size_t count, const real* x, real factor,
-                     real* out);
+void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* x, real factor,
+                        real* out);
 
 }  // namespace rowgrad::kernels

@@ -15,12 +15,15 @@
 
 namespace rowgrad::kernels {
 
-/// Loads `count` < kLanes values from `from`; the other lanes get the first of them.
-inline Simd load_partial(const real* from, std::size_t count) {
+/// Loads `count` < kLanes values from `from`; the other lanes get `padding`, or the first of them.
+inline Simd load_partial(const real* from, std::size_t count, real padding) {
   alignas(64) std::array<real, kLanes> lanes;
-  lanes.fill(count > 0 ? from[0] : real{0});
+  lanes.fill(padding);
   std::copy(from, from + count, lanes.data());
   return Simd::load_aligned(lanes.data());
+}
+inline Simd load_partial(const real* from, std::size_t count) {
+  return load_partial(from, count, count > 0 ? from[0] : real{0});
 }
 
 inline void store_partial(const Simd& vector, real* to, std::size_t count) {

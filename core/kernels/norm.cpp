@@ -18,7 +18,7 @@ constexpr std::size_t kSums = 16;  // running sums of a block: element i goes to
 using Numbers = std::array<real, kSums>;
 
 // sum + x². If the processor has one instruction for both, it is always used; otherwise the
-// compiler would use it in some places only, and the bits would depend on the place.
+// compiler would use it here and there only, and the bits would depend on where.
 double add_square(double sum, double x) {
 #if defined(FP_FAST_FMA)
   return std::fma(x, x, sum);
@@ -37,9 +37,9 @@ class BlockSum {
  public:
   explicit BlockSum(const AddPower& add_power) : add_power_(add_power) { sums_.fill(0); }
 
-  // Adds `count` values that start at `place` of the block.
-  void add(std::size_t place, const real* values, std::size_t count) {
-    if (const std::size_t lane = place % kSums; lane != 0) {
+  // Adds `count` values that start at `index` of the block.
+  void add(std::size_t index, const real* values, std::size_t count) {
+    if (const std::size_t lane = index % kSums; lane != 0) {
       const std::size_t head = std::min(kSums - lane, count);
       add_padded(lane, values, head);
       values += head;
@@ -79,12 +79,12 @@ struct Touched {
 
 double sum_rows(std::span<const std::int32_t> indices, std::size_t width, const real* values,
                 const auto& add_power) {
-  const auto first_place = [&](std::size_t row) {
+  const auto first_index = [&](std::size_t row) {
     return static_cast<std::size_t>(indices[row]) * width;
   };
   std::vector<Touched> touched;
   for (std::size_t row = 0; width > 0 && row < indices.size(); ++row) {
-    const std::size_t begin = first_place(row);
+    const std::size_t begin = first_index(row);
     std::size_t block = begin / kPlacesPerSum;
     if (!touched.empty() && touched.back().block == block) ++block;
     for (; block * kPlacesPerSum < begin + width; ++block) touched.push_back({block, row});
@@ -98,7 +98,7 @@ double sum_rows(std::span<const std::int32_t> indices, std::size_t width, const 
       const std::size_t block_end = block_begin + kPlacesPerSum;
       BlockSum sum(add_power);
       for (std::size_t row = touched[i].row; row < indices.size(); ++row) {
-        const std::size_t row_begin = first_place(row);
+        const std::size_t row_begin = first_index(row);
         if (row_begin >= block_end) break;
         const std::size_t begin = std::max(block_begin, row_begin);
         const std::size_t end = std::min(block_end, row_begin + width);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Norms, and the sums of powers they are made of. The order of summation depends only on a value's
-// place in the whole array, so the result has the same bits for any number of threads, and for a
+// index in the whole array, so the result has the same bits for any number of threads, and for a
 // few rows as for the whole table with zeros elsewhere.
 
 #include <cstddef>

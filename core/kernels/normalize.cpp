@@ -17,7 +17,8 @@ constexpr std::size_t kRowsPerBlock = 32;  // whose gradients of the weight are 
 // do not depend on whether it is one of two or alone: the arithmetic is the same.
 constexpr std::size_t kGroup = 2;
 
-// Places in a row: a whole vector, or the last, partial one, whose other lanes get `padding`.
+// Where a row is read and written: a whole vector, or the last, partial one, whose other lanes get
+// `padding`.
 struct WholeVector {
   std::size_t at;
 
@@ -29,16 +30,13 @@ struct PartialVector {
   std::size_t count;
 
   Simd load(const real* row, real padding = 0) const {
-    alignas(64) std::array<real, kLanes> lanes;
-    lanes.fill(padding);
-    std::copy_n(row + at, count, lanes.data());
-    return Simd::load_aligned(lanes.data());
+    return load_partial(row + at, count, padding);
   }
   void store(const Simd& x, real* row) const { store_partial(x, row + at, count); }
 };
 
 template <class Visit>
-void for_each_place(std::size_t begin, std::size_t end, const Visit& visit) {
+void for_each_vector(std::size_t begin, std::size_t end, const Visit& visit) {
   for (; begin + kLanes <= end; begin += kLanes) visit(WholeVector{begin});
   if (begin < end) visit(PartialVector{begin, end - begin});
 }
@@ -47,15 +45,15 @@ void for_each_place(std::size_t begin, std::size_t end, const Visit& visit) {
 template <std::size_t kRows, std::size_t kSums, class Number>
 using Sums = std::array<std::array<Number, kSums>, kRows>;
 
-// Means over each row of a group: add(sums, place) adds the values at a place to the sums.
+// Means over each row of a group: add(sums, vector) adds the values of a vector to the sums.
 template <std::size_t kRows, std::size_t kSums, class Add>
 Sums<kRows, kSums, double> means(std::size_t width, const Add add) {
   Sums<kRows, kSums, double> totals{};
   for (std::size_t begin = 0; begin < width; begin += kBlock) {
     Sums<kRows, kSums, Simd> sums;
     for (auto& of_row : sums) of_row.fill(Simd(real{0}));
-    for_each_place(begin, std::min(width, begin + kBlock),
-                   [&](const auto& place) { add(sums, place); });
+    for_each_vector(begin, std::min(width, begin + kBlock),
+                    [&](const auto& vector) { add(sums, vector); });
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t k = 0; k < kSums; ++k) totals[r][k] += sum_of_lanes(sums[r][k]);
   }
@@ -94,9 +92,9 @@ void find_layer_scalings(const real* x, std::size_t width, double epsilon, RowSc
   for (std::size_t r = 0; r < kRows; ++r) shifts[r] = x[r * width];
   bool again = true;
   for (int pass = 0; again && pass < 2; ++pass) {
-    const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& place) {
+    const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& vector) {
       for (std::size_t r = 0; r < kRows; ++r) {
-        const Simd distance = place.load(x + r * width, shifts[r]) - Simd(shifts[r]);
+        const Simd distance = vector.load(x + r * width, shifts[r]) - Simd(shifts[r]);
         sums[r][0] += distance;
         sums[r][1] = fma(distance, distance, sums[r][1]);
       }
@@ -113,9 +111,9 @@ void find_layer_scalings(const real* x, std::size_t width, double epsilon, RowSc
 
 template <std::size_t kRows>
 void find_rms_scalings(const real* x, std::size_t width, double epsilon, RowScaling* scalings) {
-  const auto mean = means<kRows, 1>(width, [=](auto& sums, const auto& place) {
+  const auto mean = means<kRows, 1>(width, [=](auto& sums, const auto& vector) {
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Simd v = place.load(x + r * width);
+      const Simd v = vector.load(x + r * width);
       sums[r][0] = fma(v, v, sums[r][0]);
     }
   });
@@ -123,8 +121,8 @@ void find_rms_scalings(const real* x, std::size_t width, double epsilon, RowScal
     scalings[r] = row_moments(0, 0, mean[r][0], epsilon).scaling;
 }
 
-// A group of rows. `ahead` is the distance to the next group, whose values are fetched meanwhile:
-// the processor does not foresee the order in which rows that share a page are read.
+// A group of rows. `ahead` is the distance to the next group, whose values are prefetched: where
+// several rows lie in one page, the processor's own prefetching does not predict that order.
 template <RowNorm kNorm, std::size_t kRows>
 void forward_group(const real* x, std::size_t width, std::size_t ahead, const real* weight,
                    const real* bias, double epsilon, real* y, RowScaling* scalings) {
@@ -133,26 +131,26 @@ void forward_group(const real* x, std::size_t width, std::size_t ahead, const re
   else
     find_rms_scalings<kRows>(x, width, epsilon, scalings);
   for (std::size_t r = 0; r < kRows; ++r)
-    for_each_place(
+    for_each_vector(
         0, width,
-        [=, from = x + r * width, to = y + r * width, row = scalings[r]](const auto& place) {
-          __builtin_prefetch(from + ahead + place.at);
-          const Simd normal = normalized(place.load(from), row);
-          const Simd w = place.load(weight);
+        [=, from = x + r * width, to = y + r * width, row = scalings[r]](const auto& vector) {
+          __builtin_prefetch(from + ahead + vector.at);
+          const Simd normal = normalized(vector.load(from), row);
+          const Simd w = vector.load(weight);
           if constexpr (kNorm == RowNorm::kLayer)
-            place.store(fma(normal, w, place.load(bias)), to);
+            vector.store(fma(normal, w, vector.load(bias)), to);
           else
-            place.store(normal * w, to);
+            vector.store(normal * w, to);
         });
 }
 
 // dx = scale · g + slope · (x − shift) + constant in a row, from the means of g and g ∘ x̂.
-struct RowGradient {
+struct LineOfGradient {
   real slope;
   real constant;
 };
-[[gnu::noinline]] RowGradient row_gradient(const RowScaling& row, double mean_g,
-                                           double mean_product) {
+[[gnu::noinline]] LineOfGradient line_of_gradient(const RowScaling& row, double mean_g,
+                                                  double mean_product) {
   const double scale = row.scale;
   return {static_cast<real>(-scale * scale * mean_product),
           static_cast<real>(-scale * (mean_product * row.offset + mean_g))};
@@ -167,35 +165,35 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
   constexpr bool kLayer = kNorm == RowNorm::kLayer;
   std::array<RowScaling, kRows> rows;
   std::copy_n(scalings, kRows, rows.begin());
-  const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& place) {
-    const Simd w = place.load(weight);
-    Simd weight_sum = place.load(weight_sums);
-    Simd bias_sum = kLayer ? place.load(weight_sums + width) : w;
+  const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& vector) {
+    const Simd w = vector.load(weight);
+    Simd weight_sum = vector.load(weight_sums);
+    Simd bias_sum = kLayer ? vector.load(weight_sums + width) : w;
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Simd normal = normalized(place.load(x + r * width, rows[r].shift), rows[r]);
-      const Simd upstream = place.load(dy + r * width);
+      const Simd normal = normalized(vector.load(x + r * width, rows[r].shift), rows[r]);
+      const Simd upstream = vector.load(dy + r * width);
       const Simd g = upstream * w;
       if constexpr (kLayer) sums[r][0] += g;
       sums[r][1] = fma(g, normal, sums[r][1]);
       weight_sum = fma(upstream, normal, weight_sum);
       if constexpr (kLayer) bias_sum += upstream;
     }
-    place.store(weight_sum, weight_sums);
-    if constexpr (kLayer) place.store(bias_sum, weight_sums + width);
+    vector.store(weight_sum, weight_sums);
+    if constexpr (kLayer) vector.store(bias_sum, weight_sums + width);
   });
   if (dx == nullptr) return;
   for (std::size_t r = 0; r < kRows; ++r) {
-    for_each_place(
+    for_each_vector(
         0, width,
         [=, from = x + r * width, upstream = dy + r * width, to = dx + r * width, row = rows[r],
-         line = row_gradient(rows[r], mean[r][0], mean[r][1])](const auto& place) {
-          __builtin_prefetch(from + ahead + place.at);
-          __builtin_prefetch(upstream + ahead + place.at);
+         line = line_of_gradient(rows[r], mean[r][0], mean[r][1])](const auto& vector) {
+          __builtin_prefetch(from + ahead + vector.at);
+          __builtin_prefetch(upstream + ahead + vector.at);
           const Simd rest =
-              fma(place.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
-          const Simd g = place.load(upstream) * place.load(weight);
+              fma(vector.load(from) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
+          const Simd g = vector.load(upstream) * vector.load(weight);
           const Simd gradient = fma(g, Simd(row.scale), rest);
-          place.store(add_dx ? place.load(to) + gradient : gradient, to);
+          vector.store(add_dx ? vector.load(to) + gradient : gradient, to);
         });
   }
 }

@@ -9,10 +9,7 @@ namespace {
 
 // Loads `count` ≤ kLanes values; the other lanes get 0.
 Simd load_padded(const real* from, std::size_t count) {
-  if (count == kLanes) return Simd::load_unaligned(from);
-  alignas(64) std::array<real, kLanes> lanes{};
-  std::copy_n(from, count, lanes.data());
-  return Simd::load_aligned(lanes.data());
+  return count == kLanes ? Simd::load_unaligned(from) : load_partial(from, count, 0);
 }
 
 // Stores one row of a panel, or adds it to what is there if result.add.

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <limits>
 
 #include <rowgrad/core/kernels/rows.hpp>
 
@@ -59,10 +60,14 @@ void check_table(std::string_view caller, const Shape& table) {
 
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows) {
-  const auto wrong = std::find_if_not(ids.begin(), ids.end(), [rows](std::int32_t id) {
-    return id >= 0 && static_cast<std::size_t>(id) < rows;
+  // All of them at once, in vector registers; as unsigned numbers, negative ids are the largest.
+  std::uint32_t largest = 0;
+  for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (ids.empty() || (largest < rows && largest <= kMost)) return;
+  const auto wrong = std::find_if(ids.begin(), ids.end(), [rows](std::int32_t id) {
+    return id < 0 || static_cast<std::size_t>(id) >= rows;
   });
-  if (wrong == ids.end()) return;
   check_argument(false, caller, ": id ", *wrong, " at ",
                  bracketed(index_at(shape, static_cast<std::size_t>(wrong - ids.begin()))),
                  " is outside the table's ", rows, " rows");
@@ -116,12 +121,12 @@ MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
   const real* rows = values.data();
   return sum_groups(
       RowGroups(ids, left_out), width, mean,
-      [=](real* to, std::size_t place) { std::copy_n(rows + place * width, width, to); },
-      [=](real* to, std::size_t place) {
+      [=](real* to, std::size_t position) { std::copy_n(rows + position * width, width, to); },
+      [=](real* to, std::size_t position) {
         // Its own lambda instead of std::plus<>(), so that it is inlined here.
         map_span(
             width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
-            rows + place * width);
+            rows + position * width);
       });
 }
 

@@ -34,7 +34,7 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 
-/// Adds them to `count` rows.
+/// Adds to `count` rows those of `added`, row i modulo their number.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
 /// Distinct row indices in increasing order, and the sum of the values for each: [rows, width].
@@ -43,26 +43,26 @@ struct MergedRows {
   Tensor values;
 };
 
-/// The places at which each id occurs. Those of indices[g] are place(i) for starts[g] ≤ i <
-/// starts[g + 1], in increasing order.
+/// Where each id occurs: indices[g] is the id at position(i) for starts[g] ≤ i < starts[g + 1], in
+/// increasing order.
 class RowGroups {
  public:
   /// Ids equal to `left_out` are in no group.
   RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out);
 
-  std::size_t place(std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
+  std::size_t position(std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
 
   std::vector<std::int32_t> indices;
   std::vector<std::size_t> starts;
 
  private:
-  // The id in the high half, its place in the low half: sorting keeps equal ids in order.
+  // The id in the high half, its position in the low half: sorting keeps equal ids in order.
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// For each id, calls set(to, place) for its first place, then add(to, place) for the others in
-/// order, where `to` is the id's row of the result. With `mean`, divides each row by how often its
-/// id occurs. One thread computes a row: the bits do not depend on the number of threads.
+/// For each id, calls set(to, position) for its first position, then add(to, position) for the
+/// others in order, where `to` is the id's row of the result. With `mean`, divides each row by how
+/// often its id occurs. One thread computes a row: the bits do not depend on the number of threads.
 template <class Set, class Add>
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set& set,
                       const Add& add) {
@@ -73,8 +73,8 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set&
       real* to = merged.values.data() + row * width;
       const std::size_t first = groups.starts[row];
       const std::size_t last = groups.starts[row + 1];
-      set(to, groups.place(first));
-      for (std::size_t i = first + 1; i < last; ++i) add(to, groups.place(i));
+      set(to, groups.position(first));
+      for (std::size_t i = first + 1; i < last; ++i) add(to, groups.position(i));
       if (mean && last - first > 1) {
         const Simd divisor(static_cast<real>(last - first));
         map_span(

@@ -8,6 +8,7 @@
 //
 // There is no branch, for it would decide for all lanes at once: a Mask is no `bool`.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -129,12 +130,19 @@ inline Simd cos(const Simd& x) {
 // which check_lanes reports.
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
 inline real sum_of_lanes(const Simd& x) { return rowgrad::sum_of_lanes(x.batch()); }
+inline real largest_lane(const Simd& x) {
+  alignas(64) std::array<real, kLanes> lanes;
+  x.store_aligned(lanes.data());
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lanes[i] = std::max(lanes[i], lanes[i + half]);
+  return lanes[0];
+}
 
-/// Tries a function that changes vectors in place, with various numbers side by side, and with each
-/// of them alone in all lanes: what comes out must be the same. (Functions that work lane by lane
-/// guarantee this, as it is the same code.) Throws std::logic_error otherwise, which names `owner`,
-/// the vector, the lane, the numbers, what came out and what should have. `names` are those of the
-/// vectors.
+/// Whether a function of vectors computes each lane from that lane alone: tries one that changes
+/// vectors in place, with various numbers side by side, and with each of them alone in all lanes:
+/// what comes out must be the same. (Functions that work lane by lane guarantee this, as it is the
+/// same code.) Throws std::logic_error otherwise, which names `owner`, the vector, the lane, the
+/// numbers, what came out and what should have. `names` are those of the vectors.
 void check_lanes(std::string_view owner, std::span<const std::string_view> names,
                  const std::function<void(std::span<Simd>)>& change);
 

@@ -19,9 +19,7 @@ real largest(const real* x, std::size_t count) {
   Simd most(-std::numeric_limits<real>::infinity());
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) most = max(most, Simd::load_unaligned(x + i));
-  std::array<real, kLanes> lanes;
-  most.store_unaligned(lanes.data());
-  real result = *std::max_element(lanes.begin(), lanes.end());
+  real result = largest_lane(most);
   for (; i < count; ++i) result = std::max(result, x[i]);
   return result;
 }

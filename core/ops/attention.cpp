@@ -21,7 +21,7 @@ using kernels::HeadRows;
 constexpr OpName kCausal = "causal_attention";
 
 // One call: its sizes, and what is kept of it for backward.
-struct Call {
+struct AttentionCall {
   std::size_t batch;
   std::size_t queries;
   std::size_t keys;
@@ -32,8 +32,8 @@ struct Call {
   std::size_t distances = 0;  // of the bias
   std::size_t relative_distances = 0;
   std::size_t inputs = 3;  // q, k, v, the bias if there is one, then relative keys and values
-  kernels::KeepMask keep = {};
-  real keep_factor = 1;
+  kernels::DropoutMask mask = {};
+  real mask_factor = 1;
   kernels::SoftmaxRows softmax = {};
 
   Shape per_query() const { return {batch, heads, queries}; }
@@ -61,8 +61,8 @@ struct Call {
             .relative_keys = relative_distances > 0 ? data_of(inputs - 2) : nullptr,
             .relative_values = relative_distances > 0 ? data_of(inputs - 1) : nullptr,
             .relative_distances = relative_distances,
-            .keep = keep.empty() ? nullptr : &keep,
-            .keep_factor = keep_factor};
+            .mask = mask.empty() ? nullptr : &mask,
+            .mask_factor = mask_factor};
   }
 
   void backward(Backward& node) const {
@@ -86,74 +86,6 @@ struct Call {
   }
 };
 
-void check_key_lengths(std::string_view op, const AttentionOptions& options, const Shape& of_k) {
-  const std::vector<std::size_t>& lengths = options.key_lengths;
-  check_argument(lengths.empty() || lengths.size() == of_k[0], op, ": there are ", lengths.size(),
-                 " key_lengths, expected one for each of the ", of_k[0], " rows of the batch");
-  for (std::size_t i = 0; i < lengths.size(); ++i)
-    check_argument(lengths[i] > 0 && lengths[i] <= of_k[1], op, ": key_lengths[", i, "] is ",
-                   lengths[i], ", expected 1 to the ", of_k[1], " keys");
-}
-
-Call checked_call(std::string_view op, bool causal, const Variable& q, const Variable& k,
-                  const AttentionOptions& options) {
-  const std::size_t heads = options.heads;
-  const Shape& of_q = q.shape();
-  const Shape& of_k = k.shape();
-  check_argument(heads > 0, op, ": heads is 0");
-  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, op, ": q has shape ",
-                 bracketed(of_q), ", expected [batch, queries, heads · width] for ", heads,
-                 " heads");
-  const std::size_t least = causal ? of_q[1] : std::min<std::size_t>(of_q[1], 1);
-  check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= least && of_k[2] == of_q[2],
-                 op, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
-                 of_q[2], "] with no fewer keys than ", causal ? "the " : "", least,
-                 causal ? " queries" : "");
-  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, op, ": dropout_p is ",
-                 options.dropout_p, ", expected 0 to 1");
-  check_argument(causal || (!options.distance_bias && !options.relative), op,
-                 ": distance_bias and relative are for causal_attention, where distances go back");
-  check_distances(op, options, of_q[2] / heads, of_k[1]);
-  check_key_lengths(op, options, of_k);
-  return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads, causal, options.key_lengths};
-}
-
-Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, const Variable& v,
-                const AttentionOptions& options) {
-  Call call = checked_call(op, causal, q, k, options);
-  const std::string_view name = op;
-  check_argument(v.shape() == k.shape(), name, ": v has shape ", bracketed(v.shape()),
-                 ", expected that of k, ", bracketed(k.shape()));
-  std::vector<Variable> inputs{q, k, v};
-  if (options.distance_bias) {
-    inputs.push_back(*options.distance_bias);
-    call.distances = inputs.back().shape()[1];
-  }
-  if (options.relative) {
-    inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
-    call.relative_distances = inputs.back().shape()[0];
-  }
-  call.inputs = inputs.size();
-  if (const double p = options.dropout_p; p > 0) {
-    Random& random = q.tape().random(op);
-    const Shape weights{call.batch, call.heads, call.queries, call.keys};
-    call.keep = kernels::draw_keep_mask(random, element_count(weights, op), p);
-    call.keep_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
-  }
-  bool for_backward = false;
-  for (const Variable& input : inputs) for_backward |= input.needs_gradient();
-  if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
-
-  Tensor value = empty(q.shape());
-  kernels::attention_forward(
-      call.attention([&](std::size_t i) { return inputs[i].value().data(); }),
-      call.rows(value.data(), call.queries), for_backward ? &call.softmax : nullptr);
-  return record(op, inputs, std::move(value),
-                [call = std::move(call)](Backward& node) { call.backward(node); });
-}
-
-}  // namespace
-
 void check_distances(std::string_view caller, const AttentionOptions& options, std::size_t width,
                      std::size_t keys) {
   if (options.distance_bias) {
@@ -173,9 +105,109 @@ void check_distances(std::string_view caller, const AttentionOptions& options, s
   }
 }
 
+void check_key_lengths(std::string_view op, const AttentionOptions& options, const Shape& of_k) {
+  const std::vector<std::size_t>& lengths = options.key_lengths;
+  check_argument(lengths.empty() || lengths.size() == of_k[0], op, ": there are ", lengths.size(),
+                 " key_lengths, expected one for each of the ", of_k[0], " rows of the batch");
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    check_argument(lengths[i] > 0 && lengths[i] <= of_k[1], op, ": key_lengths[", i, "] is ",
+                   lengths[i], ", expected 1 to the ", of_k[1], " keys");
+}
+
+AttentionCall checked_call(std::string_view op, bool causal, const Shape& of_q, const Shape& of_k,
+                           const AttentionOptions& options) {
+  const std::size_t heads = options.heads;
+  check_argument(heads > 0, op, ": heads is 0");
+  check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, op, ": q has shape ",
+                 bracketed(of_q), ", expected [batch, queries, heads · width] for ", heads,
+                 " heads");
+  const std::size_t least = causal ? of_q[1] : std::min<std::size_t>(of_q[1], 1);
+  check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= least && of_k[2] == of_q[2],
+                 op, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
+                 of_q[2], "] with no fewer keys than ", causal ? "the " : "", least,
+                 causal ? " queries" : "");
+  check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, op, ": dropout_p is ",
+                 options.dropout_p, ", expected 0 to 1");
+  check_argument(causal || (!options.distance_bias && !options.relative), op,
+                 ": distance_bias and relative are for causal_attention, where distances go back");
+  check_distances(op, options, of_q[2] / heads, of_k[1]);
+  check_key_lengths(op, options, of_k);
+  return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads, causal, options.key_lengths};
+}
+
+// Keys and values that are read instead of k and v: those of a cache, which has them, too.
+struct Cached {
+  std::size_t length;
+  const real* keys;
+  const real* values;
+};
+
+Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, const Variable& v,
+                const AttentionOptions& options, const Cached* cached = nullptr) {
+  Shape of_k = k.shape();
+  if (cached != nullptr) of_k[1] = cached->length;
+  AttentionCall call = checked_call(op, causal, q.shape(), of_k, options);
+  const std::string_view name = op;
+  check_argument(v.shape() == k.shape(), name, ": v has shape ", bracketed(v.shape()),
+                 ", expected that of k, ", bracketed(k.shape()));
+  std::vector<Variable> inputs{q, k, v};
+  if (options.distance_bias) {
+    inputs.push_back(*options.distance_bias);
+    call.distances = inputs.back().shape()[1];
+  }
+  if (options.relative) {
+    inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
+    call.relative_distances = inputs.back().shape()[0];
+  }
+  call.inputs = inputs.size();
+  if (const double p = options.dropout_p; p > 0) {
+    Random& random = q.tape().random(op);
+    const Shape weights{call.batch, call.heads, call.queries, call.keys};
+    call.mask = kernels::draw_dropout_mask(random, element_count(weights, op), p);
+    call.mask_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
+  }
+  bool for_backward = false;
+  for (const Variable& input : inputs) for_backward |= input.needs_gradient();
+  if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
+
+  Tensor value = empty(q.shape());
+  kernels::attention_forward(call.attention([&](std::size_t i) {
+    if (cached != nullptr && i == 1) return cached->keys;
+    if (cached != nullptr && i == 2) return cached->values;
+    return inputs[i].value().data();
+  }),
+                             call.rows(value.data(), call.queries),
+                             for_backward ? &call.softmax : nullptr);
+  return record(op, inputs, std::move(value),
+                [call = std::move(call)](Backward& node) { call.backward(node); });
+}
+
+}  // namespace
+
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
-                          const AttentionOptions& options) {
-  return attend(kCausal, true, q, k, v, options);
+                          const AttentionOptions& options, KeyValueCache* cache) {
+  if (cache == nullptr) return attend(kCausal, true, q, k, v, options);
+  constexpr const char* kOp = "causal_attention with a cache";
+  const std::size_t capacity = cache->keys_.shape()[0];
+  const std::size_t width = cache->keys_.shape()[1];
+  check_state(q.tape().is_inference(), kOp, ": the tape is not for inference");
+  check_argument(q.shape().size() == 3 && q.shape()[0] == 1 && q.shape()[2] == width, kOp,
+                 ": q has shape ", bracketed(q.shape()), ", expected [1, length, ", width, "]");
+  check_argument(k.shape() == q.shape() && v.shape() == q.shape(), kOp, ": k and v have shapes ",
+                 bracketed(k.shape()), " and ", bracketed(v.shape()), ", expected that of q, ",
+                 bracketed(q.shape()));
+  check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
+  check_argument(options.key_lengths.empty(), kOp, ": key_lengths are for a batch of texts");
+  const std::size_t before = cache->length_;
+  const std::size_t length = before + q.shape()[1];
+  check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
+                 " that there is room for");
+  std::copy_n(k.value().data(), k.value().size(), cache->keys_.data() + before * width);
+  std::copy_n(v.value().data(), v.value().size(), cache->values_.data() + before * width);
+  const Cached cached{length, cache->keys_.data(), cache->values_.data()};
+  const Variable result = attend(kCausal, true, q, k, v, options, &cached);
+  cache->length_ = length;  // after all that may fail
+  return result;
 }
 
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
@@ -184,7 +216,7 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
 }
 
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
-  const Call call = checked_call(kCausal, true, q, k, options);
+  const AttentionCall call = checked_call(kCausal, true, q.shape(), k.shape(), options);
   Tape tape(Tape::inference);
   const auto by_head = [&](const Variable& x) {
     const Variable heads =
@@ -227,53 +259,6 @@ void KeyValueCache::truncate(std::size_t length) {
   check_argument(length <= length_, "KeyValueCache::truncate: length is ", length,
                  ", but there are ", length_, " positions");
   length_ = length;
-}
-
-Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
-                          const AttentionOptions& options, KeyValueCache& cache) {
-  constexpr const char* kOp = "causal_attention with a cache";
-  const std::size_t capacity = cache.keys_.shape()[0];
-  const std::size_t width = cache.keys_.shape()[1];
-  const std::size_t heads = options.heads;
-  check_state(q.tape().is_inference(), kOp, ": the tape is not for inference");
-  check_argument(q.shape().size() == 3 && q.shape()[0] == 1 && q.shape()[2] == width, kOp,
-                 ": q has shape ", bracketed(q.shape()), ", expected [1, length, ", width, "]");
-  check_argument(k.shape() == q.shape() && v.shape() == q.shape(), kOp, ": k and v have shapes ",
-                 bracketed(k.shape()), " and ", bracketed(v.shape()), ", expected that of q, ",
-                 bracketed(q.shape()));
-  check_argument(heads > 0 && width % heads == 0, kOp, ": ", heads, " heads do not divide ", width,
-                 " columns");
-  check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
-  check_argument(options.key_lengths.empty(), kOp, ": key_lengths are for a batch of texts");
-  const std::size_t added = q.shape()[1];
-  const std::size_t length = cache.length_ + added;
-  check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
-                 " that there is room for");
-  check_distances(kOp, options, width / heads, length);
-
-  const auto& bias = options.distance_bias;
-  const auto& relative = options.relative;
-  Tensor value = empty(q.shape());
-  std::copy_n(k.value().data(), added * width, cache.keys_.data() + cache.length_ * width);
-  std::copy_n(v.value().data(), added * width, cache.values_.data() + cache.length_ * width);
-  kernels::attention_forward(
-      {.batch = 1,
-       .heads = heads,
-       .width = width / heads,
-       .queries = added,
-       .keys = length,
-       .q = {q.value().data(), width, added * width},
-       .k = {cache.keys_.data(), width, length * width},
-       .v = {cache.values_.data(), width, length * width},
-       .distance_bias = bias ? bias->value().data() : nullptr,
-       .distances = bias ? bias->shape()[1] : 0,
-       .relative_keys = relative ? relative->keys.value().data() : nullptr,
-       .relative_values = relative ? relative->values.value().data() : nullptr,
-       .relative_distances = relative ? relative->keys.shape()[0] : 0},
-      {value.data(), width, added * width}, nullptr);
-  const Variable result = q.tape().constant(std::move(value));
-  cache.length_ = length;  // after all that may fail
-  return result;
 }
 
 }  // namespace rowgrad

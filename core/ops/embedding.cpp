@@ -2,7 +2,6 @@
 #include <cmath>
 #include <vector>
 
-#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/bags.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
@@ -12,92 +11,50 @@
 namespace rowgrad {
 namespace {
 
-// The gradient that a lookup of `ids` passes back to its table.
-Gradient table_gradient(Backward& node, const Ids& ids, std::optional<std::int32_t> padding,
-                        const EmbeddingLookup& options) {
-  const Shape& table = node.input_shape(0);
-  const std::span<const std::int32_t> all = ids.storage();
-  kernels::MergedRows merged;
-  if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
-    merged = {{all.begin(), all.end()}, reshaped(node.take_gradient(), {all.size(), table[1]})};
-  } else {
-    merged = kernels::merge_rows(all, node.gradient(), padding, options.scale_grad_by_freq);
-  }
-  RowGradient rows(table, std::move(merged.indices), std::move(merged.values));
-  if (options.dense_gradient) return rows.to_dense();
-  return rows;
+using kernels::BagLayout;
+
+void check_rows(std::string_view caller, const Variable& table, const Ids& ids) {
+  kernels::check_table(caller, table.shape());
+  kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
 }
 
-}  // namespace
+Shape shape_of_rows(const Variable& table, const Ids& ids) {
+  Shape shape = ids.shape();
+  shape.push_back(table.shape()[1]);
+  return shape;
+}
 
-void check_added(std::string_view caller, const Shape& rows, const Shape& added) {
+void check_added_shape(std::string_view caller, const Shape& rows, const Shape& added) {
   check_argument(!added.empty() && added.size() <= rows.size() &&
                      std::equal(added.rbegin(), added.rend(), rows.rbegin()),
                  caller, ": what is added has shape ", bracketed(added),
                  ", expected the last axes of ", bracketed(rows));
 }
 
-Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
-               const Tensor* added) {
-  kernels::check_table(caller, table.shape());
-  Shape shape = ids.shape();
-  kernels::check_ids(caller, ids.storage(), shape, table.shape()[0]);
-  shape.push_back(table.shape()[1]);
-  if (added != nullptr) check_added(caller, shape, added->shape());
+// The rows of ids that have been checked, plus `added` unless it is null.
+Tensor gathered(const Variable& table, const Ids& ids, const Tensor* added) {
+  const std::size_t width = table.shape()[1];
   Tensor rows;
   if (const Parameter* parameter = table.parameter()) {
     rows = parameter->checked_rows(ids.storage(), added);
   } else {
-    rows = empty({ids.size(), shape.back()});
-    kernels::gather_rows(table.value().data(), shape.back(), ids.storage(), rows.data(), added);
+    rows = empty({ids.size(), width});
+    kernels::gather_rows(table.value().data(), width, ids.storage(), rows.data(), added);
   }
-  return reshaped(std::move(rows), shape);
+  return reshaped(std::move(rows), shape_of_rows(table, ids));
 }
 
-std::optional<std::int32_t> padding_row(const char* caller,
-                                        const std::optional<std::int32_t>& padding,
-                                        std::size_t rows) {
-  if (!padding) return std::nullopt;
-  const auto count = static_cast<std::int64_t>(rows);
-  const std::int64_t row = *padding < 0 ? *padding + count : *padding;
-  check_argument(row >= 0 && row < count, caller, ": padding id ", *padding,
-                 " is outside the table's ", rows, " rows");
-  return static_cast<std::int32_t>(row);
-}
-
-Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
-  static constexpr char kOp[] = "embedding";
-  Tensor rows = look_up(kOp, table, ids);
-  const auto padding = padding_row(kOp, options.padding_idx, table.shape()[0]);
-  return record(kOp, {table}, std::move(rows), [ids, padding, options](Backward& node) {
-    node.give(0, table_gradient(node, ids, padding, options));
-  });
-}
-
-Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
-                       const EmbeddingLookup& options) {
-  static constexpr char kOp[] = "embedding_add";
-  Tensor rows = look_up(kOp, table, ids, &added.value());
-  const auto padding = padding_row(kOp, options.padding_idx, table.shape()[0]);
-  return record(kOp, {table, added}, std::move(rows), [ids, padding, options](Backward& node) {
-    if (node.needs(1)) node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
-    if (node.needs(0)) node.give(0, table_gradient(node, ids, padding, options));
-  });
-}
-
-void check_max_norm(const char* layer, const std::optional<double>& max_norm, double norm_type) {
-  check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), layer, ": max_norm is ",
-                 max_norm.value_or(0), ", expected a finite number above 0");
-  check_argument(norm_type > 0, layer, ": norm_type is ", norm_type,
-                 ", expected a number above 0 or infinity");
-}
-
-void embedding_renorm(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
-                      double max_norm, double norm_type) {
+// Scales the rows of ids that have been checked down to max_norm, where their norm is above it.
+void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
+                 const std::optional<double>& max_norm, double norm_type) {
+  if (!max_norm) return;
+  check_argument(variable.parameter() != nullptr, caller,
+                 ": max_norm changes rows, so the table has to be a parameter");
+  Parameter& table = *variable.parameter();
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  Tensor rows = table.rows(distinct);
+  Tensor rows = table.checked_rows(distinct);
   const std::size_t width = table.shape()[1];
 
   std::vector<std::int32_t> too_large;
@@ -105,28 +62,67 @@ void embedding_renorm(const char* layer, Tape& tape, Parameter& table, const Ids
   for (std::size_t i = 0; i < distinct.size(); ++i) {
     const std::span row(rows.data() + i * width, width);
     double length = kernels::norm(row, norm_type);
-    if (!(length > max_norm)) continue;
+    if (!(length > *max_norm)) continue;
     if (std::isinf(length)) {  // in units of the largest value, it may be finite
       const double unit = kernels::largest_magnitude(row);
       if (std::isfinite(unit))
-        for (real& number : row) number = static_cast<real>(number / unit);
+        for (real& value : row) value = static_cast<real>(value / unit);
       length = kernels::norm(row, norm_type);
     }
-    const double factor = max_norm / (length + 1e-7);  // as a `real` it could underflow to 0
+    const double factor = *max_norm / (length + 1e-7);  // as a `real` it could underflow to 0
     too_large.push_back(distinct[i]);
-    for (const real number : row) scaled.push_back(static_cast<real>(number * factor));
+    for (const real value : row) scaled.push_back(static_cast<real>(value * factor));
   }
   if (too_large.empty()) return;
-  check_state(!tape.has_read(table), layer, ": max_norm has to change ", table.name(),
+  check_state(!variable.tape().has_read(table), caller, ": max_norm has to change ", table.name(),
               ", which was read as a whole on this tape before");
   Tensor values = empty({too_large.size(), width});
   std::copy(scaled.begin(), scaled.end(), values.data());
   table.assign_rows(too_large, values);
 }
 
-namespace {
+void check_max_norm(std::string_view caller, const std::optional<double>& max_norm,
+                    double norm_type) {
+  check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), caller, ": max_norm is ",
+                 max_norm.value_or(0), ", expected a finite number above 0");
+  check_argument(norm_type > 0, caller, ": norm_type is ", norm_type,
+                 ", expected a number above 0 or infinity");
+}
 
-using kernels::BagLayout;
+Gradient of_table(Backward& node, kernels::MergedRows merged, bool dense) {
+  RowGradient rows(node.input_shape(0), std::move(merged.indices), std::move(merged.values));
+  if (dense) return rows.to_dense();
+  return rows;
+}
+
+Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable* added,
+                const EmbeddingLookup& options) {
+  check_rows(op, table, ids);
+  check_lookup(op, options, table.shape()[0]);
+  if (added != nullptr) check_added(op, table, ids, *added);
+  renormalize(op, table, ids, options.max_norm, options.norm_type);
+  Tensor rows = gathered(table, ids, added != nullptr ? &added->value() : nullptr);
+
+  std::vector<Variable> inputs{table};
+  if (added != nullptr) inputs.push_back(*added);
+  return record(op, inputs, std::move(rows),
+                [ids, padding = padding_row(op, options.padding_idx, table.shape()[0]),
+                 mean = options.scale_grad_by_freq, dense = options.dense_gradient,
+                 adds = added != nullptr](Backward& node) {
+                  if (adds && node.needs(1))
+                    node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
+                  if (!node.needs(0)) return;
+                  const std::span<const std::int32_t> all = ids.storage();
+                  kernels::MergedRows merged;
+                  if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
+                    merged = {{all.begin(), all.end()},
+                              reshaped(node.take_gradient(), {all.size(), node.input_shape(0)[1]})};
+                  } else {
+                    merged = kernels::merge_rows(all, node.gradient(), padding, mean);
+                  }
+                  node.give(0, of_table(node, std::move(merged), dense));
+                });
+}
 
 constexpr char kBag[] = "embedding_bag";
 
@@ -177,11 +173,11 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   return starts;
 }
 
-// Checks everything except the ids. Returns the start of each bag, and the end of the last one.
+// Checks everything. Returns the start of each bag, and the end of the last one.
 std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
                                         const EmbeddingBagLookup& options) {
   kernels::check_table(kBag, table.shape());
-  check_bag_options(kBag, options, table.shape()[0]);
+  check_lookup(kBag, options, table.shape()[0]);
   auto starts = bags.offsets ? starts_at_offsets(bags, options.include_last_offset)
                              : starts_of_rows(bags, options.include_last_offset);
   if (bags.per_sample_weights) {
@@ -196,47 +192,79 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
     check_state(&bags.per_sample_weights->tape() == &table.tape(), kBag,
                 ": the per-sample weights belong to another tape");
   }
+  check_rows(kBag, table, bags.ids);
   return starts;
 }
 
-void give_table(Backward& node, kernels::MergedRows merged, bool dense) {
-  RowGradient rows(node.input_shape(0), std::move(merged.indices), std::move(merged.values));
-  node.give(0, dense ? Gradient(rows.to_dense()) : Gradient(std::move(rows)));
-}
-
 Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
-  kernels::Winners winners;
-  Tensor largest = kernels::max_bags(layout, look_up(kBag, table, layout.ids), winners);
-  return record(kBag, {table}, std::move(largest),
-                [layout = std::move(layout), winners = std::move(winners), dense](Backward& node) {
-                  give_table(node, kernels::max_bags_backward(layout, node.gradient(), winners),
-                             dense);
-                });
+  kernels::ArgMax argmax;
+  Tensor largest = kernels::max_bags(layout, gathered(table, layout.ids, nullptr), argmax);
+  return record(
+      kBag, {table}, std::move(largest),
+      [layout = std::move(layout), argmax = std::move(argmax), dense](Backward& node) {
+        node.give(
+            0, of_table(node, kernels::max_bags_backward(layout, node.gradient(), argmax), dense));
+      });
 }
 
 }  // namespace
 
-void check_bag_options(const char* caller, const EmbeddingBagLookup& options, std::size_t rows) {
+Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
+               const Tensor* added) {
+  check_rows(caller, table, ids);
+  if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
+  return gathered(table, ids, added);
+}
+
+void check_added(std::string_view caller, const Variable& table, const Ids& ids,
+                 const Variable& added) {
+  check_added_shape(caller, shape_of_rows(table, ids), added.shape());
+  check_state(&added.tape() == &table.tape(), caller, ": what is added belongs to another tape");
+}
+
+std::optional<std::int32_t> padding_row(std::string_view caller,
+                                        const std::optional<std::int32_t>& padding,
+                                        std::size_t rows) {
+  if (!padding) return std::nullopt;
+  const auto count = static_cast<std::int64_t>(rows);
+  const std::int64_t row = *padding < 0 ? *padding + count : *padding;
+  check_argument(row >= 0 && row < count, caller, ": padding id ", *padding,
+                 " is outside the table's ", rows, " rows");
+  return static_cast<std::int32_t>(row);
+}
+
+void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows) {
+  padding_row(caller, options.padding_idx, rows);
+  check_max_norm(caller, options.max_norm, options.norm_type);
+}
+
+void check_lookup(std::string_view caller, const EmbeddingBagLookup& options, std::size_t rows) {
   check_argument(options.mode != BagMode::kMax || !options.scale_grad_by_freq, caller,
                  ": scale_grad_by_freq is set with mode max, expected mode sum or mean");
   padding_row(caller, options.padding_idx, rows);
+  check_max_norm(caller, options.max_norm, options.norm_type);
 }
 
-void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options) {
-  checked_starts(table, bags, options);
-  kernels::check_ids(kBag, bags.ids.storage(), bags.ids.shape(), table.shape()[0]);
+Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
+  return lookup("embedding", table, ids, nullptr, options);
+}
+
+Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
+                       const EmbeddingLookup& options) {
+  return lookup("embedding_add", table, ids, &added, options);
 }
 
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
   auto starts = checked_starts(table, bags, options);
   BagLayout layout{std::move(bags.ids), std::move(starts),
                    padding_row(kBag, options.padding_idx, table.shape()[0])};
+  renormalize(kBag, table, layout.ids, options.max_norm, options.norm_type);
   if (options.mode == BagMode::kMax)
     return largest_of_bags(table, std::move(layout), options.dense_gradient);
 
   const auto& weights = bags.per_sample_weights;
   const bool mean = options.mode == BagMode::kMean;
-  Tensor rows = look_up(kBag, table, layout.ids);
+  Tensor rows = gathered(table, layout.ids, nullptr);
   Tensor value = kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
   if (mean) kernels::divide_by_counts(layout, value);
 
@@ -254,8 +282,9 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLooku
           node.give(1, kernels::bag_weights_backward(layout, upstream, rows, node.input_shape(1)));
         if (!node.needs(0)) return;
         const real* factors = weighted ? node.input(1).data() : nullptr;
-        give_table(node, kernels::sum_bags_backward(layout, upstream, factors, scale_by_freq),
-                   dense);
+        node.give(
+            0, of_table(node, kernels::sum_bags_backward(layout, upstream, factors, scale_by_freq),
+                        dense));
       });
 }
 

@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/autograd/variable.hpp>
 
 namespace rowgrad {
 
@@ -24,46 +23,22 @@ struct EmbeddingLookup {
   bool scale_grad_by_freq = false;
   /// Whether the gradient is dense: that of the whole table, including zeros.
   bool dense_gradient = false;
+  /// Rows whose norm (Σ |w|^p)^(1/p), p = norm_type, is larger are first scaled down to it, in the
+  /// table, which must be a parameter. If it was read as a whole on this tape before, for example
+  /// by a tied head, std::logic_error is thrown, as the gradients of that read would belong to
+  /// other values.
+  std::optional<double> max_norm = std::nullopt;
+  /// May be infinity.
+  double norm_type = 2;
 };
 
-/// table [rows, width], ids [...] of any shape → [..., width]. The cost, forward and backward,
-/// depends only on the number of ids, not on the size of the table (unless dense_gradient is set).
-/// Throws std::invalid_argument naming the first id outside the table and its place, or a padding
-/// id outside it.
+/// ids [...] of any shape → [..., width].
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
 /// embedding(table, ids, options) + added, in one pass over memory. The shape of `added` is that of
-/// the result's last axes (such as positions [length, width] for ids [..., length]). Throws what
-/// embedding throws, and std::invalid_argument for `added` of another shape.
+/// the result's last axes (such as positions [length, width] for ids [..., length]).
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
-
-/// For ops that look up rows: the rows of `table` [rows, width] for ids [...] → [..., width], plus
-/// `added`, if given, which has the shape of the result's last axes. If the table is a parameter,
-/// other rows are neither read nor brought up to date. Throws std::invalid_argument naming `caller`
-/// for a table of another rank, the first id outside it, and `added` of another shape.
-Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
-               const Tensor* added = nullptr);
-
-/// Throws std::invalid_argument naming `caller` unless the shape `added` is a suffix of `rows`.
-void check_added(std::string_view caller, const Shape& rows, const Shape& added);
-
-/// The index of the padding row; negative ids count from the end. Throws std::invalid_argument
-/// naming `caller`, the id and the number of rows for an id outside the table.
-std::optional<std::int32_t> padding_row(const char* caller,
-                                        const std::optional<std::int32_t>& padding,
-                                        std::size_t rows);
-
-/// Throws std::invalid_argument naming `layer` for a max_norm that is not finite and above 0, and
-/// for a norm_type that is not above 0 (infinity is allowed).
-void check_max_norm(const char* layer, const std::optional<double>& max_norm, double norm_type);
-
-/// Before a lookup: scales the rows of `ids` whose norm (Σ |w|^p)^(1/p), p = norm_type, is above
-/// max_norm down to it, in place, like max_norm of torch.nn.Embedding. The ids must have been
-/// checked. Throws std::logic_error, and changes nothing, if a row is too large and the table was
-/// read as a whole on this tape before: the gradients of that read would belong to other values.
-void embedding_renorm(const char* layer, Tape& tape, Parameter& table, const Ids& ids,
-                      double max_norm, double norm_type);
 
 enum class BagMode { kSum, kMean, kMax };
 
@@ -71,10 +46,11 @@ struct EmbeddingBagLookup {
   BagMode mode = BagMode::kMean;
   /// The row with this id is ignored and gets no gradient; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
-  /// Whether a row's gradient is divided by how often its id occurs; not allowed with kMax.
+  /// As in EmbeddingLookup; scale_grad_by_freq is not allowed with kMax.
   bool scale_grad_by_freq = false;
-  /// Whether the gradient is dense: that of the whole table, including zeros.
   bool dense_gradient = false;
+  std::optional<double> max_norm = std::nullopt;
+  double norm_type = 2;
   /// Whether the last offset is the end of the last bag instead of the start of another one.
   bool include_last_offset = false;
 };
@@ -83,27 +59,34 @@ struct EmbeddingBagLookup {
 /// extends from its offset to the next one, and the last bag to the end.
 struct Bags {
   Ids ids;
-  std::optional<Ids> offsets = std::nullopt;  // [bags], or [bags + 1] with include_last_offset
+  /// [bags], or [bags + 1] with include_last_offset; they start at 0 and do not decrease.
+  std::optional<Ids> offsets = std::nullopt;
   /// Factors of the rows, of the shape of `ids`; only with kSum.
   std::optional<Variable> per_sample_weights = std::nullopt;
 };
 
-/// table [rows, width] → [bags, width]: for each bag, the sum, mean or element-wise maximum of the
-/// rows of its ids, which is NaN if one of them is. A bag that is empty or all padding gives zeros.
-/// Of several equal maxima, or NaNs, the first one gets the gradient.
-///
-/// The cost, forward and backward, depends only on the number of ids, not on the size of the table
-/// (unless dense_gradient is set). Throws std::invalid_argument for ids or padding outside the
-/// table; ids, offsets or weights of another shape; offsets that do not start at 0, that decrease,
-/// or that lie beyond the ids; include_last_offset without offsets, or with a last offset that is
-/// not the number of ids; weights without kSum; and scale_grad_by_freq with kMax.
+/// → [bags, width]: for each bag, the sum, mean or element-wise maximum of the rows of its ids,
+/// which is NaN if one of them is. A bag that is empty or all padding gives zeros. Of several equal
+/// maxima, or NaNs, the first one gets the gradient.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options = {});
 
-/// Throws what embedding_bag would throw; does nothing else.
-void check_bags(const Variable& table, const Bags& bags, const EmbeddingBagLookup& options = {});
+/// For ops that look up rows: the rows of the ids, plus `added`, if given, which has the shape of
+/// the result's last axes. If the table is a parameter, other rows are neither read nor brought up
+/// to date.
+Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
+               const Tensor* added = nullptr);
 
-/// Throws std::invalid_argument naming `caller` for options that exclude each other and for a
-/// padding id outside the rows.
-void check_bag_options(const char* caller, const EmbeddingBagLookup& options, std::size_t rows);
+/// The checks of what is added to the rows of ids: its shape and its tape.
+void check_added(std::string_view caller, const Variable& table, const Ids& ids,
+                 const Variable& added);
+
+/// The index of the padding row, for negative ids too, if there is one.
+std::optional<std::int32_t> padding_row(std::string_view caller,
+                                        const std::optional<std::int32_t>& padding,
+                                        std::size_t rows);
+
+/// Checks the options of lookups in a table of so many rows.
+void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows);
+void check_lookup(std::string_view caller, const EmbeddingBagLookup& options, std::size_t rows);
 
 }  // namespace rowgrad

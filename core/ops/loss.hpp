@@ -11,13 +11,11 @@
 
 namespace rowgrad {
 
-/// exp(x) / Σ exp(x), and its logarithm, along one axis; large values do not overflow. Throws
-/// std::invalid_argument for an axis that x does not have.
+/// exp(x) / Σ exp(x), and its logarithm, along one axis; large values do not overflow.
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);
 
-/// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for no values. Throws
-/// std::invalid_argument for an axis that x does not have.
+/// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for no values.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
 enum class LossReduction { kMean, kSum };
@@ -30,27 +28,25 @@ struct CrossEntropyOptions {
 
 /// −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes], targets [...]
 /// → a scalar. Softmax and logarithm are fused in both directions, without overflow and without a
-/// table of probabilities. Throws std::invalid_argument for shapes that do not fit, a target
-/// outside the classes, and a mean over no targets.
+/// table of probabilities.
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets, options), but faster and without ever holding
 /// all logits in memory: x [..., inputs], weight [classes, inputs], bias [classes], targets [...] →
 /// a scalar. The gradients are computed together with the loss, not by backward, unless no input
-/// needs one: use an inference tape for evaluation. Throws what those two throw.
+/// needs one: use an inference tape for evaluation.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const std::optional<Variable>& bias, const Ids& targets,
                               const CrossEntropyOptions& options = {});
 
 /// −target log sigmoid(logits) − (1 − target) log(1 − sigmoid(logits)), averaged or summed, without
-/// overflow: the loss of independent yes or no decisions, for targets in [0, 1]. Throws
-/// std::invalid_argument for different shapes and for a mean over no values.
+/// overflow: the loss of independent yes or no decisions, for targets in [0, 1]. Both have the same
+/// shape.
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
                                           LossReduction reduction = LossReduction::kMean);
 
-/// (input − target)², averaged or summed. Throws std::invalid_argument for different shapes, which
-/// are never broadcast, and for a mean over no values.
+/// (input − target)², averaged or summed; shapes are never broadcast.
 Variable mse_loss(const Variable& input, const Variable& target,
                   LossReduction reduction = LossReduction::kMean);
 

@@ -305,12 +305,12 @@ Variable dropout(const Variable& x, double p) {
   if (p == 0) return x;
   const std::size_t count = x.value().size();
   const auto factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
-  kernels::KeepMask mask = kernels::draw_keep_mask(x.tape().random("dropout"), count, p);
+  kernels::DropoutMask mask = kernels::draw_dropout_mask(x.tape().random("dropout"), count, p);
   Tensor value = empty(x.shape());
-  kernels::apply_keep_mask(mask, count, x.value().data(), factor, value.data());
+  kernels::apply_dropout_mask(mask, count, x.value().data(), factor, value.data());
   return record("dropout", {x}, std::move(value), [mask = std::move(mask), factor](Backward& node) {
     Tensor dx = node.take_gradient();
-    kernels::apply_keep_mask(mask, dx.size(), dx.data(), factor, dx.data());
+    kernels::apply_dropout_mask(mask, dx.size(), dx.data(), factor, dx.data());
     node.give(0, std::move(dx));
   });
 }

@@ -7,7 +7,6 @@
 #include <functional>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/autograd/variable.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad {
@@ -64,7 +63,7 @@ Variable abs(const Variable& x);          // the gradient at 0 is 0
 Variable pow(const Variable& x, double exponent);
 
 /// x limited to [low, high]; the gradient of values outside is 0. NaN stays NaN, and its gradient
-/// is 0. Throws std::invalid_argument unless low ≤ high.
+/// is 0. Requires low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
 /// x where it is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
@@ -83,8 +82,7 @@ Variable detach(const Variable& x);
 /// Sets each value to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.
 /// 2014, in the inverted form, so that evaluation needs no scaling). Draws from the tape's random
 /// numbers as PyTorch does on CPUs without MKL: 64 bits per value, in memory order. p = 0 returns x
-/// itself and draws nothing. Throws std::invalid_argument for p outside [0, 1], and
-/// std::logic_error for a tape without random numbers.
+/// itself and draws nothing. Throws std::logic_error for a tape without random numbers.
 Variable dropout(const Variable& x, double p);
 
 }  // namespace rowgrad

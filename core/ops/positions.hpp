@@ -17,28 +17,25 @@ namespace rowgrad {
 
 /// ALiBi's slopes (Press, Smith & Lewis 2022): 2^(−8 h / heads), h = 1 … heads, if `heads` is a
 /// power of two. Otherwise those of the next smaller power of two, then every other one of the next
-/// larger power. Throws std::invalid_argument for 0 heads.
+/// larger power.
 std::vector<double> alibi_slopes(std::size_t heads);
 
-/// −slope · distance: [heads, length]. Throws what alibi_slopes throws.
+/// −slope · distance: [heads, length].
 Tensor alibi_bias(std::size_t heads, std::size_t length);
 
 /// The bucket of a distance (Raffel et al. 2020, "T5", one-directional): half of the buckets are
 /// for one distance each, the others grow with its logarithm, and the last one is for all distances
-/// from about `max_distance` on. Throws std::invalid_argument unless there are two or more buckets
-/// and max_distance > buckets / 2.
+/// from about `max_distance` on. There are two or more buckets, and max_distance > buckets / 2.
 std::size_t t5_bucket(std::size_t distance, std::size_t buckets, std::size_t max_distance);
 
 /// A table [buckets, heads] → [heads, length]: the row of each distance's bucket. Its gradient has
-/// only the rows of buckets that were reached. Throws what t5_bucket throws, and
-/// std::invalid_argument for a table of another rank.
+/// only the rows of buckets that were reached.
 Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_distance = 128);
 
 /// A table [2k + 1, width] of rows for the places of a key from its query, −k to k, and farther
 /// ones like those (Shaw, Uszkoreit & Vaswani 2018) → the rows for keys that are not later, in a
 /// sequence of `length`: [min(length, k + 1), width], the farthest first. Its gradient has only
-/// those rows. Throws std::invalid_argument for a table of another rank or with an even number of
-/// rows.
+/// those rows.
 Variable relative_rows(const Variable& table, std::size_t length);
 
 /// Which columns of a head are rotated together, as a pair.
@@ -59,8 +56,7 @@ struct RotaryOptions {
 /// computed in double.
 class RotaryTable {
  public:
-  /// Throws std::invalid_argument for 0 positions or more than memory could hold, for columns that
-  /// are odd or more than head_width, and for a base that is not finite and above 0.
+  /// `columns` must be even, and at most head_width; the base finite and above 0.
   RotaryTable(std::size_t positions, std::size_t head_width, const RotaryOptions& options = {});
 
   std::size_t positions() const { return cosines_.shape()[0]; }
@@ -78,8 +74,7 @@ class RotaryTable {
 
 /// x [..., length, heads · head_width] → the same shape: each pair (a, b) of columns becomes
 /// (a cos − b sin, a sin + b cos), by the angles of the positions from first_position on. The table
-/// must outlive the tape. Throws std::invalid_argument for another shape, for 0 heads and for
-/// positions that are not in the table.
+/// must outlive the tape.
 Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position = 0);
 Variable rotary(const Variable& x, const RotaryTable&& table, std::size_t heads,

@@ -1,5 +1,9 @@
 #pragma once
 
+// Sums and what is made of them, of all values (the result has rank 0) or along some axes: −1 is
+// the last. An axis that x does not have or that is named twice, and a mean or variance of too few
+// values, throw std::invalid_argument.
+
 #include <vector>
 
 #include <rowgrad/core/autograd/variable.hpp>
@@ -8,12 +12,8 @@ namespace rowgrad {
 
 enum class KeepAxes { kNo, kYes };  // whether a reduced axis stays, with length 1
 
-/// The sum or mean of all values; the result has rank 0.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
-
-/// The sum or mean along some axes (−1 is the last). Throws std::invalid_argument for an axis that
-/// x does not have or that is named twice, and for the mean of no values.
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 
@@ -26,15 +26,14 @@ struct VarianceOptions {
 };
 
 /// Of n values, Σ (x − mean)² / (n − correction), and its square root, whose gradient is 0 where it
-/// is 0; of all values or along some axes. Throws std::invalid_argument unless n > correction.
+/// is 0.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
 Variable stddev(const Variable& x, const std::vector<int>& axes,
                 const VarianceOptions& options = {});
 
-/// √Σ x², which does not overflow on the way, of all values or along some axes; the gradient is 0
-/// where it is 0.
+/// √Σ x², which does not overflow on the way; the gradient is 0 where it is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 

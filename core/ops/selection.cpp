@@ -14,10 +14,10 @@ using kernels::sum_to;
 // A share of the gradient: of an infinite one, too, no share is 0.
 constexpr auto kPart = [](Simd share, Simd g) { return select(share == 0, 0, share * g); };
 
-// The best values along an axis, where better(a, b) is true for a NaN a, and their places.
+// The best values along an axis, where better(a, b) is true for a NaN a, and their indices.
 struct Best {
   Tensor values;
-  Ids places;
+  Ids indices;
 };
 
 Best best_along(std::string_view op, const Tensor& x, int axis, const auto& better) {
@@ -38,7 +38,7 @@ Best best_along(std::string_view op, const Tensor& x, int axis, const auto& bett
           for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
             if (better(from[i * view.inner], from[best * view.inner])) best = i;
           result.values.data()[row] = from[best * view.inner];
-          result.places.data()[row] = static_cast<std::int32_t>(best);
+          result.indices.data()[row] = static_cast<std::int32_t>(best);
         }
       });
   return result;
@@ -51,32 +51,32 @@ Variable best_value(OpName op, const Variable& x, int axis, const auto& better) 
   Best best = best_along(op, x.value(), axis, better);
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   return record(
-      op, {x}, std::move(best.values), [along, places = std::move(best.places)](Backward& node) {
+      op, {x}, std::move(best.values), [along, indices = std::move(best.indices)](Backward& node) {
         const AxisView view(node.input_shape(0), along);
         Tensor gradient = zeros(node.input_shape(0));
-        for (std::size_t row = 0; row < places.size(); ++row) {
-          const auto place = static_cast<std::size_t>(places.data()[row]);
-          const std::size_t before = row / view.inner * view.extent + place;
+        for (std::size_t row = 0; row < indices.size(); ++row) {
+          const auto index = static_cast<std::size_t>(indices.data()[row]);
+          const std::size_t before = row / view.inner * view.extent + index;
           gradient.data()[before * view.inner + row % view.inner] = node.gradient().data()[row];
         }
         node.give(0, std::move(gradient));
       });
 }
 
-// Calls f(k, place) for each index k of `ids`, whose other axes may be shorter than those of
-// `shape`, with the place in an array of that shape to which the id leads along one axis.
+// Calls f(k, offset) for each index k of `ids`, whose other axes may be shorter than those of
+// `shape`, with the offset in an array of that shape to which the id leads along one axis.
 void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, const auto& f) {
   for (std::size_t k = 0; k < ids.size(); ++k) {
-    std::size_t place = 0;
+    std::size_t offset = 0;
     std::size_t stride = 1;
     std::size_t rest = k;
     for (std::size_t axis = shape.size(); axis-- > 0;) {
       const std::size_t index = rest % ids.shape()[axis];
       rest /= ids.shape()[axis];
-      place += stride * (axis == along ? static_cast<std::size_t>(ids.data()[k]) : index);
+      offset += stride * (axis == along ? static_cast<std::size_t>(ids.data()[k]) : index);
       stride *= shape[axis];
     }
-    f(k, place);
+    f(k, offset);
   }
 }
 
@@ -113,10 +113,10 @@ Variable max(const Variable& x, int axis) { return best_value("max", x, axis, kL
 Variable min(const Variable& x, int axis) { return best_value("min", x, axis, kSmaller); }
 
 Ids argmax(const Variable& x, int axis) {
-  return best_along("argmax", x.value(), axis, kLarger).places;
+  return best_along("argmax", x.value(), axis, kLarger).indices;
 }
 Ids argmin(const Variable& x, int axis) {
-  return best_along("argmin", x.value(), axis, kSmaller).places;
+  return best_along("argmin", x.value(), axis, kSmaller).indices;
 }
 
 Variable gather(const Variable& x, int axis, const Ids& ids) {
@@ -135,13 +135,13 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
   }
 
   Tensor value = empty({ids.shape().begin(), ids.shape().end()});
-  for_each_gathered(ids, shape, along, [&](std::size_t k, std::size_t place) {
-    value.data()[k] = x.value().data()[place];
+  for_each_gathered(ids, shape, along, [&](std::size_t k, std::size_t offset) {
+    value.data()[k] = x.value().data()[offset];
   });
   return record("gather", {x}, std::move(value), [along, ids](Backward& node) {
     Tensor gradient = zeros(node.input_shape(0));
-    for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t place) {
-      gradient.data()[place] += node.gradient().data()[k];
+    for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t offset) {
+      gradient.data()[offset] += node.gradient().data()[k];
     });
     node.give(0, std::move(gradient));
   });

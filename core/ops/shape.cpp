@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/layout.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
@@ -168,6 +170,51 @@ Variable stack(const std::vector<Variable>& parts, int axis) {
     rows.push_back(unsqueeze(part, axis));
   }
   return concatenate(rows, axis);
+}
+
+Variable look_back(const Variable& x, std::size_t steps) {
+  check_argument(steps > 0, "look_back: steps must be above 0");
+  Shape shape = x.shape();
+  check_argument(shape.size() >= 2, "look_back: x has shape ", bracketed(shape),
+                 ", expected [..., length, width]");
+  if (steps == 1) return x;
+  const std::size_t length = shape[shape.size() - 2];
+  const std::size_t width = shape.back();
+  shape.push_back(steps);
+  element_count(shape, "look_back");
+  const std::size_t joined = steps * width;
+  shape.pop_back();
+  shape.back() = joined;
+  const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
+  // Calls body(row, its position in the text) for all rows, in parallel.
+  const auto for_each_row = [=](const auto& body) {
+    kernels::parallel_for(rows, kernels::row_grain(joined),
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t row = begin; row < end; ++row) body(row, row % length);
+                          });
+  };
+  Tensor value = empty(shape);
+  for_each_row([&](std::size_t row, std::size_t position) {
+    const std::size_t missing = steps - std::min(steps, position + 1);
+    real* const to = value.data() + row * joined;
+    std::fill_n(to, missing * width, real{0});
+    const real* const newest = x.value().data() + (row + 1) * width;
+    std::copy(newest - (steps - missing) * width, newest, to + missing * width);
+  });
+  return record("look_back", {x}, std::move(value), [=](Backward& node) {
+    Tensor gradient = empty(node.input_shape(0));
+    for_each_row([&](std::size_t row, std::size_t position) {
+      // In the results of this position and of those after it, the row moves from last to first.
+      const real* from = node.gradient().data() + (row + 1) * joined - width;
+      real* const to = gradient.data() + row * width;
+      std::copy_n(from, width, to);
+      for (std::size_t later = 1; later < std::min(steps, length - position); ++later) {
+        from += joined - width;
+        kernels::map_span(width, to, std::plus<>(), to, from);
+      }
+    });
+    node.give(0, std::move(gradient));
+  });
 }
 
 }  // namespace rowgrad

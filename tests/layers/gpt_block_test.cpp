@@ -12,6 +12,7 @@
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/layers/layer_list.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/sequential.hpp>
 #include <rowgrad/optim/sgd.hpp>

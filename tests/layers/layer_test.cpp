@@ -9,6 +9,7 @@
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/layer_list.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>

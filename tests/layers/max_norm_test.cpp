@@ -83,7 +83,7 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   const Tensor before = embedding.weight.value();
   EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // small enough
   EXPECT_EQ(error_of<std::logic_error>([&] { embedding.forward(tape, ids({1}, {0})); }),
-            "Embedding: max_norm has to change weight, which was read as a whole on this tape "
+            "embedding: max_norm has to change weight, which was read as a whole on this tape "
             "before");
   EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
   EXPECT_EQ(embedding.weight.value(), before);
@@ -115,13 +115,14 @@ TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
     Embedding embedding(start, {.scale_by_sqrt_width = scale, .max_norm = 1});
     const auto version = embedding.weight.version();
     Tape tape, other;
+    const std::string op = scale ? "Embedding" : "embedding_add";
     EXPECT_EQ(error_of<std::invalid_argument>(
                   [&] { embedding.forward(tape, ids({1}, {1}), tape.constant(zeros({3}))); }),
-              "Embedding: what is added has shape [3], expected the last axes of [1, 2]");
+              op + ": what is added has shape [3], expected the last axes of [1, 2]");
     EXPECT_EQ(error_of<std::logic_error>([&] {
                 embedding.forward(tape, ids({1}, {1}), other.constant(zeros({1, 2})));
               }),
-              "Embedding: what is added belongs to another tape");
+              op + ": what is added belongs to another tape");
     EXPECT_THROW(embedding.forward(tape, ids({1}, {2}), tape.constant(zeros({1, 2}))),
                  std::invalid_argument);
     EXPECT_EQ(embedding.weight.version(), version);
@@ -135,6 +136,14 @@ TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
             }),
             "embedding_bag: the per-sample weights belong to another tape");
   EXPECT_EQ(bag.weight.value(), start);
+}
+
+TEST(MaxNorm, RefusesATableThatIsNoParameter) {
+  Tape tape;
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              rowgrad::embedding(tape.input(zeros({2, 2})), ids({1}, {0}), {.max_norm = 1});
+            }),
+            "embedding: max_norm changes rows, so the table has to be a parameter");
 }
 
 TEST(MaxNorm, HoldsInBags) {

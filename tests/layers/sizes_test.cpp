@@ -45,7 +45,7 @@ TEST(Sizes, OfALookBackAreRefusedBeforeTheWork) {
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               look_back.forward(tape.constant(zeros({3, 8})));
             }),
-            "LookBack: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
+            "look_back: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
             "hold");
 }
 

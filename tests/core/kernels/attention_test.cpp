@@ -30,7 +30,7 @@ struct Memory {
   Tensor relative_values = irregular({kRelative, kWidth}, 7);
   Tensor drelative_keys = full(relative_keys.shape(), kUntouched),
          drelative_values = drelative_keys;
-  KeepMask keep = drawn();
+  DropoutMask mask = drawn();
   SoftmaxRows softmax{empty({kBatch, kHeads, kQueries}), empty({kBatch, kHeads, kQueries})};
 
   explicit Memory(std::size_t gap_, std::vector<std::size_t> lengths = {})
@@ -47,9 +47,9 @@ struct Memory {
     return result;
   }
   Tensor untouched() const { return full({kBatch * batch}, kUntouched); }
-  static KeepMask drawn() {
+  static DropoutMask drawn() {
     Random random(1);
-    return draw_keep_mask(random, kBatch * kHeads * kQueries * kKeys, 0.25);
+    return draw_dropout_mask(random, kBatch * kHeads * kQueries * kKeys, 0.25);
   }
 
   template <class Number, class Source>
@@ -71,8 +71,8 @@ struct Memory {
             .relative_keys = relative_keys.data(),
             .relative_values = relative_values.data(),
             .relative_distances = kRelative,
-            .keep = &keep,
-            .keep_factor = static_cast<real>(1 / 0.75)};
+            .mask = &mask,
+            .mask_factor = static_cast<real>(1 / 0.75)};
   }
   void run() {
     attention_forward(attention(), rows<real>(output), &softmax);

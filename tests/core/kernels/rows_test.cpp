@@ -87,14 +87,14 @@ TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
   gather_rows(empty_rows.data(), 0, ids, nothing.data());
 }
 
-TEST(RowGroups, ListThePlacesOfEachIdInOrder) {
+TEST(RowGroups, ListThePositionsOfEachIdInOrder) {
   const Numbers ids{7, 1, -1, 7, 0, 7};
   const RowGroups groups(ids, -1);  // what is left out need not be a row
   EXPECT_EQ(groups.indices, (Numbers{0, 1, 7}));
   EXPECT_EQ(groups.starts, (std::vector<std::size_t>{0, 1, 2, 5}));
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < groups.starts.back(); ++i) places.push_back(groups.place(i));
-  EXPECT_EQ(places, (std::vector<std::size_t>{4, 1, 0, 3, 5}));
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < groups.starts.back(); ++i) positions.push_back(groups.position(i));
+  EXPECT_EQ(positions, (std::vector<std::size_t>{4, 1, 0, 3, 5}));
 }
 
 TEST(MergeRows, AddsTheRowsOfAnIdTogether) {

@@ -61,8 +61,9 @@ AttentionOptions options_of(Inputs in, const AttentionCase& item) {
 }
 
 Variable fused(Inputs in, const AttentionCase& item) {
-  const auto op = item.causal ? causal_attention : attention;
-  return op(in[0], in[1], in[2], options_of(in, item));
+  const AttentionOptions options = options_of(in, item);
+  return item.causal ? causal_attention(in[0], in[1], in[2], options)
+                     : attention(in[0], in[1], in[2], options);
 }
 
 // The distance from each query back to each key, 0 for later keys, and whether a key is not seen.

@@ -8,6 +8,7 @@
 
 #include "tests/support/error_of.hpp"
 #include "tests/support/gradients.hpp"
+#include "tests/support/threads.hpp"
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
@@ -337,6 +338,54 @@ TEST(Squeeze, TakesAwayAnAxisOfLengthOne) {
   EXPECT_EQ(error_of<std::invalid_argument>([&] { squeeze(x, 2); }),
             "squeeze: axis 2 of [2, 1, 3] is not of length 1");
   EXPECT_THROW(unsqueeze(x, 4), std::invalid_argument);
+}
+
+// Slices of the rows before, with zeros in front, side by side: the oldest first.
+Variable joined_slices(const Variable& x, std::size_t steps) {
+  const std::size_t length = x.shape()[1];
+  std::vector<Variable> parts;
+  for (std::size_t back = steps; back-- > 0;) {
+    const std::size_t missing = std::min(back, length);
+    Shape before = x.shape();
+    before[1] = missing;
+    const auto seen = static_cast<std::ptrdiff_t>(length - missing);
+    parts.push_back(concatenate({x.tape().constant(zeros(before)), slice(x, 1, 0, seen)}, 1));
+  }
+  return concatenate(parts, -1);
+}
+
+TEST(LookBackOp, HasTheBitsOfJoinedSlicesForAnyNumberOfThreads) {
+  for (const Shape& shape : {Shape{2, 4, 3}, Shape{3, 700, 20}, Shape{2, 1, 3}, Shape{0, 4, 3},
+                             Shape{2, 0, 3}, Shape{2, 4, 0}})
+    for (const std::size_t steps : {2, 3, 6}) {
+      const auto run = [&](const auto& op) {
+        Tape tape;
+        const Variable x = tape.input(testing::irregular(shape));
+        const Variable y = op(x, steps);
+        tape.backward(y, testing::irregular(y.shape(), 9));
+        return std::pair(y.value(), tape.gradient(x).dense());
+      };
+      const auto expected = run(joined_slices);
+      for (const int threads : {1, 3}) {
+        const testing::Threads scope(threads);
+        EXPECT_EQ(run(look_back), expected) << steps << " steps, " << threads << " threads";
+      }
+    }
+}
+
+TEST(LookBackOp, HasTheGradientsOfDifferenceQuotients) {
+  for (const std::size_t steps : {1, 2, 3, 6})
+    testing::expect_gradients([&](std::span<const Variable> in) { return look_back(in[0], steps); },
+                              {testing::irregular({2, 4, 3})}, "look_back");
+}
+
+TEST(LookBackOp, RefusesWhatDoesNotFit) {
+  Tape tape;
+  const auto message = [&](const Shape& shape, std::size_t steps) {
+    return error_of<std::invalid_argument>([&] { look_back(tape.input(zeros(shape)), steps); });
+  };
+  EXPECT_EQ(message({3, 2}, 0), "look_back: steps must be above 0");
+  EXPECT_EQ(message({3}, 2), "look_back: x has shape [3], expected [..., length, width]");
 }
 
 }  // namespace
