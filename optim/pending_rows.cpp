@@ -29,15 +29,12 @@ RowRange PendingRows::range(const RowView& rows, std::span<const std::int32_t> i
   return {rows, &history_, ids.data(), 0, ids.size()};
 }
 
-// Calls loop(range), which returns the number of steps that it replayed, for parts of a range in
-// parallel.
+// Calls loop(range), which returns what to count as visited, for parts of a range in parallel.
 void PendingRows::for_ranges(const RowRange& all, const auto& loop) {
-  std::atomic<std::uint64_t> replayed = 0;
-  kernels::parallel_for(all.end, kernels::row_grain(all.rows.width()),
-                        [&](std::size_t begin, std::size_t end) {
-                          replayed += loop(RowRange{all.rows, all.history, all.ids, begin, end});
-                        });
-  rows_visited_ += all.end + replayed;
+  kernels::parallel_for(
+      all.end, kernels::row_grain(all.rows.width()), [&](std::size_t begin, std::size_t end) {
+        rows_visited_ += loop(RowRange{all.rows, all.history, all.ids, begin, end});
+      });
 }
 
 // --- Steps --------------------------------------------------------------------------------------
@@ -93,9 +90,7 @@ void PendingRows::shorten_history(const RowView& rows) {
   if (history_.runs().size() <= half || count == 0) return;
   const std::uint64_t since = history_.runs()[half - 1].end;
   const auto apply = [&](std::size_t begin, std::size_t end) {
-    std::uint64_t applied = 0;
-    rows_visited_ += rule_.apply_rows({rows, &history_, nullptr, begin, end}, since, applied);
-    rows_visited_ += applied;
+    rows_visited_ += rule_.apply_rows({rows, &history_, nullptr, begin, end}, since);
   };
   const std::size_t share = history_.runs().size() - half;  // 1 … half
   apply(count * (share - 1) / half, count * share / half);
@@ -112,10 +107,7 @@ RowRange PendingRows::all_rows(const RowView& rows) const {
 }
 
 void PendingRows::apply_rows(const RowRange& rows) {
-  for_ranges(rows, [&](const RowRange& part) {
-    std::uint64_t applied = 0;
-    return rule_.apply_rows(part, kAll, applied);
-  });
+  for_ranges(rows, [&](const RowRange& part) { return rule_.apply_rows(part, kAll); });
 }
 
 void PendingRows::apply(std::span<const std::int32_t> ids) {
@@ -140,7 +132,8 @@ void PendingRows::read(std::span<const std::int32_t> ids, real* out) {
       if (history_.has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
     std::ranges::sort(due);
     due.erase(std::unique(due.begin(), due.end()), due.end());
-    for_ranges(range(rows, due), [&](const RowRange& part) { return rule_.replay_rows(part); });
+    for_ranges(range(rows, due), [&](const RowRange& part) { return rule_.apply_rows(part, 0); });
+    rows_visited_ += due.size();
   }
   for_ranges(range(rows, ids), [&](const RowRange& part) { return rule_.copy_rows(part, out); });
 }
@@ -175,14 +168,16 @@ void PendingRows::read_all(real* out) {
            });
   };
   for_ranges(all_rows(rows), [&](RowRange part) {
-    std::uint64_t replayed = 0;
+    std::uint64_t visited = 0;
     for (const std::size_t end = part.end; part.begin < end; ++part.begin) {
       for (part.end = part.begin; part.end < end && !is_untouched(part.end);) ++part.end;
-      replayed += rule_.copy_rows(part, out);
+      visited += rule_.copy_rows(part, out);
       part.begin = part.end;
-      if (part.begin < end) std::ranges::copy(untouched, out + part.begin * width);
+      if (part.begin == end) break;
+      std::ranges::copy(untouched, out + part.begin * width);
+      ++visited;
     }
-    return replayed;
+    return visited;
   });
 }
 
@@ -231,11 +226,10 @@ void PendingRows::load(const Checkpoint& state, std::uint64_t most_steps) {
     for (std::size_t row = part.begin; row < part.end; ++row) {
       const real* kept = present.data() + row * width;
       if (std::memcmp(values.data() + row * width, kept, width * sizeof(real)) == 0) continue;
-      std::uint64_t applied = 0;
-      rule_.apply_rows({rows, &history_, nullptr, row, row + 1}, kAll, applied);
+      rule_.apply_rows({rows, &history_, nullptr, row, row + 1}, kAll);
       std::copy_n(kept, width, rows.row<1>(row).arrays[0]);
     }
-    return std::uint64_t{0};
+    return part.end - part.begin;
   });
 }
 

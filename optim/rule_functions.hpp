@@ -53,16 +53,14 @@ struct RuleFunctions {
   /// A step of rows that missed none.
   void (*step_rows)(const real* rule, const RowRange& range, const real* gradients);
 
-  // Those below return how many steps they replayed.
+  // Those below return how many rows they changed or copied, plus one for each replayed step.
 
   /// The steps that rows missed, and then a step; from then on they are of step `after`.
   std::uint64_t (*catch_up_and_step_rows)(const real* rule, const RowRange& range,
                                           const real* gradients, std::uint64_t after);
-  /// The steps that rows missed, until all that remain have a closed form.
-  std::uint64_t (*replay_rows)(const RowRange& range);
-  /// All the steps that rows missed, if they are then still of a step before `since`. Adds the
-  /// number of these rows to `applied`.
-  std::uint64_t (*apply_rows)(const RowRange& range, std::uint64_t since, std::uint64_t& applied);
+  /// The steps that rows missed: first until all that remain have a closed form, and then all, if
+  /// the row is still of a step before `since`.
+  std::uint64_t (*apply_rows)(const RowRange& range, std::uint64_t since);
   /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
   /// without closed form must have been replayed if RowStates::changes_when_read().
   std::uint64_t (*copy_rows)(const RowRange& range, real* out);
@@ -106,10 +104,10 @@ struct RuleLoops {
     const auto rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
     MissedSteps<Rule> missed(*range.history, range.history->steps());
-    std::uint64_t replayed = 0;
+    std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const RowOf row = range.rows.row<kArrays>(range[i]);
-      replayed += replay(row, range);
+      visited += replay(row, range);
       const real* values = gradient_of(range, i, gradients);
       const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto last) {
         change_values<Rule>(width, row.arrays, values,
@@ -123,14 +121,7 @@ struct RuleLoops {
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
       *row.step = after;
     }
-    return replayed;
-  }
-
-  static std::uint64_t replay_rows(const RowRange& range) {
-    std::uint64_t replayed = 0;
-    for (std::size_t i = range.begin; i < range.end; ++i)
-      replayed += replay(range.rows.row<kArrays>(range[i]), range);
-    return replayed;
+    return visited;
   }
 
   // Never inlined: otherwise the compiler might fuse multiplications and additions in one place but
@@ -161,19 +152,18 @@ struct RuleLoops {
     return replayed;
   }
 
-  static std::uint64_t apply_rows(const RowRange& range, std::uint64_t since,
-                                  std::uint64_t& applied) {
+  static std::uint64_t apply_rows(const RowRange& range, std::uint64_t since) {
     MissedSteps<Rule> missed(*range.history, range.history->steps());
-    std::uint64_t replayed = 0;
+    std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const RowOf row = range.rows.row<kArrays>(range[i]);
       // First, or the step that the row is of would depend on whether it was read before.
-      replayed += replay(row, range);
+      visited += replay(row, range);
       if (*row.step >= since) continue;
       apply(row, missed, range.rows.width());
-      ++applied;
+      ++visited;
     }
-    return replayed;
+    return visited;
   }
 
   // Steps up to missed.to(), which must all have a closed form.
@@ -189,14 +179,14 @@ struct RuleLoops {
     const std::size_t width = range.rows.width();
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     RowCopy copy;
-    std::uint64_t replayed = 0;
+    std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (i + kernels::kRowsAhead < range.end)
         for (const real* array : range.rows.row<kArrays>(range[i + kernels::kRowsAhead]).arrays)
           if (array != nullptr) kernels::prefetch_row(array, width);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return range.history->has_replay(step); }, copy);
-      replayed += replay(row, range);
+      visited += replay(row, range);
       real* const to = out + i * width;
       auto arrays = row.arrays;
       const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
@@ -206,7 +196,7 @@ struct RuleLoops {
       });
       if (!late) std::copy_n(arrays[0], width, to);
     }
-    return replayed;
+    return visited;
   }
 };
 
@@ -254,7 +244,6 @@ const RuleFunctions& functions_of() {
       .step_values = &Loops::step_values,
       .step_rows = &Loops::step_rows,
       .catch_up_and_step_rows = &Loops::catch_up_and_step_rows,
-      .replay_rows = &Loops::replay_rows,
       .apply_rows = &Loops::apply_rows,
       .copy_rows = &Loops::copy_rows};
   return functions;

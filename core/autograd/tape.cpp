@@ -1,97 +1,10 @@
 #include <algorithm>
-#include <atomic>
-#include <memory>
-#include <mutex>
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/autograd/tape_slot.hpp>
 
 namespace rowgrad {
-
-// Each tape registers in a slot that outlives it. A variable stores the slot and the tape's serial
-// number there, so a variable of a destroyed tape is recognised without touching freed memory.
-struct TapeSlot {
-  std::atomic<std::uint64_t> serial = 0;  // odd while the slot is in use
-  Tape* tape = nullptr;
-};
-
-namespace {
-
-class TapeSlots {
- public:
-  TapeSlot* acquire(Tape* tape) {
-    const std::scoped_lock lock(mutex_);
-    if (free_.empty()) {
-      all_.push_back(std::make_unique<TapeSlot>());
-      free_.reserve(all_.capacity());  // so that release() needs no memory
-      free_.push_back(all_.back().get());
-    }
-    TapeSlot* slot = free_.back();
-    free_.pop_back();
-    slot->tape = tape;
-    ++slot->serial;
-    return slot;
-  }
-  void release(TapeSlot* slot) noexcept {
-    const std::scoped_lock lock(mutex_);
-    ++slot->serial;
-    slot->tape = nullptr;
-    free_.push_back(slot);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<TapeSlot>> all_;
-  std::vector<TapeSlot*> free_;
-};
-
-// Escapes quotes and backslashes for Graphviz.
-std::string in_dot(const std::string& text) {
-  std::string escaped;
-  for (const char byte : text) {
-    if (byte == '"' || byte == '\\') escaped += '\\';
-    escaped += byte;
-  }
-  return escaped;
-}
-
-// Never destroyed: a tape in static storage may outlive any other static object.
-TapeSlots& tape_slots() {
-  static TapeSlots& slots = *new TapeSlots;
-  return slots;
-}
-
-}  // namespace
-
-// --- Variable ---------------------------------------------------------------------------------
-
-Tape& Variable::tape() const {
-  check_state(slot_ != nullptr, "Variable: this handle was never given a value");
-  check_state(slot_->serial == serial_, "Variable: its tape has been destroyed");
-  return *slot_->tape;
-}
-
-const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
-
-const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
-
-std::string Variable::name() const { return tape().nodes_[index_].name(); }
-
-std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
-  return stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ' << variable.value();
-}
-
-Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
-
-real Variable::item() const {
-  const Tensor& number = value();
-  check_argument(number.size() == 1, "Variable::item: shape ", bracketed(number.shape()), " has ",
-                 number.size(), " numbers, expected one");
-  return *number.data();
-}
-
-bool Variable::needs_gradient() const { return tape().nodes_[index_].needs_gradient; }
 
 // --- Backward ---------------------------------------------------------------------------------
 
@@ -182,11 +95,11 @@ std::vector<const Parameter*> Tape::parameters() const {
   return all;
 }
 
-Tape::Tape(Mode mode) : mode_(mode), slot_(tape_slots().acquire(this)) {}
+Tape::Tape(Mode mode) : mode_(mode), slot_(acquire_tape_slot(this)) {}
 
 Tape::Tape(Random& random, Mode mode) : Tape(mode) { random_ = &random; }
 
-Tape::~Tape() { tape_slots().release(slot_); }
+Tape::~Tape() { release_tape_slot(slot_); }
 
 Variable Tape::append(Node node) {
   nodes_.push_back(std::move(node));
@@ -257,33 +170,14 @@ void Tape::run_rule(std::size_t index, const Tensor* borrowed) {
   node.rule = nullptr;  // frees what the rule had captured
 }
 
-void Tape::backward(const Variable& loss, KeepValues keep) {
+void Tape::backward(const Variable& loss, const BackwardOptions& options) {
   index_of(loss, "Tape::backward");
   check_argument(element_count(loss.shape()) == 1, "Tape::backward: the loss has shape ",
                  bracketed(loss.shape()), ", expected a single number");
-  backward(loss, full(loss.shape(), 1), keep);
+  go_backward(loss, full(loss.shape(), 1), options);
 }
 
-void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep) {
-  std::vector<std::pair<Parameter*, Gradient>> sums;
-  run_backward(y, gradient, keep, [&](Parameter& parameter, Gradient sum) {
-    sums.emplace_back(&parameter, std::move(sum));
-  });
-  for (auto& [parameter, sum] : sums) parameter->prepare_gradient(sum);
-
-  // From here on nothing can fail: parameters change, and gradients can be read.
-  has_gradients_ = true;
-  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
-}
-
-void Tape::backward(const Variable& y, const Tensor& gradient, KeepValues keep,
-                    const GradientSink& sink) {
-  run_backward(y, gradient, keep, sink);
-  has_gradients_ = true;
-}
-
-void Tape::run_backward(const Variable& y, const Tensor& gradient, KeepValues keep,
-                        const GradientSink& sink) {
+void Tape::go_backward(const Variable& y, const Tensor& gradient, const BackwardOptions& options) {
   check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
   check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
   const std::size_t last = index_of(y, "Tape::backward");
@@ -294,6 +188,13 @@ void Tape::run_backward(const Variable& y, const Tensor& gradient, KeepValues ke
   check_parameters_unchanged(last + 1);
   went_backward_ = true;
 
+  std::vector<std::pair<Parameter*, Gradient>> sums;
+  const auto give = [&](Parameter& parameter, Gradient sum) {
+    if (options.sink)
+      options.sink(parameter, std::move(sum));
+    else
+      sums.emplace_back(&parameter, std::move(sum));
+  };
   std::vector<std::vector<Node*>> uses;  // the nodes of each parameter, in the order of the first
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
@@ -315,15 +216,20 @@ void Tape::run_backward(const Variable& y, const Tensor& gradient, KeepValues ke
       run_rule(i, &gradient);
     else if (node.rule && !node.gradient.is_none())
       run_rule(i, nullptr);
-    if (keep == KeepValues::kNo && !node.op.empty() && i < last) node.release_value();
+    if (!options.keep_values && !node.op.empty() && i < last) node.release_value();
 
     // Nodes before the first one of a parameter do not depend on it.
     if (uses.empty() || uses.back().front() != &node) continue;
     Gradient sum;
     for (Node* use : uses.back()) sum.add(std::exchange(use->gradient, Gradient()));
-    if (!sum.is_none()) sink(*node.parameter, std::move(sum));
+    if (!sum.is_none()) give(*node.parameter, std::move(sum));
     uses.pop_back();
   }
+  for (auto& [parameter, sum] : sums) parameter->prepare_gradient(sum);
+
+  // From here on nothing can fail: parameters change, and gradients can be read.
+  has_gradients_ = true;
+  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
 }
 
 void Tape::retain_gradient(const Variable& variable) {
@@ -348,31 +254,6 @@ const Gradient& Tape::gradient(const Variable& variable) const {
 std::string Tape::Node::name() const {
   if (!op.empty()) return std::string(op);
   return parameter != nullptr ? parameter->name() : needs_gradient ? "input" : "constant";
-}
-
-std::vector<Tape::Entry> Tape::entries() const {
-  std::vector<Entry> all;
-  for (const Node& node : nodes_)
-    all.push_back({std::string(node.op), node.name(), node.shape(), node.passed,
-                   node.needs_gradient, node.inputs});
-  return all;
-}
-
-std::string Tape::to_dot() const {
-  TextStream text;
-  text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
-  const std::vector<Entry> all = entries();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Entry& node = all[i];
-    text << "  n" << i << " [shape=" << (node.op.empty() ? "box" : "ellipse") << ", label=\""
-         << in_dot(node.name) << "\\n"
-         << bracketed(node.shape);
-    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.gradient;
-    text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";
-    for (const std::uint32_t input : node.inputs) text << "  n" << input << " -> n" << i << ";\n";
-  }
-  text << "}\n";
-  return std::move(text).str();
 }
 
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {

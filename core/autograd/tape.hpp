@@ -4,6 +4,7 @@
 // Reverse-mode differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3) visits them
 // once from last to first, and each passes its gradient on to its inputs.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -79,12 +80,16 @@ class OpName {
   std::string_view text_;
 };
 
-/// Whether the values of ops stay readable after backward(). Otherwise each is released as soon as
-/// no rule needs it any more, which makes room for the gradients: all but that of the loss.
-enum class KeepValues { kNo, kYes };
-
-/// Gets the gradient of a parameter, the sum over all its uses, as soon as backward() has it.
-using GradientSink = std::function<void(Parameter& parameter, Gradient gradient)>;
+struct BackwardOptions {
+  /// Whether the values of ops stay readable after backward(). Otherwise each is released as soon
+  /// as no rule needs it any more, except that of the loss, which makes room for the gradients.
+  bool keep_values = true;
+  /// Gets the gradient of a parameter, the sum over all its uses, as soon as backward() has it,
+  /// while those of earlier nodes are still computed; no parameter changes then. Parameters come in
+  /// the order of their first uses, from last to first; those that the loss does not depend on do
+  /// not.
+  std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
+};
 
 /// Records a computation and differentiates it once. Several tapes may exist at the same time, each
 /// used by one thread at a time. Neither copyable nor movable. A tape must not outlive its
@@ -123,17 +128,14 @@ class Tape {
   /// value; std::logic_error for a second call, an inference tape, a loss that is on another tape
   /// or depends on nothing that needs a gradient, a parameter that changed after its value was
   /// read, and a rule that breaks its contract.
-  void backward(const Variable& loss, KeepValues keep = KeepValues::kYes);
+  void backward(const Variable& loss, const BackwardOptions& options = {});
 
   /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.
   /// Throws std::invalid_argument for a gradient of another shape.
-  void backward(const Variable& y, const Tensor& gradient, KeepValues keep = KeepValues::kYes);
-
-  /// The same, but hands the gradients to `sink`, while those of earlier nodes are still computed,
-  /// and changes no parameter. Parameters come in the order of their first uses, from last to
-  /// first; those that the loss does not depend on do not.
-  void backward(const Variable& y, const Tensor& gradient, KeepValues keep,
-                const GradientSink& sink);
+  void backward(const Variable& y, const std::same_as<Tensor> auto& gradient,
+                const BackwardOptions& options = {}) {  // a template, so that braces are options
+    go_backward(y, gradient, options);
+  }
 
   /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
   /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
@@ -198,8 +200,7 @@ class Tape {
   std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
   void check_parameters_unchanged(std::size_t end) const;
   void run_rule(std::size_t node, const Tensor* borrowed);
-  void run_backward(const Variable& y, const Tensor& gradient, KeepValues keep,
-                    const GradientSink& sink);
+  void go_backward(const Variable& y, const Tensor& gradient, const BackwardOptions& options);
 
   Random* random_ = nullptr;
   Mode mode_;

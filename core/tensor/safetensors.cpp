@@ -29,7 +29,7 @@ constexpr const char* kFormat = "1";
 // --- Writing ------------------------------------------------------------------------------------
 
 // A value other than a text, as it is stored in the file.
-struct Stored {
+struct SavedValue {
   std::string name;
   const char* dtype;
   std::size_t number_bytes;
@@ -227,7 +227,7 @@ class Reader {
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  std::vector<Stored> all;
+  std::vector<SavedValue> all;
   // Here and below, each member is followed by a comma.
   std::string texts = concat(json_quoted(kFormatKey), ':', json_quoted(kFormat), ',');
   for (const std::string& name : checkpoint.names()) {
@@ -253,14 +253,14 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
     }
   }
   // The largest types first, so that all values are aligned, as readers that map the file require.
-  std::ranges::sort(all, [](const Stored& a, const Stored& b) {
+  std::ranges::sort(all, [](const SavedValue& a, const SavedValue& b) {
     return a.number_bytes != b.number_bytes ? a.number_bytes > b.number_bytes : a.name < b.name;
   });
 
   texts.back() = '}';
   std::string header = concat("{\"", kMetadataKey, "\":{", texts, ',');
   std::uint64_t offset = 0;
-  for (const Stored& value : all) {
+  for (const SavedValue& value : all) {
     std::string shape;
     for (const std::size_t extent : *value.shape) shape += std::to_string(extent) + ',';
     if (!shape.empty()) shape.pop_back();
@@ -277,7 +277,7 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
 
   const auto length = std::bit_cast<std::array<char, kLengthBytes>>(std::uint64_t{header.size()});
   std::vector<std::string_view> pieces = {{length.data(), length.size()}, header};
-  for (const Stored& value : all) pieces.push_back(value.bytes);
+  for (const SavedValue& value : all) pieces.push_back(value.bytes);
   write_file(path, pieces);
 }
 

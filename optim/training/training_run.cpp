@@ -99,10 +99,10 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
 // Prepares for the optimizer's parameters, which may have become more.
 void TrainingRun::follow_optimizer() {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  if (places_.size() == parameters.size()) return;
+  if (indices_.size() == parameters.size()) return;
   exchange_.emplace(ranks_, parts_.shards, shapes_of(parameters), parts_.bucket_bytes);
-  places_.clear();
-  for (std::size_t p = 0; p < parameters.size(); ++p) places_[parameters[p]] = p;
+  indices_.clear();
+  for (std::size_t p = 0; p < parameters.size(); ++p) indices_[parameters[p]] = p;
 }
 
 std::size_t TrainingRun::steps_per_epoch() const {
@@ -159,13 +159,15 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   optimizer.zero_grad();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  std::vector<Batch> of_step;  // copies, as the loader has only one at a time
-  of_step.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
+  std::vector<Batch> copies;  // of several, as the loader has only one at a time
+  for (std::size_t i = 0; count > 1 && i < count; ++i) {
     if (i > 0) ++batches;
-    of_step.push_back(*batches);
+    copies.push_back(*batches);
   }
-  const std::vector<double> losses = add_gradients(of_step);
+  const std::span<const Batch> of_step =
+      count > 1 ? std::span<const Batch>(copies) : std::span<const Batch>(&*batches, 1);
+  const std::vector<double> losses =
+      parts_.shards == 1 ? add_gradients(of_step) : add_gradients_of_shards(of_step);
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
@@ -188,24 +190,57 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   return loss_sum / static_cast<double>(count);
 }
 
-// Adds the gradients of all shards to the parameters, and returns the mean loss of each batch.
-std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches) {
-  std::vector<double> losses(parts_.shards * batches.size());  // [shard][batch], shares of the mean
-  if (parts_.shards == 1) {
-    go_backward(0, batches, parts_.random, losses,
-                [](std::size_t, std::size_t, Parameter& parameter, Gradient gradient) {
-                  parameter.add_gradient(std::move(gradient));
-                });
-    return losses;
-  }
+// These two add the gradients of a step's batches to the parameters, and return the batches'
+// losses.
+std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches) {
+  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  std::vector<double> losses;
+  for (const Batch& batch : batches)
+    losses.push_back(go_backward(batch, parts_.random, 1 / static_cast<double>(batches.size()),
+                                 [&](std::size_t index, Gradient gradient) {
+                                   parameters[index]->add_gradient(std::move(gradient));
+                                 }));
+  return losses;
+}
+
+std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> batches) {
+  const std::size_t count = batches.size();
+  std::vector<double> losses(parts_.shards * count);  // [shard][batch], shares of the mean
   const std::uint32_t seed = parts_.random.bits();
-  const std::vector<IndexRange>& nodes = exchange_->subtrees();
+  // With `give`, the exchange gets those that the last batch has a part in, and they are not
+  // returned.
+  const auto of_shard = [&](std::size_t shard, bool give) {
+    Gradients sums(indices_.size());
+    Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
+    for (std::size_t i = 0; i < count; ++i) {
+      const IndexRange part = range_of(rows(i), shard, parts_.shards);
+      if (part.size() == 0) continue;
+      const std::size_t first = range_of(rows(i), read_.begin, parts_.shards).begin;
+      const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
+      const double loss = go_backward(rows_of(batches[i], {part.begin - first, part.end - first}),
+                                      random, share / static_cast<double>(count),
+                                      [&](std::size_t index, Gradient gradient) {
+                                        sums[index].add(std::move(gradient));
+                                        if (give && i + 1 == count)
+                                          exchange_->give(index, std::exchange(sums[index], {}));
+                                      });
+      losses[shard * count + i] = loss * share;
+    }
+    return sums;
+  };
+  const std::vector<IndexRange>& subtrees = exchange_->subtrees();
   std::vector<Gradients> earlier;
-  for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
-    earlier.push_back(gradients_of(nodes[i], batches, seed, losses));
+  for (std::size_t i = 0; i + 1 < subtrees.size(); ++i)
+    earlier.push_back(sum_of_tree<Gradients>(
+        subtrees[i],
+        [&](IndexRange range, Gradients& gradients) {
+          if (range.size() == 1) gradients = of_shard(range.begin, false);
+          return range.size() == 1;
+        },
+        [](Gradients& a, Gradients&& b) { add(a, std::move(b)); }));
   exchange_->start(std::move(earlier));
   // Others get the gradients of the last shard while it still goes backward.
-  Gradients rest = gradients_of(nodes.back().begin, batches, seed, losses, true);
+  Gradients rest = of_shard(subtrees.back().begin, true);
   for (std::size_t p = 0; p < rest.size(); ++p)
     if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
   Gradients sums = exchange_->finish();
@@ -214,63 +249,27 @@ std::vector<double> TrainingRun::add_gradients(const std::vector<Batch>& batches
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
 
   const std::vector<double> all = ranks_.gather(std::span<const double>(losses));
-  std::vector<double> means(batches.size(), 0);
+  std::vector<double> means(count, 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const IndexRange shards = range_of(parts_.shards, rank, ranks_.size());
-    for (std::size_t i = shards.begin * batches.size(); i < shards.end * batches.size(); ++i)
-      means[i % batches.size()] += all[rank * losses.size() + i];
+    for (std::size_t i = shards.begin * count; i < shards.end * count; ++i)
+      means[i % count] += all[rank * losses.size() + i];
   }
   return means;
 }
 
-Gradients TrainingRun::gradients_of(IndexRange node, const std::vector<Batch>& batches,
-                                    std::uint32_t seed, std::vector<double>& losses) {
-  const auto of_shard = [&](IndexRange range, Gradients& gradients) {
-    if (range.size() == 1) gradients = gradients_of(range.begin, batches, seed, losses, false);
-    return range.size() == 1;
-  };
-  return sum_of_tree<Gradients>(node, of_shard,
-                                [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
-}
-
-// With `give`, the exchange gets those that the last batch has a part in, and they are not
-// returned.
-Gradients TrainingRun::gradients_of(std::size_t shard, const std::vector<Batch>& batches,
-                                    std::uint32_t seed, std::vector<double>& losses, bool give) {
-  Gradients sums(places_.size());
-  Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
-  go_backward(shard, batches, random, losses,
-              [&](std::size_t batch, std::size_t place, Parameter&, Gradient gradient) {
-                Gradient& sum = sums[place];
-                sum.add(std::move(gradient));
-                if (give && batch + 1 == batches.size())
-                  exchange_->give(place, std::exchange(sum, {}));
-              });
-  return sums;
-}
-
-// The loss of a shard is its share of the mean over the batch.
-void TrainingRun::go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
-                              std::vector<double>& losses, const BatchSink& sink) {
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const IndexRange part = range_of(rows(i), shard, parts_.shards);
-    if (part.size() == 0) continue;
-    const std::size_t first = range_of(rows(i), read_.begin, parts_.shards).begin;
-    const bool all = part.size() == batches[i].inputs.shape(0);
-    const Batch of_shard =
-        all ? Batch() : rows_of(batches[i], {part.begin - first, part.end - first});
-    const Batch& batch = all ? batches[i] : of_shard;
-    const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
-    Tape tape(random);
-    const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
-    tape.backward(loss, scalar(static_cast<real>(share / static_cast<double>(batches.size()))),
-                  KeepValues::kNo, [&](Parameter& parameter, Gradient gradient) {
-                    const auto place = places_.find(&parameter);
-                    if (place == places_.end()) refuse(parameter, tape);
-                    sink(i, place->second, parameter, std::move(gradient));
-                  });
-    losses[shard * batches.size() + i] = loss.item() * share;
-  }
+// Returns the loss; `sink` gets the gradients of `weight` times it, by index of the parameter.
+double TrainingRun::go_backward(const Batch& batch, Random& random, double weight,
+                                const auto& sink) {
+  Tape tape(random);
+  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
+  tape.backward(loss, scalar(static_cast<real>(weight)),
+                {.keep_values = false, .sink = [&](Parameter& parameter, Gradient gradient) {
+                   const auto index = indices_.find(&parameter);
+                   if (index == indices_.end()) refuse(parameter, tape);
+                   sink(index->second, std::move(gradient));
+                 }});
+  return loss.item();
 }
 
 // For a parameter that the run does not train, although it gets a gradient.

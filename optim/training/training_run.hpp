@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -114,20 +115,13 @@ class TrainingRun {
   std::function<void()> before_update = {};
 
  private:
-  using BatchSink = std::function<void(std::size_t batch, std::size_t place, Parameter& parameter,
-                                       Gradient gradient)>;
-
   void follow_optimizer();
   bool make_steps(const std::function<bool(double loss)>& after_step);
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
-  std::vector<double> add_gradients(const std::vector<Batch>& batches);
-  Gradients gradients_of(IndexRange node, const std::vector<Batch>& batches, std::uint32_t seed,
-                         std::vector<double>& losses);
-  Gradients gradients_of(std::size_t shard, const std::vector<Batch>& batches, std::uint32_t seed,
-                         std::vector<double>& losses, bool give);
-  void go_backward(std::size_t shard, const std::vector<Batch>& batches, Random& random,
-                   std::vector<double>& losses, const BatchSink& sink);
+  std::vector<double> add_gradients(std::span<const Batch> batches);
+  std::vector<double> add_gradients_of_shards(std::span<const Batch> batches);
+  double go_backward(const Batch& batch, Random& random, double weight, const auto& sink);
   [[noreturn]] void refuse(const Parameter& parameter, const Tape& tape) const;
   std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
@@ -140,7 +134,7 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& ranks_;
   std::optional<GradientExchange> exchange_;
-  std::unordered_map<const Parameter*, std::size_t> places_;  // among the optimizer's parameters
+  std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
   IndexRange read_;  // the shards whose windows the loader reads
   std::vector<EpochRecord> history_;
   std::size_t steps_ = 0;

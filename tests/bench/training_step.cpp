@@ -5,7 +5,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad::bench {

@@ -35,7 +35,9 @@ class TrainingStep {
  private:
   virtual Random* random() { return nullptr; }  // for dropout
   virtual Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) = 0;
-  virtual void backward(const Variable& result) { result.tape().backward(result, KeepValues::kNo); }
+  virtual void backward(const Variable& result) {
+    result.tape().backward(result, {.keep_values = false});
+  }
 
   std::string optimizer_name_;
   std::unique_ptr<Optimizer> optimizer_;

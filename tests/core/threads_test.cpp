@@ -20,7 +20,7 @@
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 
 namespace rowgrad {
 namespace {

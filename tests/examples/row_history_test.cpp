@@ -5,7 +5,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -11,7 +11,7 @@
 #include "tests/support/published_data.hpp"
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/training.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
@@ -131,7 +131,7 @@ TEST_F(TextbookRun, HasPyTorchsLossesWithoutDropout) {
       optimizer.zero_grad();
       Tape tape;
       const Variable loss = model.loss(tape, batch.inputs, batch.targets);
-      tape.backward(loss, KeepValues::kNo);
+      tape.backward(loss, {.keep_values = false});
       EXPECT_NEAR(loss.item(), expected[step].loss, 1e-4) << step;
       EXPECT_NEAR(clip_grad_norm(model.parameters(), 1e9), expected[step].norm, 1e-3) << step;
       optimizer.step();

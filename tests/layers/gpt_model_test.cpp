@@ -14,7 +14,7 @@
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 
 namespace rowgrad {
 namespace {

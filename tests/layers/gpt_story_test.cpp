@@ -10,7 +10,7 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/published_data.hpp"
 #include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/sgd.hpp>
 

@@ -7,7 +7,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/layers/embedding_bag.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 
 namespace rowgrad {
 namespace {

@@ -15,9 +15,7 @@
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -9,9 +9,7 @@
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

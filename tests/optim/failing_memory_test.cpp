@@ -10,10 +10,8 @@
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/failing_allocations.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -21,9 +21,7 @@
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 

@@ -9,7 +9,7 @@
 
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad::testing {

@@ -4,8 +4,7 @@
 
 #include "tests/optim/lazy_rows.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

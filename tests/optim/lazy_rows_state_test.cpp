@@ -11,9 +11,7 @@
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/row_table.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

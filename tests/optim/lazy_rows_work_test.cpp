@@ -10,9 +10,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 
 namespace rowgrad {
 namespace {

@@ -11,8 +11,7 @@
 
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -14,11 +14,9 @@
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
 #include <rowgrad/optim/row_check.hpp>
 #include <rowgrad/optim/sgd.hpp>
 

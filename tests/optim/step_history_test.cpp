@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adam.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 #include <rowgrad/optim/step_history.hpp>
 

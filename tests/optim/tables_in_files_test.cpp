@@ -16,10 +16,8 @@
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/optim/adagrad.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/rmsprop.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {

@@ -35,10 +35,11 @@ TEST(GradientSink, GetsEachGradientBeforeEarlierNodesGoBackward) {
   const Variable x = noted(tape.parameter(first) * real{4}, events, "rule of the first");
   tape.parameter(unused);
   const Variable y = noted(x * tape.parameter(second), events, "rule of the second");
-  tape.backward(y, scalar(1), KeepValues::kNo, [&](Parameter& parameter, Gradient gradient) {
-    events.push_back(parameter.name());
-    EXPECT_EQ(gradient.dense(), scalar(&parameter == &first ? 12 : 8));
-  });
+  tape.backward(y, scalar(1),
+                {.keep_values = false, .sink = [&](Parameter& parameter, Gradient gradient) {
+                   events.push_back(parameter.name());
+                   EXPECT_EQ(gradient.dense(), scalar(&parameter == &first ? 12 : 8));
+                 }});
   EXPECT_EQ(events, (std::vector<std::string>{"rule of the second", "second", "rule of the first",
                                               "first"}));
   EXPECT_TRUE(first.gradient().is_none());  // nobody but the sink has it
@@ -60,10 +61,11 @@ TEST(GradientSink, GetsTheSumOverAllUsesWhenTheFirstIsReached) {
   Tape tape;
   const Variable y = loss(tape);
   std::vector<const Parameter*> order;
-  tape.backward(y, scalar(1), KeepValues::kNo, [&](Parameter& parameter, Gradient gradient) {
-    order.push_back(&parameter);
-    EXPECT_EQ(gradient.dense(), parameter.gradient().dense()) << parameter.name();
-  });
+  tape.backward(y, scalar(1),
+                {.keep_values = false, .sink = [&](Parameter& parameter, Gradient gradient) {
+                   order.push_back(&parameter);
+                   EXPECT_EQ(gradient.dense(), parameter.gradient().dense()) << parameter.name();
+                 }});
   EXPECT_EQ(order, (std::vector<const Parameter*>{&between, &table}));
 }
 
@@ -73,10 +75,11 @@ TEST(GradientSink, GetsRowsAsRows) {
   const Variable y = sum(embedding(tape.parameter(table), ids({2}, {40, 3})) +
                          embedding(tape.parameter(table), ids({2}, {3, 7})));
   int calls = 0;
-  tape.backward(y, scalar(1), KeepValues::kNo, [&](Parameter&, Gradient gradient) {
-    ++calls;
-    EXPECT_EQ(gradient.rows().indices(), (std::vector<std::int32_t>{3, 7, 40}));
-  });
+  tape.backward(y, scalar(1),
+                {.keep_values = false, .sink = [&](Parameter&, Gradient gradient) {
+                   ++calls;
+                   EXPECT_EQ(gradient.rows().indices(), (std::vector<std::int32_t>{3, 7, 40}));
+                 }});
   EXPECT_EQ(calls, 1);
 }
 
@@ -84,9 +87,10 @@ TEST(GradientSink, MayThrow) {
   Parameter weight("weight", scalar(2));
   Tape tape;
   const Variable y = tape.parameter(weight) * real{3};
-  EXPECT_THROW(tape.backward(y, scalar(1), KeepValues::kNo,
-                             [](Parameter&, Gradient) { throw std::runtime_error("no room"); }),
-               std::runtime_error);
+  EXPECT_THROW(
+      tape.backward(y, scalar(1),
+                    {.sink = [](Parameter&, Gradient) { throw std::runtime_error("no room"); }}),
+      std::runtime_error);
   EXPECT_TRUE(weight.gradient().is_none());
 }
 

@@ -363,7 +363,7 @@ TEST(Tape, ReleasesValuesInBackwardIfAsked) {
   const Variable square = x * x;
   const Variable constant = tape.constant(testing::tensor({2}, {1, 2}));
   const Variable loss = sum(square * constant);
-  tape.backward(loss, KeepValues::kNo);
+  tape.backward(loss, {.keep_values = false});
   EXPECT_EQ(weight.gradient().dense(), testing::tensor({2}, {6, 16}));
   EXPECT_EQ(loss.item(), 41);
   EXPECT_EQ(constant.value()(1), 2);

@@ -14,7 +14,7 @@
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 

@@ -9,7 +9,7 @@
 #include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/optim/adam.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {

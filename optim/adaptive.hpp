@@ -1,0 +1,225 @@
+#pragma once
+
+// Optimizers that divide by a mean of the gradients' squares: Adagrad, RMSprop, Adam and AdamW.
+
+#include <cmath>
+#include <limits>
+
+#include <rowgrad/optim/missed_adam_steps.hpp>
+#include <rowgrad/optim/rule_optimizer.hpp>
+
+namespace rowgrad {
+
+// --- Adagrad ------------------------------------------------------------------------------------
+
+struct AdagradOptions {
+  double learning_rate = 1e-2;
+  double learning_rate_decay = 0;  // decay per step, see below
+  double weight_decay = 0;         // weight_decay · w is added to the gradient
+  double initial_accumulator = 0;  // initial value of the sum of squares
+  double epsilon = 1e-10;          // added to the square root
+  bool maximize = false;           // ascend the gradient
+  RowUpdates rows = RowUpdates::kExact;
+};
+
+struct AdagradRule : RuleDefaults {
+  using Options = AdagradOptions;
+  static constexpr std::string_view kName = "Adagrad";
+  static constexpr std::array<std::string_view, 1> kStates{"sum"};
+
+  real rate, decay, epsilon, sign;
+  static auto members(const AdagradRule& r) { return std::tie(r.rate, r.decay, r.epsilon, r.sign); }
+
+  AdagradRule(const AdagradOptions& options, const StepNumber& number);
+
+  static void check(const AdagradOptions& options);
+  static std::array<bool, 1> uses(const AdagradOptions&) { return {true}; }
+  static double start(const AdagradOptions& options, std::size_t) {
+    return options.initial_accumulator;
+  }
+
+  template <class Number>
+  void update(Number& w, const Number& g, std::array<Number, 1>& state) const {
+    using std::sqrt;
+    Number d = Number(sign) * g;
+    if (decay != 0) d = d + Number(decay) * w;
+    state[0] = state[0] + d * d;
+    w = w - Number(rate) * d / (sqrt(state[0]) + Number(epsilon));
+  }
+
+  Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kNothing : Idle::kReplay; }
+};
+
+/// Adagrad (Duchi et al. 2011, figure 1, diagonal), the update of torch.optim.Adagrad at step t:
+///
+///   d = ±gradient + weight_decay · w,  s = s + d²
+///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
+///
+/// With row gradients, rows that were not looked up do not change, unless weight_decay is set: then
+/// every step that a row missed is replayed when the row is read.
+using Adagrad = RuleOptimizer<AdagradRule>;
+
+extern template class RuleOptimizer<AdagradRule>;
+
+// --- RMSprop ------------------------------------------------------------------------------------
+
+struct RmsPropOptions {
+  double learning_rate = 1e-2;
+  double alpha = 0.99;      // decay factor of the running mean of squares
+  double epsilon = 1e-8;    // added to the square root
+  double weight_decay = 0;  // weight_decay · w is added to the gradient
+  double momentum = 0;      // applied to the quotients q below
+  bool centered = false;    // divide by the standard deviation of the gradients (Graves 2013)
+  bool maximize = false;    // ascend the gradient
+  RowUpdates rows = RowUpdates::kExact;
+};
+
+struct RmsPropRule : RuleDefaults {
+  using Options = RmsPropOptions;
+  static constexpr std::string_view kName = "RMSprop";
+  static constexpr std::array<std::string_view, 3> kStates{"square_avg", "momentum", "grad_avg"};
+
+  real rate, alpha, enter, epsilon, decay, momentum, sign;
+  real centered;  // 1 or 0
+  static auto members(const RmsPropRule& r) {
+    return std::tie(r.rate, r.alpha, r.enter, r.epsilon, r.decay, r.momentum, r.sign, r.centered);
+  }
+
+  RmsPropRule(const RmsPropOptions& options, const StepNumber& number);
+
+  static void check(const RmsPropOptions& options);
+  static std::array<bool, 3> uses(const RmsPropOptions& options) {
+    return {true, options.momentum != 0, options.centered};
+  }
+
+  template <class Number>
+  void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
+    using std::max;
+    using std::sqrt;
+    auto& [square, velocity, mean] = state;
+    Number d = Number(sign) * g;
+    if (decay != 0) d = d + Number(decay) * w;
+    square = Number(alpha) * square + Number(enter) * d * d;
+    Number spread = square;
+    if (centered != 0) {
+      mean = Number(alpha) * mean + Number(enter) * d;
+      spread = max(square - mean * mean, Number(0));  // rounding may make it negative
+    }
+    const Number quotient = d / (sqrt(spread) + Number(epsilon));
+    if (momentum != 0) {
+      velocity = Number(momentum) * velocity + quotient;
+      w = w - Number(rate) * velocity;
+    } else {
+      w = w - Number(rate) * quotient;
+    }
+  }
+
+  Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kLinear : Idle::kReplay; }
+};
+
+/// RMSprop (Tieleman & Hinton 2012, lecture 6.5), the update of torch.optim.RMSprop:
+///
+///   d = ±gradient + weight_decay · w
+///   s = alpha · s + (1 − alpha) · d²,  with centered: a = alpha · a + (1 − alpha) · d, s' = s − a²
+///   q = d / (√s + epsilon), with centered √s' instead
+///   w = w − learning_rate · (q, or v = momentum · v + q)
+///
+/// With row gradients, the steps that a row missed have a closed form; with weight_decay they have
+/// none, and each of them is replayed when the row is read.
+using RMSprop = RuleOptimizer<RmsPropRule>;
+
+extern template class RuleOptimizer<RmsPropRule>;
+
+// --- Adam and AdamW: one rule, with weight decay in the gradient or decoupled from it -----------
+
+/// Of Adam, and with kDecoupled of AdamW.
+template <bool kDecoupled>
+struct AdamOptionsOf {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;     // decay factor of the running mean of the gradients
+  double beta2 = 0.999;   // decay factor of the running mean of their squares
+  double epsilon = 1e-8;  // added to the square root
+  /// weight_decay · w is added to the gradient; decoupled, w is first reduced by learning_rate ·
+  /// weight_decay · w.
+  double weight_decay = kDecoupled ? 1e-2 : 0;
+  bool amsgrad = false;   // divide by the largest mean of squares so far (Reddi et al. 2018)
+  bool maximize = false;  // ascend the gradient
+  RowUpdates rows = RowUpdates::kExact;
+};
+using AdamOptions = AdamOptionsOf<false>;
+using AdamWOptions = AdamOptionsOf<true>;
+
+template <bool kDecoupled>
+struct AdamRuleOf : RuleDefaults {
+  using Options = AdamOptionsOf<kDecoupled>;
+  static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
+  static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
+                                                           "max_exp_avg_sq"};
+
+  real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
+  real decay;    // weight decay in the gradient: Adam
+  real keep;     // w is multiplied by this, for decoupled weight decay: AdamW
+  real amsgrad;  // 1 or 0
+  static auto members(const AdamRuleOf& r) {
+    return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
+                    r.epsilon, r.sign, r.decay, r.keep, r.amsgrad);
+  }
+
+  AdamRuleOf(const Options& options, const StepNumber& number);
+
+  static void check(const Options& options);
+  static std::array<bool, 3> uses(const Options& options) { return {true, true, options.amsgrad}; }
+
+  template <class Number>
+  void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
+    using std::max;
+    using std::sqrt;
+    auto& [mean, square, largest] = state;
+    Number d = Number(sign) * g;
+    if (decay != 0) d = d + Number(decay) * w;
+    if (keep != 1) w = Number(keep) * w;
+    mean = Number(beta1) * mean + Number(enter1) * d;
+    square = Number(beta2) * square + Number(enter2) * d * d;
+    if (amsgrad != 0) largest = max(largest, square);
+    const Number& divisor = amsgrad != 0 ? largest : square;
+    w = w -
+        Number(step_size) * mean / (sqrt(divisor) * Number(inverse_correction) + Number(epsilon));
+  }
+
+  /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
+  /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
+  /// shrinks the value: otherwise, it would matter for ever. Without an epsilon of ordinary size,
+  /// steps that divide by squares that have faded to nothing would matter as long.
+  Idle idle() const {
+    const real ratio = beta1 / std::sqrt(beta2);
+    const bool fades = ratio < 1 && keep >= (1 + 3 * ratio) / 4;
+    const bool moderate = epsilon >= std::numeric_limits<float>::min() && step_size < real{1e30F};
+    return fades && moderate && decay == 0 ? Idle::kAdam : Idle::kReplay;
+  }
+
+  /// A mean that has faded beside one epsilon may matter again beside a smaller one.
+  bool continues(const AdamRuleOf& before) const {
+    return amsgrad == before.amsgrad && epsilon >= before.epsilon;
+  }
+};
+using AdamRule = AdamRuleOf<false>;
+using AdamWRule = AdamRuleOf<true>;
+
+/// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam at step t:
+///
+///   d = ±gradient + weight_decay · w
+///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
+///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
+///
+/// With row gradients, the steps that a row missed have a closed form. With weight_decay, every
+/// missed step is replayed: prefer AdamW.
+using Adam = RuleOptimizer<AdamRule>;
+
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of
+/// torch.optim.AdamW: w = w · (1 − learning_rate · weight_decay), then Adam's step without decay.
+using AdamW = RuleOptimizer<AdamWRule>;
+
+extern template class RuleOptimizer<AdamRule>;
+extern template class RuleOptimizer<AdamWRule>;
+
+}  // namespace rowgrad
