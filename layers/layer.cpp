@@ -103,6 +103,8 @@ void Layer::settle() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 
+// --- Saving and loading -------------------------------------------------------------------------
+
 Checkpoint Layer::state_dict() const {
   Checkpoint state;
   for_each_layer([&](const Layer& layer) {
@@ -142,7 +144,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
   // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
   // place, which cannot fail.
-  std::ranges::stable_partition(parameters, [&](const auto& parameter) {
+  std::stable_partition(parameters.begin(), parameters.end(), [&](const auto& parameter) {
     return std::holds_alternative<std::string>(state.at(parameter.first));
   });
   for (const auto& [name, parameter] : parameters) parameter->load(state, name);

@@ -52,7 +52,8 @@ AdamRuleOf<kDecoupled>::AdamRuleOf(const Options& options, const StepNumber& num
       epsilon(static_cast<real>(options.epsilon)),
       sign(options.maximize ? -1 : 1),
       decay(static_cast<real>(kDecoupled ? 0 : options.weight_decay)),
-      keep(static_cast<real>(kDecoupled ? 1 - options.learning_rate * options.weight_decay : 1)),
+      decay_factor(
+          static_cast<real>(kDecoupled ? 1 - options.learning_rate * options.weight_decay : 1)),
       amsgrad(options.amsgrad ? 1 : 0) {}
 
 template <bool kDecoupled>

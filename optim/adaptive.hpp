@@ -157,12 +157,12 @@ struct AdamRuleOf : RuleDefaults {
                                                            "max_exp_avg_sq"};
 
   real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
-  real decay;    // weight decay in the gradient: Adam
-  real keep;     // w is multiplied by this, for decoupled weight decay: AdamW
-  real amsgrad;  // 1 or 0
+  real decay;         // weight decay in the gradient: Adam
+  real decay_factor;  // w is multiplied by this, for decoupled weight decay: AdamW
+  real amsgrad;       // 1 or 0
   static auto members(const AdamRuleOf& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
-                    r.epsilon, r.sign, r.decay, r.keep, r.amsgrad);
+                    r.epsilon, r.sign, r.decay, r.decay_factor, r.amsgrad);
   }
 
   AdamRuleOf(const Options& options, const StepNumber& number);
@@ -177,7 +177,7 @@ struct AdamRuleOf : RuleDefaults {
     auto& [mean, square, largest] = state;
     Number d = Number(sign) * g;
     if (decay != 0) d = d + Number(decay) * w;
-    if (keep != 1) w = Number(keep) * w;
+    if (decay_factor != 1) w = Number(decay_factor) * w;
     mean = Number(beta1) * mean + Number(enter1) * d;
     square = Number(beta2) * square + Number(enter2) * d * d;
     if (amsgrad != 0) largest = max(largest, square);
@@ -192,7 +192,7 @@ struct AdamRuleOf : RuleDefaults {
   /// steps that divide by squares that have faded to nothing would matter as long.
   Idle idle() const {
     const real ratio = beta1 / std::sqrt(beta2);
-    const bool fades = ratio < 1 && keep >= (1 + 3 * ratio) / 4;
+    const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
     const bool moderate = epsilon >= std::numeric_limits<float>::min() && step_size < real{1e30F};
     return fades && moderate && decay == 0 ? Idle::kAdam : Idle::kReplay;
   }

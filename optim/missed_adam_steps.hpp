@@ -97,8 +97,9 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   struct Piece {
     bool amsgrad;
     real beta2, epsilon, g;
-    std::array<real, kTerms> sums = {};        // Σ aₖ · (−zₖ)ⁿ
-    Factor keep = {}, fade = {}, shrink = {};  // of the last piece, for these come after all steps
+    std::array<real, kTerms> sums = {};  // Σ aₖ · (−zₖ)ⁿ
+    Factor decay_factor = {}, fade = {},
+           shrink = {};  // of the last piece, for these come after all steps
 
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
@@ -111,7 +112,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
       for (std::size_t n = kTerms - 1; n-- > 0;) sum = sum * y + Simd(sums[n]);
       // Only one product is added to or subtracted from anything at a time: otherwise, the compiler
       // might fuse one of two, and the bits would depend on the caller.
-      return {keep(w - mean * inverse * sum), fade(mean), shrink(square),
+      return {decay_factor(w - mean * inverse * sum), fade(mean), shrink(square),
               amsgrad ? divisor : largest};
     }
   };
@@ -122,7 +123,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
-    const auto next = rule_of<Rule>(history_.members(run));
+    const Rule& next = rule_of<Rule>(history_.members(run));
     double g = next.inverse_correction, epsilon = next.epsilon;
     const double first = g * most_root + epsilon;  // the largest divisor of the step before
     double inverse = 1 / g;
@@ -138,7 +139,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
       for (std::size_t n = 0; n < kTerms; ++n) piece_.sums[n] = static_cast<real>(sums[n] * scale);
       if (last) {
         const auto map = history_.compose_steps<kArraysOf<Rule>>(from, to_);
-        piece_.keep = Factor(map[0][0]);
+        piece_.decay_factor = Factor(map[0][0]);
         piece_.fade = Factor(map[1][1]);
         piece_.shrink = Factor(map[2][2]);
       }
@@ -148,13 +149,13 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
 
     Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
     Coefficient fade = 1, shrink = 1;  // what a step leaves
-    real beta1 = -1, beta2 = -1, keep = -1;
+    real beta1 = -1, beta2 = -1, decay_factor = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
-      const auto rule = rule_of<Rule>(history_.members(run));
+      const Rule& rule = rule_of<Rule>(history_.members(run));
       if (at + 1 == runs[run].end) ++run;
-      if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.keep != keep) {
-        beta1 = rule.beta1, beta2 = rule.beta2, keep = rule.keep;
-        fade = Coefficient{rule.beta1} / rule.keep;
+      if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.decay_factor != decay_factor) {
+        beta1 = rule.beta1, beta2 = rule.beta2, decay_factor = rule.decay_factor;
+        fade = Coefficient{rule.beta1} / rule.decay_factor;
         shrink = rule.amsgrad != 0 ? 1 : std::sqrt(Coefficient{rule.beta2});
       }
       mean *= fade;

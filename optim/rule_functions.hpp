@@ -82,13 +82,13 @@ struct RuleLoops {
 
   static void step_values(const real* members, const RowView& values, std::size_t offset,
                           std::size_t count, const real* gradients) {
-    const auto rule = rule_of<Rule>(members);
+    const Rule rule = rule_of<Rule>(members);
     change_values<Rule>(count, values.at<kArrays>(offset), gradients,
                         [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
   }
 
   static void step_rows(const real* members, const RowRange& range, const real* gradients) {
-    const auto rule = rule_of<Rule>(members);
+    const Rule rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (i + kernels::kRowsAhead < range.end)
@@ -101,7 +101,7 @@ struct RuleLoops {
 
   static std::uint64_t catch_up_and_step_rows(const real* members, const RowRange& range,
                                               const real* gradients, std::uint64_t after) {
-    const auto rule = rule_of<Rule>(members);
+    const Rule rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     std::uint64_t visited = range.end - range.begin;

@@ -120,6 +120,20 @@ void Parameter::note_change() {
 #endif
 }
 
+// --- Gradients ----------------------------------------------------------------------------------
+
+void Parameter::add_gradient(Gradient gradient) {
+  prepare_gradient(gradient);
+  add_prepared_gradient(std::move(gradient));
+}
+
+void Parameter::prepare_gradient(Gradient& gradient) const {
+  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
+                 bracketed(gradient.is_none() ? Shape() : gradient.shape()),
+                 " was given, expected ", bracketed(shape()));
+  gradient_.prepare_sum(gradient);
+}
+
 // --- Saving and loading -------------------------------------------------------------------------
 
 Checkpoint::Value Parameter::saved() const {
@@ -135,20 +149,6 @@ void Parameter::load(const Checkpoint& state, const std::string& name) {
   if (!stored_.restore(state, name)) return state.copy_to(name, mutable_values());
   set_pending(nullptr);  // only now: what is pending belongs to the rows as they were
   note_change();
-}
-
-// --- Gradients ----------------------------------------------------------------------------------
-
-void Parameter::add_gradient(Gradient gradient) {
-  prepare_gradient(gradient);
-  add_prepared_gradient(std::move(gradient));
-}
-
-void Parameter::prepare_gradient(Gradient& gradient) const {
-  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
-                 bracketed(gradient.is_none() ? Shape() : gradient.shape()),
-                 " was given, expected ", bracketed(shape()));
-  gradient_.prepare_sum(gradient);
 }
 
 }  // namespace rowgrad

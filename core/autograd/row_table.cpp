@@ -91,7 +91,7 @@ void RowTable::refuse_pass(const std::string& reason) const {
 }
 
 void RowTable::check_none_pending() const {
-  check_state(file_ == nullptr || !file_->owed(), name_, ": rows in ",
+  check_state(file_ == nullptr || !file_->has_pending(), name_, ": rows in ",
               file_ == nullptr ? "" : file_->path().string(),
               " have pending updates of an optimizer; load its state before they are used");
 }
@@ -250,12 +250,12 @@ void RowStates::prepare_change(std::span<const std::int32_t> ids, std::uint64_t 
 }
 
 void RowStates::note_pending() {
-  if (table_.file_ != nullptr) table_.file_->set_owed();
+  if (table_.file_ != nullptr) table_.file_->set_pending();
 }
 
 void RowStates::check_all_known() const {
-  check_state(table_.file_ == nullptr || !table_.file_->owed(), owner_, ": rows of ", table_.name_,
-              " in ", table_.file_ == nullptr ? "" : table_.file_->path().string(),
+  check_state(table_.file_ == nullptr || !table_.file_->has_pending(), owner_, ": rows of ",
+              table_.name_, " in ", table_.file_ == nullptr ? "" : table_.file_->path().string(),
               " have pending updates; load the optimizer's state first");
 }
 

@@ -145,15 +145,15 @@ class TableFile {
   std::size_t stride_bytes() const { return stride_; }
   real* row(std::size_t row) { return reinterpret_cast<real*>(record(row) + sizeof(RowHead)); }
 
-  /// The step up to which an optimizer has brought a stored row (see LazyTable).
+  /// The step up to which an optimizer has brought a stored row (see PendingRows).
   std::uint64_t& step(std::size_t row) { return row_head(row).step; }
 
   /// Whether a row is stored, with states of the optimizer that began last.
   bool is_current(std::size_t row) const { return row_head(row).epoch == head().now.epoch; }
 
-  /// Whether rows are owed steps that only the state of an optimizer knows.
-  bool owed() const { return head().now.owed != 0; }
-  void set_owed() { head().now.owed = 1; }
+  /// Whether rows have pending updates that only the state of an optimizer knows.
+  bool has_pending() const { return head().now.pending != 0; }
+  void set_pending() { head().now.pending = 1; }
 
   /// The place of the state with this name among the states of a row, if it has begun; the number
   /// of places that are left; the next place, which begin_state() gives to a name. An optimizer
@@ -173,7 +173,7 @@ class TableFile {
   struct Now {
     std::uint64_t number;             // of the checkpoint, counted from 0
     std::uint64_t mark, mark_before;  // of it, and of the one before
-    std::uint64_t rows_stored, owed;
+    std::uint64_t rows_stored, pending;
     std::uint64_t epoch;  // counted from 1: how often an optimizer has begun anew
     std::array<Name, kMostStates> names;
   };

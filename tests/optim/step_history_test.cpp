@@ -45,7 +45,7 @@ TEST(IdleMap, OfAdamIsThatOfFadedMeans) {
   const AdamWRule rule({.learning_rate = 0.1, .weight_decay = 0.5, .amsgrad = true}, {.step = 9});
   const LinearMap<4> map = idle_map(rule);
   const LinearMap<4> expected{
-      {{rule.keep, 0, 0, 0}, {0, rule.beta1, 0, 0}, {0, 0, rule.beta2, 0}, {0, 0, 0, 1}}};
+      {{rule.decay_factor, 0, 0, 0}, {0, rule.beta1, 0, 0}, {0, 0, rule.beta2, 0}, {0, 0, 0, 1}}};
   EXPECT_EQ(map, expected);
 }
 

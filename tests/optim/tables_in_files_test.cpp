@@ -190,7 +190,7 @@ TEST_P(TablesInFiles, GiveNoRowsThatAreOwedStepsNobodyKnows) {
   const Checkpoint all = saved();
   open();
   in_file_->load_state_dict(all.part("model"));
-  const bool owes = file_->owed();
+  const bool owes = file_->has_pending();
   if (owes) {
     EXPECT_NE(error_of<std::logic_error>([&] {
                 in_file_->weight.rows(Ids32{1});

@@ -182,10 +182,10 @@ TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
   EXPECT_NE(message.find("has changed since its last checkpoint"), std::string::npos) << message;
   table.checkpoint();
   EXPECT_NE(table.mark(), mark);
-  table.set_owed();
+  table.set_pending();
   EXPECT_THROW(table.mark(), std::logic_error);
   table.restore(mark);
-  EXPECT_FALSE(table.owed());
+  EXPECT_FALSE(table.has_pending());
 }
 
 // So that the state of one rank fits the tables of all, and that of another past does not.
