@@ -92,8 +92,8 @@ struct RuleLoops {
     const std::size_t width = range.rows.width();
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (i + kernels::kRowsAhead < range.end)
-        kernels::prefetch_row(range.rows.row<1>(range[i + kernels::kRowsAhead]).arrays[0], width);
-      change_values<Rule>(width, range.rows.row<kArrays>(range[i]).arrays,
+        kernels::prefetch_row(range.rows.arrays<1>(range[i + kernels::kRowsAhead])[0], width);
+      change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]),
                           gradient_of(range, i, gradients),
                           [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }

@@ -106,7 +106,13 @@ class RowView {
   /// N: one more than the number of states. The step is for tables whose steps have begun.
   template <std::size_t N>
   Row<N> row(std::size_t i) const {
-    return {at<N>(i * stride_), steps_ + i * step_stride_};
+    return {arrays<N>(i), steps_ + i * step_stride_};
+  }
+
+  /// The same without the step.
+  template <std::size_t N>
+  std::array<real*, N> arrays(std::size_t i) const {
+    return at<N>(i * stride_);
   }
 
   /// The same for value `offset` of a tensor in memory.
