@@ -144,10 +144,10 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
   // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
   // place, which cannot fail.
-  std::stable_partition(parameters.begin(), parameters.end(), [&](const auto& parameter) {
-    return std::holds_alternative<std::string>(state.at(parameter.first));
-  });
-  for (const auto& [name, parameter] : parameters) parameter->load(state, name);
+  for (const bool marks : {true, false})
+    for (const auto& [name, parameter] : parameters)
+      if (std::holds_alternative<std::string>(state.at(name)) == marks)
+        parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
 }
