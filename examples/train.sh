@@ -28,7 +28,7 @@ if ((ranks)); then
 else
   install_packages
 fi
-[[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes about a minute on two cores."
+[[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
 configure
 compile "$program"
 command=("$build/examples/$program" "${options[@]}")
