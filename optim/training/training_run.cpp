@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 #include <rowgrad/optim/update_rule.hpp>
@@ -67,16 +67,10 @@ Batch rows_of(const Batch& batch, IndexRange part) {
   return {cut(batch.inputs), cut(batch.targets)};
 }
 
-// Multiplies each word with a large odd number, as the hash of Fowler, Noll & Vo does with bytes.
-std::uint64_t hash_of(const Tensor& numbers) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const real number : numbers) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &number, sizeof number);
-    hash = (hash ^ bits) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 29;
-  }
-  return hash;
+std::uint64_t checksum_of(const Tensor& values) {
+  Checksum sum;
+  sum.add_words(std::as_bytes(std::span(values.data(), values.size())));
+  return sum.value();
 }
 
 }  // namespace
@@ -286,19 +280,19 @@ std::size_t TrainingRun::rows(std::size_t batch) const {
 
 void TrainingRun::compare_ranks() const {
   if (ranks_.size() == 1) return;
-  std::vector<std::uint64_t> hashes;
+  std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
     // Of a table that is not in memory as a whole, its last rows are compared.
     const Gradient& last = parameter->gradient();
-    hashes.push_back(hash_of(parameter->stored().allows_passes() ? parameter->copy()
-                             : last.is_rows() ? parameter->rows(last.rows().indices())
-                                              : Tensor()));
+    sums.push_back(checksum_of(parameter->stored().allows_passes() ? parameter->copy()
+                               : last.is_rows() ? parameter->rows(last.rows().indices())
+                                                : Tensor()));
   }
-  const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(hashes));
+  const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
-    check_runtime(all[i] == all[i % hashes.size()], "TrainingRun: after step ", steps_, ", ",
-                  parts_.optimizer.parameters()[i % hashes.size()]->name(), " on rank ",
-                  i / hashes.size(), " differs from that on rank 0");
+    check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
+                  parts_.optimizer.parameters()[i % sums.size()]->name(), " on rank ",
+                  i / sums.size(), " differs from that on rank 0");
 }
 
 bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
