@@ -25,7 +25,8 @@ namespace rowgrad {
 /// are brought up to date, and nothing is pending any more.
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
-/// history is not shortened (some 80 bytes for each step whose rule differs from the one before).
+/// history is not shortened: for each step whose rule differs from the one before, it takes some
+/// 140 bytes with SGD and 450 with Adam.
 class PendingRows final : public PendingUpdates {
  public:
   /// All must outlive it, but for a parameter that was destroyed: see abandon().

@@ -92,9 +92,12 @@ class RuleOptimizer : public RuleEngine {
 
   /// Groups of parameters, each with its own options.
   explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(functions_of<Rule>()) {
-    check_argument(!groups.empty(), "Optimizer: there are no parameters");
     for (const Group& group : groups) check(group.options);
-    for (const Group& group : groups) add_group(group);
+    for (const Group& group : groups) {
+      if (!group.parameters.empty()) add_slots(group.parameters, options_.size());
+      options_.push_back(group.options);
+    }
+    check_argument(!parameters().empty(), "Optimizer: there are no parameters");
   }
 
   /// Adds a group. Throws like the constructor, and then changes nothing.

@@ -38,12 +38,12 @@ struct StepNumber {
 
 /// Defaults for the parts of a rule, which hides those it replaces. A rule sees one value at a
 /// time: what needs norms, means over rows or columns, or matrices (LARS, LAMB, Adafactor, Muon)
-/// derives from Optimizer instead. All data members of a rule are of type `real`, so that steps can
-/// be compared and saved. It also has
+/// derives from Optimizer instead. All data members of a rule are of type `real`, and at most 32,
+/// so that steps can be compared and saved. It also has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
-///   kStates              names of its states: one tensor each, of the shape of a parameter
+///   kStates              names of its states, at most 8: one tensor each, of a parameter's shape
 ///   check(options)       throws std::invalid_argument for a value outside its range
 ///   uses(options)        which of the states these options need
 ///   Rule(options, step)  the coefficients of one step

@@ -268,10 +268,20 @@ std::vector<std::string> saved_names(std::span<const std::string_view> names) {
   return all;
 }
 
+// What states in a file were saved as before checkpoints had its mark.
+constexpr std::string_view kOldMark = "in the table's file";
+
+void RowStates::check_mark(const std::string& saved) const {
+  const std::string mark = table_.file_->mark();
+  check_argument(saved == mark, owner_, "::load_state_dict: the state is of '", saved, "', but ",
+                 table_.file_->path().string(), " is at '", mark,
+                 "'; load the state of the model first");
+}
+
 void RowStates::save(Checkpoint& state) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const std::string name(names_[i]);
-    if (in_file_[i]) state.put(name, "in the table's file");
+    if (in_file_[i]) state.put(name, table_.file_->mark());
     if (arrays_[i]) put_rows(state, name, *arrays_[i]);
   }
 }
@@ -281,7 +291,7 @@ void RowStates::load(const Checkpoint& state, const std::array<bool, kMostStates
     const std::string name(names_[i]);
     if (!always[i] && !has_rows(state, name)) continue;
     if (TableFile* const file = table_.file_) {
-      state.text(name);
+      if (state.text(name) != kOldMark) check_mark(state.text(name));
       in_file_[i] = file->state_place(name);
       check_argument(in_file_[i].has_value(), owner_, "::load_state_dict: ", file->path().string(),
                      " has no ", name, " of its rows");
@@ -298,13 +308,7 @@ void RowStates::save_rows(Checkpoint& state) const {
 }
 
 void RowStates::load_rows(const Checkpoint& state, std::uint64_t last) {
-  if (const TableFile* const file = table_.file_) {
-    check_argument(state.text("file") == file->mark(), owner_,
-                   "::load_state_dict: the state is of '", state.text("file"), "', but ",
-                   file->path().string(), " is at '", file->mark(),
-                   "'; load the state of the model first");
-    return;
-  }
+  if (table_.file_ != nullptr) return check_mark(state.text("file"));
   loaded_ = rows_in(state, "values", table_.shape_);
   const std::vector<std::int64_t> steps = state.integers("at");
   check_argument(steps.size() == table_.shape_[0], owner_, "::load_state_dict: '", table_.name_,

@@ -30,7 +30,6 @@ class RowTable {
   RowTable(const std::string& name, TableFile& file);
 
   const Shape& shape() const { return shape_; }
-  const std::string& name() const { return name_; }
 
   /// All values. Throws std::logic_error naming `function` for a table in a file.
   Tensor& whole(const char* function) {
@@ -126,7 +125,7 @@ class RowView {
 
   std::size_t width() const { return width_; }
 
-  /// The same for a single row of zeros, of step 0 and with the same states in use.
+  /// A view of a single row of zeros instead, of step 0 and with the same states in use.
   RowView zeros(RowCopy& memory) const;
 
   /// A row to read, whose steps may be replayed before. As a file changes only in steps, this is a
@@ -214,9 +213,10 @@ class RowStates {
   /// Throws std::logic_error if rows have pending updates from before this object began.
   void check_all_known() const;
 
-  /// Puts the states that have begun into `state`, by name; reads those that are there or that
-  /// `always` says must be there. Reading is for a new object, and throws std::invalid_argument for
-  /// values that are missing or of another shape.
+  /// Puts the states that have begun into `state`, by name: their values or, if a file has them,
+  /// the mark of its checkpoint. Reads those that are there or that `always` says must be there,
+  /// for a new object; throws std::invalid_argument for values that are missing or of another
+  /// shape, and if the file is at another mark.
   void save(Checkpoint& state) const;
   void load(const Checkpoint& state, const std::array<bool, kMostStates>& always);
 
@@ -229,6 +229,7 @@ class RowStates {
 
  private:
   void check_steps(std::span<const std::int32_t> ids, std::uint64_t last) const;
+  void check_mark(const std::string& saved) const;
 
   RowTable& table_;
   std::string_view owner_;

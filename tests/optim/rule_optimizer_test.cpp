@@ -56,6 +56,10 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   Parameter late("late", irregular({2}));
   adamw.add_group({.parameters = {&late}, .options = {.learning_rate = 0.5}});
   EXPECT_EQ(adamw.group_count(), 3U);
+  Parameter only("only", zeros({2}));
+  EXPECT_EQ(AdamW(std::vector<AdamW::Group>{{.parameters = {&only}}, {}}).group_count(), 2U);
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { AdamW(std::vector<AdamW::Group>(1)); }),
+            "Optimizer: there are no parameters");
   EXPECT_EQ(adamw.learning_rate(2), 0.5);
   EXPECT_EQ(adamw.parameters().size(), 4U);
   EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.add_group({.parameters = {&late}}); }),

@@ -280,10 +280,13 @@ TEST_F(TableFileOptimizers, MayMakeAStepWithoutRows) {
   table.weight.rows(Ids32{1});
 }
 
-TEST_F(TableFileOptimizers, LoadOnlyTheStateOfTheTablesCheckpoint) {
+class LoadOneCheckpointOnly : public TableFileOptimizers,
+                              public ::testing::WithParamInterface<RowUpdates> {};
+
+TEST_P(LoadOneCheckpointOnly, ThatOfTheTable) {
   TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});
   Embedding table(file);
-  SGD sgd({&table.weight}, {.momentum = 0.9});
+  SGD sgd({&table.weight}, {.momentum = 0.9, .rows = GetParam()});
   const auto step = [&] {
     sgd.zero_grad();
     table.weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
@@ -301,6 +304,9 @@ TEST_F(TableFileOptimizers, LoadOnlyTheStateOfTheTablesCheckpoint) {
   EXPECT_THROW(table.load_state_dict(model), std::invalid_argument);  // too long ago
   EXPECT_EQ(table.weight.rows(Ids32{0, 1}), rows);
 }
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, LoadOneCheckpointOnly,
+                         ::testing::Values(RowUpdates::kExact, RowUpdates::kTouchedOnly));
 
 // A byte of the journal that the table goes back with.
 void damage_journal(const TableFile& file, const char* number) {

@@ -95,6 +95,24 @@ TEST(Parameter, GivesUpToDateValuesAgainAfterEachChange) {
   }
 }
 
+#if !defined(NDEBUG) || defined(ROWGRAD_ADDRESS_SANITIZER)
+TEST(Parameter, LeavesNothingToReadInAStaleCopyOfItsValues) {
+  Parameter table("table", zeros({4, 2}));
+  SGD sgd({&table}, {.learning_rate = 0.1, .momentum = 0.9});
+  const Tensor* values = nullptr;
+  for (std::int32_t row = 0; row < 2; ++row) {
+    table.zero_gradient();
+    table.add_gradient(RowGradient({4, 2}, {row}, full({1, 2}, 1)));
+    sgd.step();
+    if (values != nullptr) {
+      EXPECT_EQ(values->size(), 0U);
+    }
+    values = &table.value();
+    EXPECT_EQ(values->size(), 8U);
+  }
+}
+#endif
+
 // The most memory that training may use, in tables: the table, its momentum, and little else.
 constexpr double kTables = 2.5;
 constexpr Shape::value_type kRows = 100'000;
