@@ -3,25 +3,23 @@
 // and position tables.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
@@ -53,7 +51,7 @@ struct RowReport {
   std::int32_t row = 0;
   std::string token = {};    // its text; empty in other tables
   std::string meaning = {};  // what is printed: the token, the position, or distances
-  RowHistory::Row what = {};
+  TableHistory::Row what = {};
   double moved = 0;  // distance from its first to its last value
 };
 
@@ -64,7 +62,7 @@ std::string range(std::size_t first, std::size_t last) {
 /// A table with row gradients after the last step.
 class TableReport {
  public:
-  TableReport(const RowHistory& history, const Tensor& start, const Tokenizer& tokenizer)
+  TableReport(const TableHistory& history, const Tensor& start, const Tokenizer& tokenizer)
       : history_(history), has_gradient_(size()) {
     const std::vector<double> moved = history.moved();
     for (std::size_t i = 0; i < moved.size(); ++i) {
@@ -119,7 +117,7 @@ class TableReport {
                  static_cast<std::size_t>(window.rend() - last - 1));
   }
 
-  const RowHistory& history_;
+  const TableHistory& history_;
   std::vector<bool> has_gradient_;
   std::vector<RowReport> rows_;
   std::size_t changed_without_gradient_ = 0;
@@ -176,8 +174,8 @@ void append_csv(std::ostream& csv, const TableReport& table) {
         << row.what.steps << ',' << row.what.largest << ',' << row.moved << '\n';
 }
 
-std::unique_ptr<LanguageModel> make_model(const ProgramOptions& options, std::size_t vocabulary) {
-  Random random(options.seed);
+std::unique_ptr<LanguageModel> make_model(const ProgramOptions& options, std::size_t vocabulary,
+                                          Random& random) {
   if (options.positions == "learned")
     return std::make_unique<NextTokenModel>(
         NextTokenOptions{
@@ -193,6 +191,17 @@ std::unique_ptr<LanguageModel> make_model(const ProgramOptions& options, std::si
       random);
 }
 
+// Those of the first and the last step.
+struct Losses : RunObserver {
+  void after_step(const TrainingRun& run, double loss) override {
+    check_runtime(std::isfinite(loss), "the loss is not finite at step ", run.steps(),
+                  "; try a smaller --learning-rate");
+    if (run.steps() == 1) first = loss;
+    last = loss;
+  }
+  double first = 0, last = 0;
+};
+
 void run(const CLI::App& app, const ProgramOptions& options) {
   check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
                  "--vocabulary is for --tokenizer bpe; that of ", options.tokenizer,
@@ -205,62 +214,43 @@ void run(const CLI::App& app, const ProgramOptions& options) {
   const Ids ids = tokenizer->encode(text.contents);
   DataLoader loader(TokenWindows(ids, {.context = options.context, .stride = options.stride}),
                     {.batch = options.batch});
-  const auto model = make_model(options, tokenizer->size());
+  Random random(options.seed);
+  const auto model = make_model(options, tokenizer->size(), random);
   SGD sgd(model->parameters(), {.learning_rate = options.learning_rate});
-
-  nlohmann::json about =
-      about_run(app, text.source, text.contents.size(), options.tokenizer, tokenizer->size());
-  about["tokens"] = {{"training", ids.size()}, {"validation", 0}};
-  RunReport watched(*model, *tokenizer, options.context, 0, options.steps, about);
-  watched.set_text(ids, nullptr);
-  std::vector<Tensor> starts;
-  for (const RowHistory& table : watched.tables()) starts.push_back(table.table().value());
-  const std::size_t steps_a_frame = std::max<std::size_t>(1, options.steps / 20);
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  const auto seconds = [](Clock::time_point since) {
-    return std::chrono::duration<double>(Clock::now() - since).count();
-  };
-  double first_loss = 0;
-  double last_loss = 0;
-  for (std::size_t step = 0; step < options.steps;) {
-    for (const Batch& batch : loader) {
-      const Clock::time_point begin = Clock::now();
-      watched.on_batch(batch);
-      sgd.zero_grad();
-      Tape tape;
-      const Variable loss = model->loss(tape, batch.inputs, batch.targets);
-      check_runtime(std::isfinite(loss.item()), "the loss is not finite at step ", step + 1,
-                    "; try a smaller --learning-rate");
-      tape.backward(loss);
-      watched.before_update(step + 1, 0, 0);
-      sgd.step();
-      last_loss = loss.item();
-      if (step == 0) first_loss = last_loss;
-      ++step;
-      watched.after_step(
-          {.number = step,
-           .loss = last_loss,
-           .learning_rate = options.learning_rate,
-           .tokens_per_second = static_cast<double>(batch.inputs.size()) / seconds(begin)});
-      if (step % steps_a_frame == 0) watched.take_frame();
-      report_files.write_if_due([&] {
-        nlohmann::json so_far = watched.so_far();
-        so_far["run"]["seconds"] = rounded(seconds(start));
-        return so_far;
-      });
-      if (step == options.steps) break;
-    }
+  TrainingRun run({.model = *model,
+                   .optimizer = sgd,
+                   .loader = loader,
+                   .random = random,
+                   .steps = options.steps});
+  RowHistory rows(*model);
+  Losses losses;
+  run.observe(rows);
+  run.observe(losses);
+  std::optional<RunReport> page;
+  if (options.report.wanted()) {
+    RunReportOptions shown = report_files.report_options();
+    shown.about = about_run(app, {.source = text.source,
+                                  .bytes = text.contents.size(),
+                                  .tokenizer = options.tokenizer,
+                                  .vocabulary = tokenizer->size(),
+                                  .training_tokens = ids.size()});
+    shown.tokenizer = tokenizer.get();
+    shown.rows = &rows;
+    shown.prompt = to_ids(std::span(ids.data(), std::min(ids.size(), options.context)));
+    page.emplace(run, std::move(shown));
+    run.observe(*page);
   }
-  const double took = seconds(start);
+  std::vector<Tensor> starts;
+  for (const TableHistory& table : rows.tables()) starts.push_back(table.table().value());
+  run.train();
 
   std::cout << "Text       " << text.source << '\n'
             << "Tokens     " << options.tokenizer << ", " << tokenizer->size() << " ids\n"
             << "Steps      " << options.steps << " of SGD at rate " << options.learning_rate << ", "
             << options.batch << " windows of " << options.context << " tokens, stride "
             << options.stride << ", no shuffle\n"
-            << "Loss       " << first_loss << " before the first update"
-            << (options.steps > 1 ? concat(", ", last_loss, " before the last") : "") << '\n';
+            << "Loss       " << losses.first << " before the first update"
+            << (options.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
   nlohmann::json report{{"text", text.source},
                         {"tokenizer", options.tokenizer},
                         {"batch", options.batch},
@@ -268,14 +258,14 @@ void run(const CLI::App& app, const ProgramOptions& options) {
                         {"stride", options.stride},
                         {"steps", options.steps},
                         {"learning_rate", options.learning_rate},
-                        {"first_loss", first_loss},
-                        {"last_loss", last_loss}};
+                        {"first_loss", losses.first},
+                        {"last_loss", losses.last}};
   std::ostringstream csv;
-  csv << "table,row,token," << name_of(watched.tables().back().kind())
+  csv << "table,row,token," << name_of(rows.tables().back().kind())
       << ",looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const TableReport table(watched.tables()[i], starts[i], *tokenizer);
+    const TableReport table(rows.tables()[i], starts[i], *tokenizer);
     print(table, options.rows);
     report[table.name()] = to_json(table);
     append_csv(csv, table);
@@ -287,14 +277,7 @@ void run(const CLI::App& app, const ProgramOptions& options) {
     write_file(options.json,
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
-  if (!options.report.wanted()) return;
-  nlohmann::json shown =
-      watched.at_end(to_ids(std::span(ids.data(), std::min(ids.size(), options.context))));
-  shown["run"]["seconds"] = rounded(took);
-  shown["run"]["state"] = "finished";
-  report_files.write(shown);
-  report_files.announce();
-  if (options.report.open) open_in_browser(options.report.page);
+  if (page) report_files.announce();
 }
 
 int run_with(int argc, char** argv) {

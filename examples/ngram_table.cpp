@@ -3,6 +3,7 @@
 // second start goes on where the first one ended.
 
 #include <filesystem>
+#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -15,6 +16,7 @@
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
@@ -118,6 +120,29 @@ void verify(const Options& options) {
   std::cout << options.table << ": " << rows << " rows, as they were written\n";
 }
 
+// Says how the run goes, and saves it, every few steps and at its end.
+class Saves : public RunObserver {
+ public:
+  Saves(const Options& options, const TableFile& table, DataLoader& validation,
+        std::function<void()> save)
+      : options_(options), table_(table), validation_(validation), save_(std::move(save)) {}
+
+  void after_step(const TrainingRun& run, double loss) override {
+    if (run.makes_more_steps() && run.steps() % options_.save_every != 0) return;
+    std::cout << "step " << std::setw(6) << run.steps() << "  training loss "
+              << std::setprecision(3) << loss << "  validation loss "
+              << *evaluate(run.parts().model, validation_) << "  " << table_.rows_stored()
+              << " rows stored" << std::endl;
+    save_();
+  }
+
+ private:
+  const Options& options_;
+  const TableFile& table_;
+  DataLoader& validation_;
+  std::function<void()> save_;
+};
+
 void run(const Options& options) {
   if (options.verify) return verify(options);
   const Corpus corpus = Corpus::find(options.corpus.empty() ? std::vector<std::string>()
@@ -134,7 +159,11 @@ void run(const Options& options) {
   Random random(123);
   NgramModel model(*file, options.longest, tokenizer->size(), random);
   Adagrad adagrad(model.parameters(), {.learning_rate = kLearningRate});
-  TrainingRun run({.model = model, .optimizer = adagrad, .loader = training, .random = random});
+  TrainingRun run({.model = model,
+                   .optimizer = adagrad,
+                   .loader = training,
+                   .random = random,
+                   .steps = options.steps});
   if (resumed) {
     const Checkpoint saved = read_safetensors(options.state());
     check_argument(saved.text("text") == corpus.hash(), "the table was trained on another text; ",
@@ -163,20 +192,12 @@ void run(const Options& options) {
   };
   // Before the table changes, as it can go back to its last checkpoint but one, but not to none.
   if (!resumed) save();
-  const auto after_step = [&](double loss) {
-    const bool ends = run.steps() >= options.steps || interrupted();
-    if (ends || run.steps() % options.save_every == 0) {
-      std::cout << "step " << std::setw(6) << run.steps() << "  training loss "
-                << std::setprecision(3) << loss << "  validation loss "
-                << *evaluate(model, validation) << "  " << file->rows_stored() << " rows stored"
-                << std::endl;
-      save();
-    }
-    return !ends;
-  };
   const HeldInterrupts held;
-  while (run.steps() < options.steps && run.run_epoch(after_step)) {
-  }
+  StopsOnInterrupts interrupts;
+  Saves saves(options, *file, validation, save);
+  run.observe(interrupts);
+  run.observe(saves);
+  run.train();
   std::cout << "\nOn the disk  " << std::setprecision(1) << space_taken(options.table) / 1e6
             << " MB; more --steps go on from here\nSample       ";
   const Ids text = generate(model, tokenizer->encode("I had always"),

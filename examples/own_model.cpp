@@ -105,8 +105,9 @@ int run() {
                    .loader = loader,
                    .random = random,
                    .validation = &validation,
-                   .clip_norm = 1});
-  while (run.history().size() < 10) run.run_epoch();
+                   .clip_norm = 1,
+                   .epochs = 10});
+  run.train();
   const Ids more =
       generate(model, tokenizer.encode("The clock"), {.count = 80, .temperature = 0.5}, random);
   // [train]

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ class Optimizer : private ParameterUser {
   virtual std::size_t group_count() const = 0;
   virtual double learning_rate(std::size_t group = 0) const = 0;
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
+
+  /// The share of each value that the next step takes from values without a gradient by itself, as
+  /// weight decay does; none if that is not known, as where decay is a part of the gradient.
+  virtual std::optional<double> idle_decay(const Parameter&) const { return std::nullopt; }
 
   /// How many table rows have been read, updated or brought up to date because of row gradients,
   /// plus one per step replayed on a row: a measure of work that is the same on any machine.

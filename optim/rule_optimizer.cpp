@@ -63,6 +63,20 @@ std::uint64_t RuleEngine::rows_visited() const {
   return total;
 }
 
+std::optional<double> RuleEngine::idle_decay(const Parameter& parameter) const {
+  for (const auto& slot : slots_) {
+    if (&slot->parameter != &parameter) continue;
+    if (!demands(slot->group).exact) return 0;
+    const RuleMembers members = make_rule(slot->group, {slot->steps + 1, false});
+    std::vector<double> one(1 + rule_.states.size(), 0.0);
+    one[0] = 1;
+    rule_.idle_step(members.data(), one.data());
+    if (one[0] == 1) return 0;
+    return rule_.idle(members.data()) == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
+  }
+  return std::nullopt;
+}
+
 // --- A step -------------------------------------------------------------------------------------
 
 // In two parts, so that it is made for all parameters or for none: the first may throw and changes

@@ -21,6 +21,7 @@ class RuleEngine : public Optimizer {
   ~RuleEngine() override;
 
   void step() override;
+  std::optional<double> idle_decay(const Parameter& parameter) const override;
   std::uint64_t rows_visited() const override;
   Checkpoint state_dict() const override;
   void load_state_dict(const Checkpoint& state) override;

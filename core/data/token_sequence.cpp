@@ -78,6 +78,30 @@ Split split(const TokenSequence& source, double validation_fraction) {
   return {source.slice(0, train), source.slice(train, source.size() - train)};
 }
 
+double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
+                    std::size_t vocabulary) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
+  // Visits the first kMost ids and returns how many there are.
+  const auto each_id = [&](const TokenSequence& source, const auto& visit) {
+    const std::uint64_t end = std::min(source.size(), kMost);
+    std::vector<std::int32_t> ids;
+    for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
+      ids.resize(std::min(end - begin, kAtOnce));
+      source.read(begin, ids);
+      for (const std::int32_t id : ids) visit(static_cast<std::size_t>(id));
+    }
+    return end;
+  };
+  std::vector<double> counts(vocabulary, 1);
+  const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts.at(id); });
+  const auto total = static_cast<double>(tokens + vocabulary);
+  double loss = 0;
+  const std::uint64_t predicted =
+      each_id(text, [&](std::size_t id) { loss -= std::log(counts.at(id) / total); });
+  return loss / static_cast<double>(predicted);
+}
+
 TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
     : text_(std::move(text)), options_(options) {
   check_argument(options.context >= 1, "TokenWindows: context is ", options.context,

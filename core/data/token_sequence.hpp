@@ -65,6 +65,12 @@ inline Split split(const Ids& ids, double validation_fraction) {
   return split(TokenSequence(ids), validation_fraction);
 }
 
+/// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
+/// the frequencies in `counted`, where each token counts once more than it occurs. Of a very
+/// long text, the first 2^24 tokens stand for all.
+double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
+                    std::size_t vocabulary);
+
 struct WindowOptions {
   /// The number of ids in a window. Required.
   std::size_t context = 0;

@@ -1,8 +1,13 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <iomanip>
 #include <iostream>
+#include <sstream>
 #include <unistd.h>
 
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 
 namespace rowgrad {
@@ -13,6 +18,18 @@ std::string formatted(const char* format, Numbers... numbers) {
   std::array<char, 64> text;
   std::snprintf(text.data(), text.size(), format, numbers...);
   return text.data();
+}
+
+// Where a run is. Steps are numbered from 0: this is the last one.
+std::string place(const TrainingRun& run) {
+  const std::size_t step = std::max<std::size_t>(run.steps(), 1) - 1;
+  const TrainingParts& parts = run.parts();
+  std::ostringstream text;
+  if (parts.steps == 0)
+    text << "epoch " << step / run.steps_per_epoch() + 1 << '/' << parts.epochs << "  ";
+  text << "step " << std::setw(4) << step;
+  if (parts.steps > 0) text << '/' << parts.steps;
+  return text.str();
 }
 
 }  // namespace
@@ -50,5 +67,53 @@ void Progress::clear() {
   if (shown_) std::cout << "\r\033[K" << std::flush;
   shown_ = false;
 }
+
+std::string bits(double nats) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
+       << nats / std::log(2.0) << " bits)";
+  return text.str();
+}
+
+void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits) {
+  std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
+            << evaluation.training_loss;
+  if (evaluation.validation_loss) std::cout << "  validation loss " << *evaluation.validation_loss;
+  std::cout << std::endl;
+}
+
+void ProgressLines::at_begin(const TrainingRun& run) {
+  if (run.has_ended() || run.stops())
+    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
+}
+
+void ProgressLines::after_step(const TrainingRun& run, double loss) {
+  // Processors give NaN a sign.
+  check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ", run.steps(),
+                "; try a smaller --learning-rate");
+  std::ostringstream line;
+  const double rate = run.tokens_per_second();
+  line << place(run) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
+       << readable_count(rate) << " tokens/s  "
+       << readable_seconds(static_cast<double>(run.tokens_left()) / rate) << " left";
+  progress_.show(line.str());
+}
+
+void ProgressLines::after_evaluation(const TrainingRun& run, const Evaluation& evaluation) {
+  clear();
+  print_evaluation(place(run), evaluation, 3);
+}
+
+void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& record) {
+  clear();
+  if (run.parts().evaluation.every > 0) return;
+  const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
+  std::cout << "epoch " << std::setw(width) << record.epoch << '/' << run.parts().epochs
+            << std::fixed << std::setprecision(4) << "  training loss " << record.training_loss;
+  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
+  std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
+}
+
+bool StopsOnInterrupts::goes_on(const TrainingRun&) { return !interrupted(); }
 
 }  // namespace rowgrad

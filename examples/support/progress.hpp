@@ -1,10 +1,12 @@
 #pragma once
 
 // The progress of a long-running program: one line that is rewritten on a terminal, or plain lines
-// every few seconds elsewhere.
+// every few seconds elsewhere; and of a training run, between the lines of what it has found.
 
 #include <chrono>
 #include <string>
+
+#include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
@@ -28,6 +30,34 @@ class Progress {
   bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point last_;
+};
+
+/// "1.826 nats (2.63 bits)"
+std::string bits(double nats);
+
+void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits);
+
+/// Says how a run goes on. Throws std::runtime_error for one that has diverged.
+class ProgressLines : public RunObserver {
+ public:
+  /// Before other output.
+  void clear() { progress_.clear(); }
+
+  bool is_for_first_rank() const override { return true; }
+  void at_begin(const TrainingRun& run) override;
+  void after_step(const TrainingRun& run, double loss) override;
+  void after_evaluation(const TrainingRun& run, const Evaluation& evaluation) override;
+  void after_epoch(const TrainingRun& run, const EpochRecord& record) override;
+  void at_end(const TrainingRun&) override { clear(); }
+
+ private:
+  Progress progress_;
+};
+
+/// Stops a run when the user has stopped the program: needs HeldInterrupts.
+class StopsOnInterrupts : public RunObserver {
+ public:
+  bool goes_on(const TrainingRun&) override;
 };
 
 }  // namespace rowgrad

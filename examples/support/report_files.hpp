@@ -2,15 +2,11 @@
 
 // --report, --report-data and --open of the programs.
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/run_report.hpp>
 
 namespace CLI {
 class App;
@@ -28,34 +24,34 @@ struct ReportOptions {
 
 void add_report_options(CLI::App& app, ReportOptions& options);
 
-/// What a report says about a run on a text before it begins.
-nlohmann::json about_run(const CLI::App& app, const std::string& source, std::uint64_t bytes,
-                         const std::string& tokenizer, std::size_t vocabulary);
+/// What a report says about a run on a text before it begins, as JSON.
+struct AboutRun {
+  std::string source;  // of the text
+  std::uint64_t bytes = 0;
+  std::string tokenizer;
+  std::size_t vocabulary = 0;
+  std::uint64_t training_tokens = 0, validation_tokens = 0;
+  std::size_t ranks = 1;
+};
+std::string about_run(const CLI::App& app, const AboutRun& about);
 
+/// The files of a report, which no other program may write meanwhile.
 class ReportFiles {
  public:
   /// Throws std::runtime_error if there is to be a page and its parts are not in the program.
   explicit ReportFiles(const ReportOptions& options);
 
-  /// Writes the page and its data, those that are wanted.
-  void write(const nlohmann::json& report);
+  /// Names the files and writes them.
+  RunReportOptions report_options();
 
-  /// Writes what `report` returns, unless the last time was so recent that it would slow the run. A
-  /// file that cannot be written is only mentioned, once: the work goes on.
-  void write_if_due(const std::function<nlohmann::json()>& report);
-
-  /// Says where they are.
+  /// Says where they are, and shows the page if that is wanted and the user has not stopped the
+  /// program.
   void announce() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   const ReportOptions& options_;
   OwnFile page_;
   OwnFile data_;
-  bool has_failed_ = false;
-  Clock::time_point last_end_ = Clock::now();
-  Clock::duration last_cost_ = {};
 };
 
 }  // namespace rowgrad

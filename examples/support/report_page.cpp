@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <zlib.h>
@@ -58,14 +59,10 @@ void check_report_page() {
                 "(--report-data works without it)");
 }
 
-std::string report_data(const nlohmann::json& report) {
-  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-std::string report_page(const nlohmann::json& report) {
+std::string report_page(const std::string& data) {
   check_report_page();
   std::string page(kReportBefore);
-  page += base64(gzipped(report_data(report)));
+  page += base64(gzipped(data));
   return page += kReportAfter;
 }
 

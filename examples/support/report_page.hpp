@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 namespace rowgrad {
 
 /// The page before and after its data; empty if the chart library was not there when the programs
@@ -18,10 +16,7 @@ extern const std::string_view kReportAfter;
 /// install.
 void check_report_page();
 
-/// The whole page. Throws as check_report_page does.
-std::string report_page(const nlohmann::json& report);
-
-/// The data alone. Bytes that are not UTF-8 are replaced.
-std::string report_data(const nlohmann::json& report);
+/// The whole page, for data as JSON. Throws as check_report_page does.
+std::string report_page(const std::string& data);
 
 }  // namespace rowgrad

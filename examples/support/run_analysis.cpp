@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <utility>
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
-#include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 
 namespace rowgrad {
@@ -90,6 +91,13 @@ Component take_component(Tensor& variances) {
 }
 
 }  // namespace
+
+double rounded(double number) {
+  if (!std::isfinite(number)) return number;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", number);
+  return std::strtod(text, nullptr);
+}
 
 json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on, std::size_t most) {

@@ -16,6 +16,9 @@
 
 namespace rowgrad {
 
+/// The number with three significant digits, which keeps files short.
+double rounded(double number);
+
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it

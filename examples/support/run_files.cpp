@@ -1,31 +1,38 @@
-#include <rowgrad/core/base/file.hpp>
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
 #include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/examples/support/run_results.hpp>
 
 namespace rowgrad {
 
-RunFiles::RunFiles(const TrainProgram& options)
-    : options_(options),
-      checkpoint_(options.save),
-      metrics_(options.metrics),
-      json_(options.json) {}
+RunFile::RunFile(std::string path, std::size_t every, std::function<void()> write)
+    : path_(std::move(path)), every_(every), write_(std::move(write)), file_(path_) {}
 
-void RunFiles::save(const Training& training) {
-  if (!options_.save.empty()) checkpoint_.rewrite([&] { training.save(options_.save); });
+void RunFile::between_steps(const TrainingRun& run) {
+  if (has_stepped_ && every_ > 0 && run.steps() % every_ == 0) rewrite();
 }
 
-void RunFiles::write(const Training& training) {
-  save(training);
-  if (!options_.metrics.empty())
-    metrics_.rewrite([&] { write_file(options_.metrics, metrics_csv(training)); });
+// A pipe gets nothing twice.
+void RunFile::at_end(const TrainingRun&) {
+  if (has_stepped_ || !has_written_) rewrite();
 }
 
-void RunFiles::write_run(const nlohmann::json& run) {
-  using nlohmann::json;
-  if (!options_.json.empty())
-    json_.rewrite([&] {
-      write_file(options_.json, run.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-    });
+void RunFile::rewrite() {
+  if (!path_.empty()) file_.rewrite(write_);
+  has_written_ = true;
+  has_stepped_ = false;
+}
+
+std::string metrics_csv(const TrainingRun& run) {
+  std::ostringstream csv;
+  csv << "epoch,steps,training_loss,validation_loss,tokens_per_second\n" << std::setprecision(9);
+  for (const EpochRecord& record : run.history()) {
+    csv << record.epoch << ',' << record.steps << ',' << record.training_loss << ',';
+    if (record.validation_loss) csv << *record.validation_loss;
+    csv << ',' << record.tokens_per_second << '\n';
+  }
+  return std::move(csv).str();
 }
 
 }  // namespace rowgrad

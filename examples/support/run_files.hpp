@@ -1,34 +1,41 @@
 #pragma once
 
-// The files that a training program writes while a run is in progress.
+// The files that a program writes in the course of a run.
 
-#include <nlohmann/json.hpp>
+#include <functional>
+#include <string>
 
 #include <rowgrad/examples/support/output_files.hpp>
-#include <rowgrad/examples/support/train_program.hpp>
-#include <rowgrad/examples/support/training.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
-/// Each function writes those of its files that the options ask for.
-class RunFiles {
+/// A file that is rewritten after each epoch, every `every` steps (0 for none within an epoch), and
+/// where the run ends or is stopped. None with an empty path.
+class RunFile : public RunObserver {
  public:
-  explicit RunFiles(const TrainProgram& options);
+  RunFile(std::string path, std::size_t every, std::function<void()> write);
 
-  /// The checkpoint: see Training::save.
-  void save(const Training& training);
-
-  /// The checkpoint and the losses by epoch.
-  void write(const Training& training);
-
-  /// --json
-  void write_run(const nlohmann::json& run);
+  bool is_for_first_rank() const override { return true; }
+  void at_begin(const TrainingRun&) override { has_written_ = has_stepped_ = false; }
+  void after_step(const TrainingRun&, double) override { has_stepped_ = true; }
+  void between_steps(const TrainingRun& run) override;
+  void after_epoch(const TrainingRun&, const EpochRecord&) override { rewrite(); }
+  void at_end(const TrainingRun&) override;
 
  private:
-  const TrainProgram& options_;
-  OwnFile checkpoint_;
-  OwnFile metrics_;
-  OwnFile json_;
+  void rewrite();
+
+  std::string path_;
+  std::size_t every_;
+  std::function<void()> write_;
+  OwnFile file_;
+  bool has_written_ = false;  // since the beginning
+  bool has_stepped_ = false;  // since it was written
 };
+
+/// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),
+/// tokens_per_second.
+std::string metrics_csv(const TrainingRun& run);
 
 }  // namespace rowgrad

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 
+#include <nlohmann/json.hpp>
+
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
 #include <rowgrad/examples/support/run_report.hpp>
-#include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
@@ -17,11 +21,17 @@ constexpr std::size_t kNorms = 200;  // that are measured in a run, about
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
+constexpr int kShareOfTime = 100;        // that writing may take in the course of a run, one in 100
 
 json rounded_all(const std::vector<double>& numbers) {
   json all = json::array();
   for (const double number : numbers) all.push_back(rounded(number));
   return all;
+}
+
+// Bytes that are not UTF-8 are replaced.
+std::string text_of(const json& report) {
+  return report.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 json parameters_json(const LanguageModel& model) {
@@ -34,6 +44,88 @@ json parameters_json(const LanguageModel& model) {
                    {"trainable", parameter->trainable()}});
   }
   return all;
+}
+
+json frame_json(const TableHistory& table, const TableHistory::Frame& frame) {
+  json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
+           {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
+           {"moved", json::array()}};
+  for (std::size_t i = 0; i < frame.rows.size(); ++i) {
+    const TableHistory::Row& row = frame.rows[i];
+    one["rows"].push_back(table.ids()[i]);
+    one["lookups"].push_back(row.lookups);
+    one["steps"].push_back(row.steps);
+    one["last"].push_back(row.last);
+    one["norm"].push_back(rounded(std::sqrt(row.squares)));
+    one["moved"].push_back(rounded(static_cast<double>(frame.moved[i])));
+  }
+  return one;
+}
+
+json table_json(const TableHistory& history, std::uint64_t step) {
+  const TableHistory::Frame now = history.now(step);
+  json frames = json::array();
+  for (const TableHistory::Frame& frame : history.frames())
+    if (frame.step < step) frames.push_back(frame_json(history, frame));
+  frames.push_back(frame_json(history, now));
+  json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
+  for (std::size_t i = 0; i < now.rows.size(); ++i) {
+    const TableHistory::Row& row = now.rows[i];
+    if (history.is_dense() || (row.momentum == 0 && row.decay == 0)) continue;
+    idle["rows"].push_back(history.ids()[i]);
+    idle["momentum"].push_back(rounded(row.momentum));
+    idle["decay"].push_back(rounded(row.decay));
+  }
+  const Shape& shape = history.table().shape();
+  json table{{"name", history.table().name()},
+             {"kind", name_of(history.kind())},
+             {"rows", shape[0]},
+             {"width", shape[1]},
+             {"frames", std::move(frames)},
+             {"idle", std::move(idle)}};
+  if (!history.labels().empty()) table["labels"] = history.labels();
+  if (history.is_dense()) table["dense"] = true;
+  if (const auto kept = history.kept_without_gradient()) table["decayed"] = rounded(*kept);
+  if (history.has_unknown_decay()) table["coupled_decay"] = true;
+  return table;
+}
+
+json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
+  json vocabulary = json::array();
+  for (std::size_t id = 0; id < size; ++id)
+    vocabulary.push_back(tokenizer == nullptr
+                             ? std::to_string(id)
+                             : shown_bytes(tokenizer->token(static_cast<std::int32_t>(id))));
+  return vocabulary;
+}
+
+// Those after epochs that have a loss of a validation text, and all others, in their order.
+json evaluations_json(const TrainingRun& run, const std::vector<Evaluation>& more) {
+  std::vector<Evaluation> all;
+  for (const EpochRecord& record : run.history())
+    if (record.validation_loss)
+      all.push_back({record.steps, record.training_loss, record.validation_loss});
+  all.insert(all.end(), run.evaluations().begin(), run.evaluations().end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Evaluation& a, const Evaluation& b) { return a.steps < b.steps; });
+  for (const Evaluation& evaluation : more)
+    if (all.empty() || all.back().steps != evaluation.steps) all.push_back(evaluation);
+  json evaluations = json::array();
+  for (const Evaluation& evaluation : all)
+    evaluations.push_back(
+        {{"steps", evaluation.steps},
+         {"training_loss", evaluation.training_loss},
+         {"validation_loss",
+          evaluation.validation_loss ? json(*evaluation.validation_loss) : json()}});
+  return evaluations;
+}
+
+const TokenSequence& training_text(const TrainingRun& run) {
+  return run.parts().loader.windows().text();
+}
+const TokenSequence* validation_text(const TrainingRun& run) {
+  const DataLoader* loader = run.parts().validation;
+  return loader == nullptr ? nullptr : &loader->windows().text();
 }
 
 }  // namespace
@@ -54,59 +146,56 @@ std::string shown_bytes(std::string_view text) {
   return shown;
 }
 
-RunReport::RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
-                     std::size_t first, std::size_t steps, json about)
-    : model_(model),
-      tokenizer_(tokenizer),
-      context_(context),
-      steps_(steps),
-      about_(std::move(about)),
-      tables_(row_histories(model, context)),
-      step_(first) {
-  about_["first_step"] = first;
+RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
+    : options_(std::move(options)),
+      first_step_(run.steps()),
+      own_rows_(options_.rows != nullptr
+                    ? std::nullopt
+                    : std::optional<RowHistory>(std::in_place, run.parts().model,
+                                                run.parts().loader.windows().context())),
+      rows_(options_.rows != nullptr ? *options_.rows : *own_rows_) {
+  if (!options_.page.empty()) check_report_page();
+  if (!options_.write)
+    options_.write = [](const std::string& path, const std::string& contents) {
+      write_file(path, contents);
+    };
+  const std::size_t vocabulary = run.parts().model.vocabulary();
+  if (!run.is_first_rank()) return;
+  const TokenSequence* validation = validation_text(run);
+  uniform_loss_ = std::log(static_cast<double>(vocabulary));
+  unigram_loss_ = unigram_loss(
+      training_text(run), validation != nullptr ? *validation : training_text(run), vocabulary);
 }
 
-void RunReport::set_text(const TokenSequence& training, const TokenSequence* validation) {
-  training_ = training;
-  if (validation != nullptr) validation_ = *validation;
-  const std::size_t size = tokenizer_.size();
-  baselines_ = {{"uniform", rounded(std::log(static_cast<double>(size)))},
-                {"unigram", rounded(unigram_loss(
-                                training, validation != nullptr ? *validation : training, size))}};
+void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
+  if (own_rows_) own_rows_->on_batch(run, batch);
 }
 
-void RunReport::on_batch(const Batch& batch) {
-  for (RowHistory& table : tables_) table.look_up(batch);
-}
-
-void RunReport::before_update(std::uint64_t step, double decay, double clip) {
-  for (RowHistory& table : tables_) table.before_update(step, decay);
-  rows_now_ = tables_.front().rows_now();
-  if (step % std::max<std::size_t>(1, steps_ / kNorms) != 0 && step != 1) return;
-  const double norm = gradient_norm(model_.parameters());
+void RunReport::before_update(const TrainingRun& run) {
+  if (own_rows_) own_rows_->before_update(run);
+  rows_now_ = rows_.tables().empty() ? 0 : rows_.tables().front().rows_now();
+  const std::size_t step = run.steps() + 1;
+  if (step % std::max<std::size_t>(1, run.steps_in_all() / kNorms) != 0 && step != 1) return;
+  const double norm = gradient_norm(run.parts().model.parameters());
+  const double most = run.parts().clip_norm;
   norm_step_.push_back(step);
   norm_.push_back(norm);
-  clipped_.push_back(clip > 0 ? std::min(norm, clip) : norm);
+  clipped_.push_back(most > 0 ? std::min(norm, most) : norm);
 }
 
-void RunReport::after_step(const Step& step) {
-  for (RowHistory& table : tables_) table.after_update();
-  step_ = step.number;
-  loss_sum_ += step.loss;
+void RunReport::after_step(const TrainingRun& run, double loss) {
+  if (own_rows_) own_rows_->after_step(run, loss);
+  loss_sum_ += loss;
   row_sum_ += static_cast<double>(rows_now_);
   if (++summed_ < steps_a_point_) return;
-  curves_.step.push_back(step.number);
+  curves_.step.push_back(run.steps());
   curves_.loss.push_back(loss_sum_ / static_cast<double>(summed_));
-  curves_.learning_rate.push_back(step.learning_rate);
-  curves_.tokens_per_second.push_back(step.tokens_per_second);
+  curves_.learning_rate.push_back(run.parts().optimizer.learning_rate());
+  curves_.tokens_per_second.push_back(run.tokens_per_second());
   curves_.rows.push_back(row_sum_ / static_cast<double>(summed_));
   loss_sum_ = row_sum_ = 0;
   summed_ = 0;
   if (curves_.step.size() == kMostPoints) halve_curves();
-}
-
-void RunReport::take_frame() {
-  for (RowHistory& table : tables_) table.take_frame(step_);
 }
 
 void RunReport::halve_curves() {
@@ -122,14 +211,39 @@ void RunReport::halve_curves() {
   steps_a_point_ *= 2;
 }
 
-json RunReport::so_far() const {
-  json report{{"format", "rowgrad report 1"}, {"run", about_}};
-  report["run"]["state"] = "running";
-  report["run"]["parameters"] = parameters_json(model_);
-  json vocabulary = json::array();
-  for (std::size_t id = 0; id < tokenizer_.size(); ++id)
-    vocabulary.push_back(shown_bytes(tokenizer_.token(static_cast<std::int32_t>(id))));
-  report["vocabulary"] = std::move(vocabulary);
+// Writes what there is, unless the last time was so recent that it would slow the run.
+void RunReport::between_steps(const TrainingRun& run) {
+  const auto begin = Clock::now();
+  if (has_failed_ || !run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_)
+    return;
+  try {
+    write(data(run));
+  } catch (const std::exception& error) {
+    std::cerr << "\nThe report is not written for now: " << error.what() << '\n';
+    has_failed_ = true;
+  }
+  last_end_ = Clock::now();
+  last_cost_ = last_end_ - begin;
+}
+
+void RunReport::at_end(const TrainingRun& run) { write(data(run, true)); }
+
+void RunReport::write(const std::string& data) const {
+  if (!options_.page.empty()) options_.write(options_.page, report_page(data));
+  if (!options_.data.empty()) options_.write(options_.data, data);
+}
+
+std::string RunReport::data(const TrainingRun& run, bool at_end) const {
+  const bool whole = at_end && options_.goes_on();
+  LanguageModel& model = run.parts().model;
+  const std::size_t step = std::max(run.steps(), first_step_);
+  json about = json::parse(options_.about);
+  about["first_step"] = first_step_;
+  about["parameters"] = parameters_json(model);
+  about["state"] = !at_end ? "running" : whole && run.has_ended() ? "finished" : "stopped";
+  about["seconds"] = rounded(std::chrono::duration<double>(Clock::now() - start_).count());
+  json report{{"format", "rowgrad report 1"}, {"run", std::move(about)}};
+  report["vocabulary"] = vocabulary_json(options_.tokenizer, model.vocabulary());
   report["curves"] = {{"step", curves_.step},
                       {"loss", rounded_all(curves_.loss)},
                       {"learning_rate", rounded_all(curves_.learning_rate)},
@@ -137,29 +251,37 @@ json RunReport::so_far() const {
                       {"rows", rounded_all(curves_.rows)}};
   report["norms"] = {
       {"step", norm_step_}, {"norm", rounded_all(norm_)}, {"clipped", rounded_all(clipped_)}};
-  report["baselines"] = baselines_;
+  report["baselines"] = {{"uniform", rounded(uniform_loss_)}, {"unigram", rounded(unigram_loss_)}};
   report["tables"] = json::array();
-  for (const RowHistory& table : tables_) report["tables"].push_back(table.to_json(step_));
-  return report;
-}
+  for (const TableHistory& table : rows_.tables())
+    report["tables"].push_back(table_json(table, step));
+  if (run.parts().validation != nullptr || run.parts().evaluation.every > 0)
+    report["evaluations"] = evaluations_json(run, more_evaluations_);
+  if (options_.samples != nullptr) {
+    report["samples"] = json::array();
+    for (const Sample& sample : *options_.samples)
+      report["samples"].push_back({{"steps", sample.steps}, {"text", sample.text}});
+  }
+  if (!whole) return text_of(report);
 
-json RunReport::at_end(const Ids& prompt, const std::function<bool()>& goes_on) {
-  json report = so_far();
-  report["text"] = text_json(model_, *training_, validation_ ? &*validation_ : nullptr, goes_on);
-  for (const RowHistory& table : tables_) {
+  const TokenSequence& training = training_text(run);
+  report["text"] = text_json(model, training, validation_text(run), options_.goes_on);
+  for (const TableHistory& table : rows_.tables()) {
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
     if (table.kind() == RowKind::kPosition && table.table().shape()[0] <= kMostPositions)
       report["positions"] = positions_json(table.table());
   }
-  if (auto* gpt = dynamic_cast<GptModel*>(&model_))
+  const Ids& prompt = options_.prompt;
+  if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(
         *gpt,
         to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
-  const std::size_t length = std::min<std::uint64_t>(context_, training_->size() - 1);
-  report["tape"] = tape_json(model_, training_->slice(0, length).ids(),
-                             training_->slice(1, length).ids(), Random(0));
-  return report;
+  const std::size_t length =
+      std::min<std::uint64_t>(run.parts().loader.windows().context(), training.size() - 1);
+  report["tape"] =
+      tape_json(model, training.slice(0, length).ids(), training.slice(1, length).ids(), Random(0));
+  return text_of(report);
 }
 
 }  // namespace rowgrad

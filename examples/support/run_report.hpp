@@ -1,7 +1,9 @@
 #pragma once
 
-// Watches a training run, and describes it for people: as the data of examples/report.
+// Watches a training run, and describes it for people: as a page, and as the data of it, which
+// examples/report/README.md lists.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,76 +12,85 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/examples/support/row_history.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
+#include <rowgrad/optim/training/samples.hpp>
 
 namespace rowgrad {
 
-class RunReport {
+struct RunReportOptions {
+  /// The files that are written as the run goes on; none if empty.
+  std::string page = "";
+  std::string data = "";
+  /// A JSON object with more about the run: its program, text, options, …
+  std::string about = "{}";
+  /// Turns ids into texts; null for the ids themselves.
+  const Tokenizer* tokenizer = nullptr;
+  /// The history of rows, if there is one: an observer that was added before. Null for one of its
+  /// own.
+  const RowHistory* rows = nullptr;
+  /// What the model wrote, if it did.
+  const std::vector<Sample>* samples = nullptr;
+  /// The attention on it is shown, if the model is a GPT.
+  Ids prompt = Ids::from_shape({0});
+  /// Asked while the model reads its text at the end: false leaves out the rest. If it is false at
+  /// the end of the run, nothing is read at all.
+  std::function<bool()> goes_on = [] { return true; };
+  /// Writes a file. One that cannot be written in the course of the run is only mentioned, once.
+  std::function<void(const std::string& path, const std::string& contents)> write = {};
+};
+
+class RunReport : public RunObserver {
  public:
-  /// The rest, from step `first` on, of a run of `steps` steps on windows of `context` tokens.
-  /// `about` is the "run" of the report: what does not change while it goes on. Model and tokenizer
-  /// must outlive this.
-  RunReport(LanguageModel& model, const Tokenizer& tokenizer, std::size_t context,
-            std::size_t first, std::size_t steps, nlohmann::json about);
+  /// Borrows the run and what the options point to. Throws std::runtime_error if there is to be a
+  /// page and its parts were not there when this was built.
+  RunReport(const TrainingRun& run, RunReportOptions options);
 
-  /// What the model is trained on, and what it is not, if there is such a text.
-  void set_text(const TokenSequence& training, const TokenSequence* validation);
+  /// Adds losses that the run did not compute; NaN for none.
+  void add(const Evaluation& evaluation) { more_evaluations_.push_back(evaluation); }
 
-  struct Step {
-    std::uint64_t number = 0;  // from 1 on
-    double loss = 0;           // mean, in nats per token
-    double learning_rate = 0;
-    double tokens_per_second = 0;
-  };
+  /// The data so far; at the end with what the model makes of the text and, if it is a GPT, of the
+  /// prompt.
+  std::string data(const TrainingRun& run, bool at_end = false) const;
 
-  /// To be called for each batch, between backward and the update, and after it. `decay` is the
-  /// share that weight decay takes of each value in this step, and `clip` the norm at which
-  /// gradients are clipped, 0 for none.
-  void on_batch(const Batch& batch);
-  void before_update(std::uint64_t step, double decay, double clip);
-  void after_step(const Step& step);
-
-  /// Keeps what rows have gone through so far; to be called after equal numbers of steps.
-  void take_frame();
-
-  /// The report so far.
-  nlohmann::json so_far() const;
-
-  /// The report of a run that is over, with what the model makes of its text and, if it is a GPT,
-  /// of a prompt. Ends early, with less of the text, where `goes_on` returns false.
-  nlohmann::json at_end(const Ids& prompt, const std::function<bool()>& goes_on = {});
-
-  const std::vector<RowHistory>& tables() const { return tables_; }
+  bool is_for_first_rank() const override { return true; }
+  bool reads_batches() const override { return own_rows_.has_value(); }
+  void on_batch(const TrainingRun& run, const Batch& batch) override;
+  void before_update(const TrainingRun& run) override;
+  void after_step(const TrainingRun& run, double loss) override;
+  void between_steps(const TrainingRun& run) override;
+  void at_end(const TrainingRun& run) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // One number for each n steps, n such that there are at most kMostPoints.
   struct Curves {
     std::vector<std::uint64_t> step;
     std::vector<double> loss, learning_rate, tokens_per_second, rows;
   };
   void halve_curves();
+  void write(const std::string& data) const;
 
   static constexpr std::size_t kMostPoints = 4000;
 
-  LanguageModel& model_;
-  const Tokenizer& tokenizer_;
-  std::size_t context_;
-  std::size_t steps_;
-  nlohmann::json about_;
-  std::vector<RowHistory> tables_;
-  std::optional<TokenSequence> training_, validation_;
-  nlohmann::json baselines_;
+  RunReportOptions options_;
+  std::size_t first_step_;
+  std::optional<RowHistory> own_rows_;
+  const RowHistory& rows_;
+  double uniform_loss_ = 0, unigram_loss_ = 0;
   Curves curves_;
   std::size_t steps_a_point_ = 1;
   double loss_sum_ = 0, row_sum_ = 0;  // of the steps since the last point
   std::size_t summed_ = 0;
   std::vector<std::uint64_t> norm_step_;
   std::vector<double> norm_, clipped_;
-  std::uint64_t step_;
   std::size_t rows_now_ = 0;
+  std::vector<Evaluation> more_evaluations_;
+  Clock::time_point start_ = Clock::now();
+  bool has_failed_ = false;
+  Clock::time_point last_end_ = Clock::now();
+  Clock::duration last_cost_ = {};
 };
 
 /// A text with bytes that are not UTF-8 as <0xNN>.

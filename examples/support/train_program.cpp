@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
@@ -18,135 +20,80 @@
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/examples/support/run_results.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/train_output.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
-#include <rowgrad/examples/support/training.hpp>
-#include <rowgrad/examples/support/training_report.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 #include <rowgrad/version.hpp>
 
 namespace rowgrad {
 namespace {
 
-// What a report says about a run before it begins.
-nlohmann::json about(const CLI::App& app, const Training& training, const Corpus& corpus,
-                     std::size_t ranks) {
-  nlohmann::json run = about_run(app, corpus.source(), corpus.bytes(), training.options().tokenizer,
-                                 training.tokenizer().size());
+constexpr std::size_t kMostInTable = 24;  // tensors of a model
+
+std::string describe_updates(const TrainOptions& options) {
+  std::ostringstream text;
+  text << options.optimizer << ", learning rate " << options.learning_rate;
+  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
+  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
+  if (options.accumulate > 1) text << ", " << options.accumulate << " batches a step";
+  if (options.momentum != 0) text << ", momentum " << options.momentum;
+  if (options.weight_decay != 0)
+    text << ", weight decay " << options.weight_decay
+         << (options.decay == "matrices" ? " of matrices" : "");
+  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
+  if (options.tie) text << "; the head is tied to the token table";
+  return text.str();
+}
+
+bool runs_out(const TextRun& training) {
+  return training.options().tokenizer == "bpe" &&
+         training.tokenizer().size() < training.options().vocabulary;
+}
+
+// Text, tokens, batches and model, before training.
+void print_start(const TextRun& training, const Corpus& corpus) {
   const TokenSequence* validation = training.validation_ids();
-  run["tokens"] = {{"training", training.training_ids().size()},
-                   {"validation", validation == nullptr ? 0 : validation->size()}};
-  if (ranks > 1) run["machine"] = concat(ranks, " ranks, each ", blas::describe());
-  return run;
+  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
+            << (!corpus.has_checksums() ? "\n"
+                : corpus.is_verified()  ? ", verified\n"
+                                        : ", not verified; tokenize --verify does that\n")
+            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
+            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
+            << training.training_ids().size() << " tokens to train on, "
+            << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
+            << "Batches    " << training.run.parts().loader.size() << " an epoch, each of "
+            << training.options().batch << " windows of " << training.options().context
+            << " tokens, stride " << training.options().stride << '\n'
+            << "Computing  " << blas::describe() << '\n';
+  std::cout << "Training   " << describe_updates(training.options()) << '\n';
+  const std::size_t tensors = training.model().parameters().size();
+  if (tensors <= kMostInTable) {
+    std::cout << '\n' << training.model().summary();
+  } else {
+    std::cout << "Model      " << training.model().parameter_count() << " parameters in " << tensors
+              << " tensors\n";
+  }
+  std::cout << '\n';
 }
 
-// Whether the user has stopped the program: on all ranks at the same points of their work.
-class Interrupts {
- public:
-  explicit Interrupts(ProcessGroup* ranks) : ranks_(ranks) {}
-
-  /// To be called by all ranks, or with one process.
-  bool agree() {
-    if (ranks_ != nullptr) return agreed_ = agreed_ || ranks_->any(interrupted());
-    return interrupted();
-  }
-  bool seen() const { return ranks_ != nullptr ? agreed_ : interrupted(); }
-
- private:
-  ProcessGroup* ranks_;
-  bool agreed_ = false;
-};
-
-// Continues the prompt, and shows and returns what came of it.
-std::string sample(Training& training, const Ids& prompt, const TrainProgram& options) {
-  Random random(training.options().seed);
-  const Ids continuation = generate(training.model(), prompt,
-                                    {.count = options.sample,
-                                     .temperature = options.temperature,
-                                     .top_k = options.top_k,
-                                     .on_token = [](std::int32_t) { return !interrupted(); }},
-                                    random);
-  std::vector<std::int32_t> whole(prompt.begin(), prompt.end());
-  whole.insert(whole.end(), continuation.begin(), continuation.end());
-  std::string text = training.tokenizer().decode(whole);
-  std::cout << text << std::endl;
-  return text;
-}
-
-// Returns false if training stopped before the end of the run.
-bool train(Training& training, const TrainProgram& options, const Ids& prompt, RunFiles& files,
-           ReportFiles& report_files, TrainingReport* report, Interrupts& interrupts) {
-  Progress progress;
-  const auto goes_on = [&] { return !interrupts.agree(); };
-  const std::size_t width = std::to_string(training.options().epochs).size();
-  const auto stops = [&] {
-    return interrupts.seen() ||
-           (options.max_steps > 0 && training.run.steps() >= options.max_steps);
-  };
-  const auto sample_if_due = [&] {
-    const std::size_t steps = training.run.steps();
-    const auto& history = training.run.history();
-    const auto& samples = training.samples();
-    const bool ends_epoch = !history.empty() && history.back().steps == steps;
-    const bool due = (options.sample_every > 0 && steps % options.sample_every == 0) ||
-                     (options.sample_epochs && ends_epoch);
-    const bool known = !samples.empty() && samples.back().steps == steps;
-    if (!due || known || steps == 0 || options.sample == 0 || training.steps_left() == 0 || stops())
-      return;
-    progress.clear();
-    const std::string text = sample(training, prompt, options);
-    if (!interrupted()) training.add_sample(text);
-    std::cout << std::endl;
-  };
-  const auto write_report = [&] {
-    if (report != nullptr && !training.finished())
-      report_files.write_if_due([&] { return report->so_far(); });
-  };
-  const auto evaluate = [&] {
-    if (const auto evaluation = training.evaluate_if_due(goes_on)) {
-      progress.clear();
-      print_evaluation(place(training), *evaluation, 3);
-    }
-  };
-  const auto after_step = [&](double loss) {
-    interrupts.agree();
-    // Processors give NaN a sign.
-    check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ",
-                  training.run.steps(), "; try a smaller --learning-rate");
-    if (report != nullptr) report->after_step(loss);
-    progress.show(progress_line(training, loss, options.max_steps));
-    evaluate();
-    sample_if_due();
-    if (options.save_every > 0 && training.run.steps() % options.save_every == 0)
-      files.save(training);
-    write_report();
-    return training.steps_left() > 0 && !stops();
-  };
-  if (training.finished() || stops()) {
-    std::cout << "Nothing is left to do: the run is at step " << training.run.steps() << '\n';
-    files.write(training);
-  }
-  if (!stops()) {  // what the run before this one was stopped in
-    evaluate();
-    sample_if_due();
-  }
-  while (!training.finished() && !stops()) {
-    const std::size_t before = training.run.history().size();
-    training.run.run_epoch(after_step, goes_on);
-    progress.clear();
-    if (training.run.history().size() > before) {
-      if (training.options().evaluate_every == 0) print_epoch(training, width);
-      sample_if_due();
-    }
-    files.write(training);
-  }
-  return training.finished();
+// How gradients went between ranks in the last `steps` steps.
+void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps) {
+  std::cout << "Exchanged  "
+            << readable_count(static_cast<double>(ranks.bytes_sent()) /
+                              static_cast<double>(std::max<std::size_t>(steps, 1)))
+            << "B a step sent by each of " << ranks.size() << " ranks";
+  const std::vector<Parameter*> parameters = training.model().parameters();
+  const auto& ways = training.run.exchange().ways();
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    if (ways[i] == "gathered" || ways[i] == "owners")
+      std::cout << "; rows of " << parameters[i]->name()
+                << (ways[i] == "owners" ? " by owners" : " gathered");
+  std::cout << '\n';
 }
 
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
-Ids encode_prompt(const Training& training, const TrainProgram& options) {
+Ids encode_prompt(const TextRun& training, const TrainProgram& options) {
   if (options.prompt.empty()) {
     const TokenSequence& ids = training.training_ids();
     return ids.slice(0, std::min<std::uint64_t>({ids.size(), 16, training.options().context}))
@@ -157,8 +104,8 @@ Ids encode_prompt(const Training& training, const TrainProgram& options) {
   return ids;
 }
 
-std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options,
-                                const Corpus& corpus, ProcessGroup* ranks) {
+std::unique_ptr<TextRun> start(const CLI::App& app, const TrainProgram& options,
+                               const Corpus& corpus, ProcessGroup* ranks) {
   TrainOptions train = options.train;
   if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
   if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
@@ -170,21 +117,26 @@ std::unique_ptr<Training> start(const CLI::App& app, const TrainProgram& options
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
-  auto training = std::make_unique<Training>(train, std::move(tokenizer), corpus, ranks);
+  auto training = std::make_unique<TextRun>(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) training->start_from(weights);
   return training;
 }
 
-// What another rank than the first does not do.
-TrainProgram without_output(TrainProgram options) {
-  for (std::string* file : {&options.save, &options.metrics, &options.json, &options.gpt2_export,
-                            &options.report.page, &options.report.data})
-    file->clear();
-  options.sample = 0;
-  return options;
+// Throws std::runtime_error for files that cannot be written, or are read, too.
+void check_files(const TrainProgram& options) {
+  std::vector<std::string> read = options.corpus;
+  read.push_back(tokenizer_file(options.train.tokenizer));
+  for (const char* name : {"/model.safetensors", "/config.json"})
+    if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
+  std::vector<std::string> written{options.metrics,     options.json,
+                                   options.report.page, options.report.data,
+                                   options.gpt2_export, gpt2_config_path(options.gpt2_export)};
+  check_outputs(written, {options.resume});
+  written.push_back(options.save);  // it may be the file to be resumed
+  check_outputs(written, read);
 }
 
-void check_ranks(ProcessGroup& ranks, const Training& training) {
+void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   nlohmann::json facts = training.options();
   facts["text (SHA-256)"] = training.text_hash();
   facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
@@ -194,124 +146,224 @@ void check_ranks(ProcessGroup& ranks, const Training& training) {
   check_same_on_all(ranks, facts);
 }
 
+// Options, sizes and history.
+nlohmann::json run_json(const TextRun& training, const Corpus& corpus) {
+  nlohmann::json history = nlohmann::json::array();
+  const auto loss_json = [](std::optional<double> loss) {
+    return loss ? nlohmann::json(*loss) : nlohmann::json();
+  };
+  for (const EpochRecord& record : training.run.history())
+    history.push_back({{"epoch", record.epoch},
+                       {"steps", record.steps},
+                       {"training_loss", record.training_loss},
+                       {"validation_loss", loss_json(record.validation_loss)},
+                       {"tokens_per_second", record.tokens_per_second}});
+  nlohmann::json evaluations = nlohmann::json::array();
+  for (const Evaluation& evaluation : training.run.evaluations())
+    evaluations.push_back({{"steps", evaluation.steps},
+                           {"training_loss", evaluation.training_loss},
+                           {"validation_loss", loss_json(evaluation.validation_loss)}});
+  const TokenSequence* validation = training.validation_ids();
+  return {{"options", training.options()},
+          {"text", corpus.source()},
+          {"vocabulary_size", training.tokenizer().size()},
+          {"training_tokens", training.training_ids().size()},
+          {"validation_tokens", validation == nullptr ? 0 : validation->size()},
+          {"parameters", training.model().parameter_count()},
+          {"blas", blas::describe()},
+          {"history", history},
+          {"evaluations", evaluations}};
+}
+
+// What is left to do and to say at the end of a run.
+class Results : public RunObserver {
+ public:
+  Results(const TrainProgram& options, const Corpus& corpus, TextRun& training, Samples& samples,
+          RunReport* page)
+      : options_(options),
+        corpus_(corpus),
+        training_(training),
+        samples_(samples),
+        page_(page),
+        json_(options.json),
+        config_(gpt2_config_path(options.gpt2_export)),
+        first_step_(training.run.steps()) {}
+
+  bool is_for_first_rank() const override { return true; }
+  void at_end(const TrainingRun& run) override {
+    nlohmann::json results = run_json(training_, corpus_);
+    if (training_.validation_ids() != nullptr) add_validation(results);
+    if (options_.sample > 0 && !interrupted()) add_sample(results);
+    results["samples"] = training_.samples;
+    write(results);
+    say(run);
+  }
+
+ private:
+  void add_validation(nlohmann::json& results) {
+    const double baseline = unigram_loss(training_.training_ids(), *training_.validation_ids(),
+                                         training_.tokenizer().size());
+    results["validation_unigram_loss"] = baseline;
+    if (interrupted()) return;
+    const double loss = *training_.validation_loss();
+    results["validation_loss"] = loss;
+    if (page_ != nullptr) page_->add({training_.run.steps(), std::nan(""), loss});
+    std::cout << "\nValidation " << bits(loss)
+              << " a token; knowing only how often each token occurs gives " << bits(baseline)
+              << '\n';
+  }
+
+  void add_sample(nlohmann::json& results) {
+    std::cout << "\nSample, continuing '" << training_.tokenizer().decode(samples_.prompt())
+              << "':\n";
+    const std::string text = samples_.write(training_.run);
+    std::cout << text << std::endl;
+    results["sample"] = text;
+    training_.samples.push_back({training_.run.steps(), text});
+  }
+
+  void write(const nlohmann::json& results) {
+    if (!options_.json.empty())
+      json_.rewrite([&] {
+        write_file(options_.json,
+                   results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      });
+    if (options_.gpt2_export.empty()) return;
+    auto& gpt = dynamic_cast<GptModel&>(training_.model());
+    write_safetensors(options_.gpt2_export, gpt2_weights(gpt));
+    const std::filesystem::path config = gpt2_config_path(options_.gpt2_export);
+    if (!config.empty()) config_.rewrite([&] { write_file(config, gpt2_config(gpt.options())); });
+  }
+
+  void say(const TrainingRun& run) const {
+    std::cout << '\n';
+    if (interrupted())
+      std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
+    if (run.parts().ranks != nullptr)
+      print_exchange(training_, *run.parts().ranks, run.steps() - first_step_);
+    if (!options_.save.empty())
+      std::cout << "Saved to   " << options_.save
+                << (run.has_ended() ? "" : "; go on with --resume " + options_.save) << '\n';
+    if (!options_.gpt2_export.empty())
+      std::cout << "Weights in " << options_.gpt2_export
+                << (gpt2_config_path(options_.gpt2_export).empty() ? ""
+                                                                   : " and config.json beside it")
+                << ", as Hugging Face's GPT-2\n";
+    if (!options_.metrics.empty()) std::cout << "Losses in  " << options_.metrics << '\n';
+    if (!options_.json.empty()) std::cout << "Run in     " << options_.json << '\n';
+    if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+  }
+
+  const TrainProgram& options_;
+  const Corpus& corpus_;
+  TextRun& training_;
+  Samples& samples_;
+  RunReport* page_;
+  OwnFile json_;
+  OwnFile config_;
+  std::size_t first_step_;
+};
+
+// A new run, or the one to be resumed, with options that have been checked.
+std::unique_ptr<TextRun> start_or_resume(const CLI::App& app, const TrainProgram& options,
+                                         const Corpus& corpus, ProcessGroup* ranks) {
+  const auto check_options = [&](nlohmann::json chosen) {
+    chosen["sample"] = options.sample;
+    chosen["temperature"] = options.temperature;
+    check_options_have_effects(app, chosen);
+  };
+  if (options.resume.empty()) {
+    check_options(options.train);
+    return start(app, options, corpus, ranks);
+  }
+  auto training = TextRun::resume(options.resume, corpus, ranks);
+  const TrainOptions resumed = resumed_options(app, options.train, training->options());
+  check_options(resumed);
+  training->set_options(resumed);
+  return training;
+}
+
+void check_gpt2_export(const TextRun& training, const std::string& weights, bool writes) {
+  const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
+  check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
+  check_gpt2_layout("--gpt2-export", gpt->options());
+  const std::filesystem::path config = gpt2_config_path(weights);
+  check_runtime(!writes || !file_exists(config) || read_file(config) == gpt2_config(gpt->options()),
+                config.string(), ": is there already, for another model");
+}
+
+AboutRun about(const TextRun& training, const Corpus& corpus, const ProcessGroup* ranks) {
+  const TokenSequence* validation = training.validation_ids();
+  return {.source = corpus.source(),
+          .bytes = corpus.bytes(),
+          .tokenizer = training.options().tokenizer,
+          .vocabulary = training.tokenizer().size(),
+          .training_tokens = training.training_ids().size(),
+          .validation_tokens = validation == nullptr ? 0 : validation->size(),
+          .ranks = ranks == nullptr ? 1 : ranks->size()};
+}
+
 }  // namespace
 
-void run_training_program(const CLI::App& app, const TrainProgram& given) {
-  const std::unique_ptr<ProcessGroup> ranks = program_ranks(given.rank_patience);
+void run_training_program(const CLI::App& app, const TrainProgram& options) {
+  const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
   const bool leads = ranks == nullptr || ranks->rank() == 0;
-  const TrainProgram options = leads ? given : without_output(given);
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
-  std::vector<std::string> read = options.corpus;
-  read.push_back(tokenizer_file(options.train.tokenizer));
-  for (const char* name : {"/model.safetensors", "/config.json"})
-    if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
-  const std::filesystem::path config_path = gpt2_config_path(options.gpt2_export);
-  std::vector<std::string> written{options.metrics,     options.json,        options.report.page,
-                                   options.report.data, options.gpt2_export, config_path};
-  check_outputs(written, {options.resume});
-  written.push_back(options.save);  // it may be the file to be resumed
-  check_outputs(written, read);
-  RunFiles files(options);
+  if (leads) check_files(options);
   ReportFiles report_files(options.report);
-  OwnFile config(config_path);
   if (options.threads > 0) set_threads(options.threads);
 
   const Corpus corpus = Corpus::find(options.corpus);
-  const auto check_options = [&](nlohmann::json chosen) {
-    chosen["sample"] = given.sample;
-    chosen["temperature"] = given.temperature;
-    check_options_have_effects(app, chosen);
-  };
-  std::unique_ptr<Training> training;
-  if (options.resume.empty()) {
-    check_options(options.train);
-    training = start(app, options, corpus, ranks.get());
-  } else {
-    training = Training::resume(options.resume, corpus, ranks.get());
-    const TrainOptions resumed = resumed_options(app, options.train, training->options());
-    check_options(resumed);
-    training->set_options(resumed);
-  }
-  auto* gpt = dynamic_cast<GptModel*>(&training->model());
-  if (!options.gpt2_export.empty()) {
-    check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
-    check_gpt2_layout("--gpt2-export", gpt->options());
-    check_runtime(
-        !file_exists(config_path) || read_file(config_path) == gpt2_config(gpt->options()),
-        config_path.string(), ": is there already, for another model");
-  }
+  const auto training = start_or_resume(app, options, corpus, ranks.get());
+  TrainingRun& run = training->run;
+  if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
   const Ids prompt = encode_prompt(*training, options);
   if (ranks != nullptr) check_ranks(*ranks, *training);
-
   print_start(*training, corpus);
   if (!options.resume.empty())
-    std::cout << "Going on from " << options.resume << ", step " << training->run.steps() << '\n';
+    std::cout << "Going on from " << options.resume << ", step " << run.steps() << '\n';
+
   const HeldInterrupts held;
-  Interrupts interrupts(ranks.get());
-  if (options.untrained && training->run.steps() == 0)
-    if (const auto losses = training->evaluate_all([&] { return !interrupts.agree(); }))
+  StopsOnInterrupts interrupts;
+  run.observe(interrupts);
+  if (options.untrained && run.steps() == 0)
+    if (const auto losses = training->evaluate_all())
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  std::optional<TrainingReport> page;
-  if (options.report.wanted())
-    page.emplace(*training, about(app, *training, corpus, ranks == nullptr ? 1 : ranks->size()));
-  const std::size_t first = training->run.steps();
-  const bool finished =
-      train(*training, options, prompt, files, report_files, page ? &*page : nullptr, interrupts);
-  if (!leads) return;  // the first does the rest, for which it needs no others
-
-  nlohmann::json report = run_json(*training);
-  report["text"] = corpus.source();
-  if (const TokenSequence* validation = training->validation_ids()) {
-    const double baseline =
-        unigram_loss(training->training_ids(), *validation, training->tokenizer().size());
-    report["validation_unigram_loss"] = baseline;
-    if (!interrupted()) {
-      const double loss = *training->validation_loss();
-      report["validation_loss"] = loss;
-      std::cout << "\nValidation " << bits(loss)
-                << " a token; knowing only how often each token occurs gives " << bits(baseline)
-                << '\n';
-    }
+  std::optional<RunReport> page;
+  if (options.report.wanted()) {
+    RunReportOptions shown = report_files.report_options();
+    shown.about = about_run(app, about(*training, corpus, ranks.get()));
+    shown.tokenizer = &training->tokenizer();
+    shown.samples = &training->samples;
+    shown.prompt = prompt;
+    page.emplace(run, std::move(shown));
   }
-  if (options.sample > 0 && !interrupted()) {
-    std::cout << "\nSample, continuing '" << training->tokenizer().decode(prompt) << "':\n";
-    const std::string last = sample(*training, prompt, options);
-    report["sample"] = last;
-    report["samples"].push_back(Sample{training->run.steps(), last});
-  }
-  files.write_run(report);
-  if (!options.gpt2_export.empty()) write_safetensors(options.gpt2_export, gpt2_weights(*gpt));
-  if (!config_path.empty())
-    config.rewrite([&] { write_file(config_path, gpt2_config(gpt->options())); });
-
-  std::cout << '\n';
-  if (interrupted())
-    std::cout << "Stopped by " << interruption() << " at step " << training->run.steps() << '\n';
-  if (ranks != nullptr) print_exchange(*training, *ranks, training->run.steps() - first);
-  if (!options.save.empty())
-    std::cout << "Saved to   " << options.save
-              << (finished ? "" : "; go on with --resume " + options.save) << '\n';
-  if (!options.gpt2_export.empty())
-    std::cout << "Weights in " << options.gpt2_export
-              << (config_path.empty() ? "" : " and config.json beside it")
-              << ", as Hugging Face's GPT-2\n";
-  if (!options.metrics.empty()) std::cout << "Losses in  " << options.metrics << '\n';
-  if (!options.json.empty()) std::cout << "Run in     " << options.json << '\n';
-  if (options.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
-  if (!page) return;
-  nlohmann::json shown =
-      interrupted() ? page->stopped() : page->at_end(prompt, [] { return !interrupted(); });
-  shown["samples"] = report["samples"];
-  if (report.contains("validation_loss") &&
-      (shown["evaluations"].empty() ||
-       shown["evaluations"].back()["steps"] != training->run.steps()))
-    shown["evaluations"].push_back({{"steps", training->run.steps()},
-                                    {"training_loss", nullptr},
-                                    {"validation_loss", report["validation_loss"]}});
-  report_files.write(shown);
-  report_files.announce();
-  if (options.report.open && !interrupted()) open_in_browser(options.report.page);
+  ProgressLines progress;
+  Samples samples(training->samples, training->tokenizer(),
+                  {.prompt = prompt,
+                   .generate = {.count = options.sample,
+                                .temperature = options.temperature,
+                                .top_k = options.top_k,
+                                .on_token = [](std::int32_t) { return !interrupted(); }},
+                   .seed = training->options().seed,
+                   .every = options.sample_every,
+                   .epochs = options.sample_epochs,
+                   .show = [&](const std::string& text) {
+                     progress.clear();
+                     std::cout << text << '\n' << std::endl;
+                   }});
+  RunFile checkpoint(options.save, options.save_every, [&] { training->save(options.save); });
+  RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
+  Results results(options, corpus, *training, samples, page ? &*page : nullptr);
+  run.observe(progress);
+  run.observe(samples);
+  run.observe(checkpoint);
+  run.observe(metrics);
+  run.observe(results);
+  if (page) run.observe(*page);
+  run.train(options.max_steps > 0 ? options.max_steps : kNoLimit);
+  if (leads) report_files.announce();
 }
 
 void add_program_options(CLI::App& app, TrainProgram& options) {

@@ -15,40 +15,49 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The history, one array per column. A missing validation loss is saved as NaN.
-Checkpoint saved(const std::vector<EpochRecord>& history) {
+// The history or the evaluations, one array per column. A missing validation loss is saved as NaN.
+template <class Record>
+Checkpoint saved(const std::vector<Record>& records) {
   std::vector<std::int64_t> steps;
-  std::vector<double> training, validation, speed;
-  for (const EpochRecord& record : history) {
+  std::vector<double> training, validation;
+  for (const Record& record : records) {
     steps.push_back(static_cast<std::int64_t>(record.steps));
     training.push_back(record.training_loss);
     validation.push_back(record.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
-    speed.push_back(record.tokens_per_second);
   }
   Checkpoint state;
   state.put("steps", std::move(steps));
   state.put("training_loss", std::move(training));
   state.put("validation_loss", std::move(validation));
-  state.put("tokens_per_second", std::move(speed));
   return state;
 }
 
-std::vector<EpochRecord> history_in(const Checkpoint& state) {
+template <class Record>
+std::vector<Record> records_in(const Checkpoint& state, const char* what) {
   const auto steps = state.integers("steps");
   const auto training = state.doubles("training_loss");
   const auto validation = state.doubles("validation_loss");
+  for (const auto* column : {&training, &validation})
+    check_argument(column->size() == steps.size(), "TrainingRun: the ", what, " has ", steps.size(),
+                   " steps, but ", column->size(), " losses");
+  std::vector<Record> records(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    records[i].steps = static_cast<std::size_t>(steps[i]);
+    records[i].training_loss = training[i];
+    if (!std::isnan(validation[i])) records[i].validation_loss = validation[i];
+  }
+  return records;
+}
+
+std::vector<EpochRecord> history_in(const Checkpoint& state) {
+  auto history = records_in<EpochRecord>(state, "history");
   const auto speed = state.doubles("tokens_per_second");
-  for (const auto* column : {&training, &validation, &speed})
-    check_argument(column->size() == steps.size(), "TrainingRun: the history has ", steps.size(),
-                   " steps, but ", column->size(), " losses or speeds");
-  std::vector<EpochRecord> history;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    history.push_back(
-        {.epoch = i + 1,
-         .steps = static_cast<std::size_t>(steps[i]),
-         .training_loss = training[i],
-         .validation_loss = std::isnan(validation[i]) ? std::nullopt : std::optional(validation[i]),
-         .tokens_per_second = speed[i]});
+  check_argument(speed.size() == history.size(), "TrainingRun: the history has ", history.size(),
+                 " steps, but ", speed.size(), " speeds");
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    history[i].epoch = i + 1;
+    history[i].tokens_per_second = speed[i];
+  }
   return history;
 }
 
@@ -88,6 +97,9 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
+  check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
+                 "TrainingRun: there is no loader for the evaluation every ",
+                 parts_.evaluation.every, " steps");
 }
 
 // Prepares for the optimizer's parameters, which may have become more.
@@ -104,18 +116,87 @@ std::size_t TrainingRun::steps_per_epoch() const {
   return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
 }
 
-bool TrainingRun::run_epoch(const std::function<bool(double)>& after_step,
-                            const std::function<bool()>& keep_evaluating) {
-  const bool goes_on = awaits_evaluation() || make_steps(after_step);
-  if (!goes_on && !awaits_evaluation()) return false;
-  return finish_epoch(keep_evaluating) && goes_on;
+std::size_t TrainingRun::steps_in_all() const {
+  if (parts_.steps > 0) return parts_.steps;
+  return parts_.epochs > kNoLimit / steps_per_epoch() ? kNoLimit
+                                                      : parts_.epochs * steps_per_epoch();
 }
 
-bool TrainingRun::make_steps(const std::function<bool(double)>& after_step) {
+void TrainingRun::set_length(std::size_t epochs, std::size_t steps) {
+  parts_.epochs = epochs;
+  parts_.steps = steps;
+}
+
+std::size_t TrainingRun::tokens_left(std::size_t last_step) const {
+  const std::size_t context = parts_.loader.windows().context();
+  const std::size_t a_batch = parts_.loader.rows(0) * context;
+  const std::size_t an_epoch =
+      std::min(parts_.loader.windows().size() * context, parts_.loader.size() * a_batch);
+  // Only the last step of an epoch may have fewer tokens than the others.
+  const auto tokens = [&](std::size_t steps) {
+    const std::size_t whole = steps / steps_per_epoch();
+    const std::size_t more = steps % steps_per_epoch();
+    return whole * an_epoch + std::min(more * parts_.accumulate * a_batch, an_epoch);
+  };
+  return tokens(std::max(std::min(steps_in_all(), last_step), steps_)) - tokens(steps_);
+}
+
+bool TrainingRun::has_ended() const {
+  return parts_.steps > 0 ? steps_left() == 0 : history_.size() >= parts_.epochs;
+}
+
+// --- The loop -----------------------------------------------------------------------------------
+
+// Calls the observers that this rank has to call.
+void TrainingRun::each(const auto& call) const {
+  for (RunObserver* observer : observers_)
+    if (is_first_rank() || !observer->is_for_first_rank()) call(*observer);
+}
+
+// Whether no observer on any rank stops the run.
+bool TrainingRun::goes_on() {
+  if (stopped_) return false;
+  each([&](RunObserver& observer) { stopped_ |= !observer.goes_on(*this); });
+  if (ranks_.size() > 1) stopped_ = ranks_.any(stopped_);
+  return !stopped_;
+}
+
+bool TrainingRun::train(std::size_t last_step) {
+  train_until(last_step, kNoLimit);
+  return has_ended();
+}
+
+bool TrainingRun::run_epoch() {
+  const std::size_t before = history_.size();
+  train_until(kNoLimit, before + 1);
+  return history_.size() > before;
+}
+
+void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
+  const auto ends = [&] { return has_ended() || stops() || history_.size() >= last_epoch; };
+  last_step_ = last_step;
+  stopped_ = false;
+  goes_on();
+  each([&](RunObserver& observer) { observer.at_begin(*this); });
+  if (steps_ > 0 && !stops()) {  // what the run before this one was stopped in
+    make_evaluation();
+    each([&](RunObserver& observer) { observer.between_steps(*this); });
+  }
+  while (!ends()) {
+    if (!awaits_evaluation()) make_steps();
+    if (awaits_evaluation()) finish_epoch();
+  }
+  each([&](RunObserver& observer) { observer.at_end(*this); });
+  last_step_ = kNoLimit;
+}
+
+void TrainingRun::make_steps() {
   follow_optimizer();
   parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
-  read_ = on_batch ? IndexRange{0, parts_.shards}
-                   : range_of(parts_.shards, ranks_.rank(), ranks_.size());
+  bool reads_batches = false;
+  each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
+  read_ = reads_batches ? IndexRange{0, parts_.shards}
+                        : range_of(parts_.shards, ranks_.rank(), ranks_.size());
   const struct Shard {
     DataLoader& loader;
     ~Shard() { loader.set_shard({}); }  // even if something throws
@@ -125,10 +206,44 @@ bool TrainingRun::make_steps(const std::function<bool(double)>& after_step) {
   for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
     const double loss = try_step(batches, before);
     if (steps_ % parts_.compare_every == 0) compare_ranks();
-    if (after_step && !after_step(loss)) return false;
+    goes_on();
+    each([&](RunObserver& observer) { observer.after_step(*this, loss); });
+    make_evaluation();
+    each([&](RunObserver& observer) { observer.between_steps(*this); });
+    if (!makes_more_steps()) return;
     before = parts_.random;
   }
-  return true;
+}
+
+// Evaluates, if that is due and was not done yet.
+void TrainingRun::make_evaluation() {
+  const EvaluationParts& evaluation = parts_.evaluation;
+  const bool known = !evaluations_.empty() && evaluations_.back().steps == steps_;
+  if (evaluation.every == 0 || (steps_ - 1) % evaluation.every != 0 || known) return;
+  const Random before = parts_.random;
+  const auto losses = evaluate(*evaluation.training, evaluation.validation, evaluation.batches);
+  if (!losses) {
+    parts_.random = before;
+    return;
+  }
+  evaluations_.push_back(*losses);
+  each([&](RunObserver& observer) { observer.after_evaluation(*this, *losses); });
+}
+
+std::optional<Evaluation> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
+                                                std::size_t batches) {
+  const auto loss = [&](DataLoader& loader) {
+    loader.rewind();  // each evaluation takes the same windows in the same order
+    return rowgrad::evaluate(
+        parts_.model, loader,
+        {.batches = batches, .after_batch = [&] { return goes_on(); }, .ranks = parts_.ranks});
+  };
+  const auto of_training = loss(training);
+  if (!of_training) return std::nullopt;
+  if (validation == nullptr) return Evaluation{steps_, *of_training};
+  const auto of_validation = loss(*validation);
+  if (!of_validation) return std::nullopt;
+  return Evaluation{steps_, *of_training, of_validation};
 }
 
 // Takes back what a step that fails has done to the loader and the random numbers.
@@ -170,10 +285,10 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     epoch.loss_sum += losses[i] * static_cast<double>(tokens);
     epoch.tokens += tokens;
     epoch.timed_tokens += tokens;
-    if (on_batch) on_batch(of_step[i]);
+    each([&](RunObserver& observer) { observer.on_batch(*this, of_step[i]); });
   }
   if (steps_ == 0 && !parts_.allow_unused) optimizer.check_uses_all();
-  if (before_update) before_update();
+  each([&](RunObserver& observer) { observer.before_update(*this); });
   if (parts_.clip_norm > 0) clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   optimizer.step();
@@ -295,21 +410,22 @@ void TrainingRun::compare_ranks() const {
                   i / sums.size(), " differs from that on rank 0");
 }
 
-bool TrainingRun::finish_epoch(const std::function<bool()>& keep_evaluating) {
+void TrainingRun::finish_epoch() {
   EpochRecord record{.epoch = history_.size() + 1,
                      .steps = steps_,
                      .training_loss = epoch_.loss_sum / static_cast<double>(epoch_.tokens),
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
     parts_.validation->rewind();  // each evaluation takes the same windows in the same order
-    record.validation_loss = evaluate(parts_.model, *parts_.validation,
-                                      {.after_batch = keep_evaluating, .ranks = parts_.ranks});
-    if (!record.validation_loss) return false;
+    record.validation_loss =
+        rowgrad::evaluate(parts_.model, *parts_.validation,
+                          {.after_batch = [&] { return goes_on(); }, .ranks = parts_.ranks});
+    if (!record.validation_loss) return;
   }
   compare_ranks();
   history_.push_back(record);
   epoch_ = {};
-  return true;
+  each([&](RunObserver& observer) { observer.after_epoch(*this, record); });
 }
 
 double TrainingRun::tokens_per_second() const {
@@ -323,7 +439,12 @@ Checkpoint TrainingRun::state_dict() const {
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
   state.put("loader", parts_.loader.state_dict());
   state.put("random", parts_.random.state_dict());
-  state.put("history", saved(history_));
+  Checkpoint history = saved(history_);
+  std::vector<double> speed;
+  for (const EpochRecord& record : history_) speed.push_back(record.tokens_per_second);
+  history.put("tokens_per_second", std::move(speed));
+  state.put("history", history);
+  state.put("evaluations", saved(evaluations_));
   state.put("steps", steps_);
   state.put("epoch_loss_sum", epoch_.loss_sum);
   state.put("epoch_tokens", epoch_.tokens);
@@ -345,6 +466,9 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
 // Loads the optimizer last: how much work that takes depends on counts that are checked first.
 void TrainingRun::load(const Checkpoint& state, bool checked) {
   history_ = history_in(state.part("history"));
+  const Checkpoint evaluations = state.part("evaluations");  // which older states do not have
+  evaluations_ = evaluations.empty() ? std::vector<Evaluation>()
+                                     : records_in<Evaluation>(evaluations, "evaluations");
   steps_ = state.count("steps");
   epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .tokens = state.count("epoch_tokens")};
   parts_.loader.load_state_dict(state.part("loader"));

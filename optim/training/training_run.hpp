@@ -1,13 +1,15 @@
 #pragma once
 
-// Trains a language model on a text, epoch by epoch:
+// Trains a language model on a text:
 //
-//   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
-//   while (run.history().size() < 10) run.run_epoch();
+//   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random,
+//                    .epochs = 10});
+//   run.train();
 //   write_safetensors("run.safetensors", run.state_dict());
 
+#include <algorithm>
 #include <cstddef>
-#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -16,8 +18,23 @@
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
+#include <rowgrad/optim/training/run_observer.hpp>
 
 namespace rowgrad {
+
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+/// Evaluations in the course of epochs. They draw from the run's random numbers only where the
+/// loaders do.
+struct EvaluationParts {
+  /// After the first step and every so many steps; 0 for none.
+  std::size_t every = 0;
+  /// How many batches of each loader are used, the first ones of an epoch; 0 for all.
+  std::size_t batches = 0;
+  /// Loaders of their own. Without one for validation, there is no validation loss.
+  DataLoader* training = nullptr;
+  DataLoader* validation = nullptr;
+};
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
@@ -50,15 +67,10 @@ struct TrainingParts {
   /// Whether the first step may leave parameters without a gradient, as models do of which each
   /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-};
-
-/// Losses are in nats per token.
-struct EpochRecord {
-  std::size_t epoch = 0;  // counted from 1
-  std::size_t steps = 0;  // since the start of the run
-  double training_loss = 0;
-  std::optional<double> validation_loss = std::nullopt;
-  double tokens_per_second = 0;
+  /// The length of the run: steps or, if that is 0, epochs.
+  std::size_t epochs = kNoLimit;
+  std::size_t steps = 0;
+  EvaluationParts evaluation = {};
 };
 
 class TrainingRun {
@@ -68,32 +80,64 @@ class TrainingRun {
   /// for fewer shards than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
-  /// Trains for one epoch, or the rest of it, evaluates, and adds a record to the history. Calls
-  /// `after_step` with the mean loss of each step. When it returns false, training stops;
-  /// evaluation and record then follow only if that was the last step of the epoch. Calls
-  /// `keep_evaluating` after each batch of the evaluation. When it returns false, the evaluation
-  /// stops, and the next run_epoch repeats it. Returns false if one of them returned false, else
-  /// true. On several ranks, they must return the same on all; parameters that differ between ranks
-  /// are a std::runtime_error that names parameter and rank.
+  /// Adds an observer, which must live until the last call of train() or until it is removed. Not
+  /// during one.
+  void observe(RunObserver& observer) { observers_.push_back(&observer); }
+  void forget(const RunObserver& observer) { std::erase(observers_, &observer); }
+
+  /// Trains until the run has ended, an observer stops it, or step `last_step` was made. Each epoch
+  /// is evaluated and adds a record to the history; of one that was stopped before its last step or
+  /// in its evaluation, the next call makes the rest. Returns whether the run has ended. On several
+  /// ranks, parameters that differ between them are a std::runtime_error that names parameter and
+  /// rank.
   ///
-  /// If the model, the optimizer or a callback throws, the next run_epoch goes on with the step
-  /// that was not made: its batches come again, with the same random numbers. (Parameters have what
+  /// If the model, the optimizer or an observer throws, the next call goes on with the step that
+  /// was not made: its batches come again, with the same random numbers. (Parameters have what
   /// gradients there were.) On several ranks this holds if all throw outside of the sum of
-  /// gradients, as in a callback. After a step that failed within it, messages of other ranks may
+  /// gradients, as in an observer. After a step that failed within it, messages of other ranks may
   /// still be under way, so further steps throw std::logic_error: start all processes again, from a
   /// saved state.
   ///
   /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
   /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
   /// may be added to the optimizer between epochs.
-  bool run_epoch(const std::function<bool(double loss)>& after_step = {},
-                 const std::function<bool()>& keep_evaluating = {});
+  bool train(std::size_t last_step = kNoLimit);
+
+  /// The same for one epoch, or the rest of it. Returns whether its record was added.
+  bool run_epoch();
+
+  /// The losses of the batches of these loaders, from their first epoch on; nothing if an observer
+  /// stops the run meanwhile.
+  std::optional<Evaluation> evaluate(DataLoader& training, DataLoader* validation,
+                                     std::size_t batches = 0);
+
+  const TrainingParts& parts() const { return parts_; }
+  void set_length(std::size_t epochs, std::size_t steps);
 
   const std::vector<EpochRecord>& history() const { return history_; }
+  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
 
-  /// Steps since the start of the run, and in each epoch.
+  /// Steps since the start of the run, in each epoch, in the whole run, and of those the ones that
+  /// are left.
   std::size_t steps() const { return steps_; }
   std::size_t steps_per_epoch() const;
+  std::size_t steps_in_all() const;
+  std::size_t steps_left() const { return steps_in_all() - std::min(steps_, steps_in_all()); }
+
+  /// The tokens of the steps that are left until the end or until `last_step`.
+  std::size_t tokens_left(std::size_t last_step) const;
+  std::size_t tokens_left() const { return tokens_left(last_step_); }
+
+  /// Whether nothing is left to be trained and evaluated.
+  bool has_ended() const;
+
+  /// Whether train() is about to make a further step.
+  bool makes_more_steps() const { return steps_left() > 0 && !stops(); }
+
+  /// Whether an observer or the last step that was asked for ends this call of train().
+  bool stops() const { return stopped_ || steps_ >= last_step_; }
+
+  bool is_first_rank() const { return ranks_.rank() == 0; }
 
   /// The speed of training in this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;
@@ -107,16 +151,13 @@ class TrainingRun {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
-  /// To watch the run; they must not change anything, and are to be set between calls of run_epoch.
-  /// The first is called for each batch, when its gradients have been added, and makes this rank
-  /// read whole batches; the second once in each step, before gradients are clipped and parameters
-  /// change.
-  std::function<void(const Batch& batch)> on_batch = {};
-  std::function<void()> before_update = {};
-
  private:
   void follow_optimizer();
-  bool make_steps(const std::function<bool(double loss)>& after_step);
+  void train_until(std::size_t last_step, std::size_t last_epoch);
+  void make_steps();
+  void make_evaluation();
+  bool goes_on();
+  void each(const auto& call) const;
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(std::span<const Batch> batches);
@@ -125,7 +166,7 @@ class TrainingRun {
   [[noreturn]] void refuse(const Parameter& parameter, const Tape& tape) const;
   std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
-  bool finish_epoch(const std::function<bool()>& keep_evaluating);
+  void finish_epoch();
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
   void load(const Checkpoint& state, bool checked);
   void check_progress() const;
@@ -136,10 +177,14 @@ class TrainingRun {
   std::optional<GradientExchange> exchange_;
   std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
   IndexRange read_;  // the shards whose windows the loader reads
+  std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
+  std::vector<Evaluation> evaluations_;
   std::size_t steps_ = 0;
-  struct Epoch {          // so far
-    double loss_sum = 0;  // over all tokens
+  std::size_t last_step_ = kNoLimit;  // of this call of train()
+  bool stopped_ = false;              // by an observer
+  struct Epoch {                      // so far
+    double loss_sum = 0;              // over all tokens
     std::size_t tokens = 0;
     double seconds = 0;  // in steps since the start or the last load
     std::size_t timed_tokens = 0;

@@ -10,8 +10,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/data/encode_files.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/training.hpp>
 
 namespace rowgrad {
 namespace {
@@ -40,14 +40,7 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
   writer.finish();
 }
 
-void run_steps(Training& training, std::size_t steps) {
-  training.run.run_epoch([&](double) {
-    training.evaluate_if_due();
-    return training.run.steps() < steps;
-  });
-}
-
-std::string bits(const Training& training) {
+std::string bits(const TextRun& training) {
   return testing::bits_of(testing::without(training.run.state_dict(), "history.tokens_per_second"));
 }
 
@@ -57,14 +50,14 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
   write_ids(folder / "ids.bin", short_text());
   const Corpus ids = Corpus::find({folder / "ids.bin"});
   EXPECT_EQ(ids.bytes(), std::filesystem::file_size(folder / "ids.bin"));
-  Training of_text(few_windows(), characters(), short_text());
-  Training of_ids(few_windows(), characters(), ids);
+  TextRun of_text(few_windows(), characters(), short_text());
+  TextRun of_ids(few_windows(), characters(), ids);
   EXPECT_EQ(of_ids.validation_ids()->size(), of_text.validation_ids()->size());
-  run_steps(of_text, 10);
-  run_steps(of_ids, 5);
+  of_text.run.train(10);
+  of_ids.run.train(5);
   of_ids.save(folder / "checkpoint");
-  const auto resumed = Training::resume(folder / "checkpoint", ids);
-  run_steps(*resumed, 10);
+  const auto resumed = TextRun::resume(folder / "checkpoint", ids);
+  resumed->run.train(10);
   EXPECT_TRUE(bits(*resumed) == bits(of_text));
   EXPECT_EQ(*resumed->validation_loss(), *of_text.validation_loss());
   EXPECT_EQ(unigram_loss(resumed->training_ids(), *resumed->validation_ids(), 100),
@@ -72,7 +65,7 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
 
   write_ids(folder / "other.bin", short_text() + "e");
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"}));
+              TextRun::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"}));
             }).find("the run was on another text"),
             std::string::npos);
 }
@@ -81,8 +74,8 @@ TEST(Corpus, OfIdsNeedsTheirTokenizer) {
   const testing::TemporaryFolder folder;
   write_ids(folder / "ids.bin", short_text());
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training(few_windows(), make_tokenizer("word", short_text(), 0),
-                       Corpus::find({folder / "ids.bin"}));
+              TextRun(few_windows(), make_tokenizer("word", short_text(), 0),
+                      Corpus::find({folder / "ids.bin"}));
             }).find("of another vocabulary"),
             std::string::npos);
 }

@@ -9,8 +9,9 @@
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/examples/support/report_page.hpp>
 #include <rowgrad/examples/support/run_analysis.hpp>
+#include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/training_report.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 
 namespace rowgrad {
@@ -19,7 +20,7 @@ namespace {
 using nlohmann::json;
 using testing::short_text;
 
-std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
+std::unique_ptr<TextRun> start(std::variant<NextTokenShape, GptShape> shape) {
   TrainOptions options;
   options.context = 16;
   options.width = 8;
@@ -27,18 +28,19 @@ std::unique_ptr<Training> start(std::variant<NextTokenShape, GptShape> shape) {
   options.clip = 0.5;
   options.dropout = 0;
   options.shape = std::move(shape);
-  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, short_text(), 300),
-                                    short_text());
+  return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                                   short_text());
 }
 
-json described(Training& training, bool to_the_end) {
-  TrainingReport report(training, {{"program", "test"}});
-  while (!training.finished())
-    training.run.run_epoch([&](double loss) {
-      report.after_step(loss);
-      return true;
-    });
-  return to_the_end ? report.at_end(to_ids(std::vector{1, 2, 3})) : report.so_far();
+json described(TextRun& training, bool at_end) {
+  RunReport report(training.run, {.about = R"({"program": "test"})",
+                                  .tokenizer = &training.tokenizer(),
+                                  .samples = &training.samples,
+                                  .prompt = to_ids(std::vector{1, 2, 3})});
+  training.run.observe(report);
+  training.run.train();
+  training.run.forget(report);
+  return json::parse(report.data(training.run, at_end));
 }
 
 TEST(RunReport, HasWhatARunDid) {
@@ -75,7 +77,7 @@ TEST(RunReport, DoesNotChangeTheRun) {
   const auto watched = start(GptShape{.heads = 2, .layers = 1});
   const auto alone = start(GptShape{.heads = 2, .layers = 1});
   described(*watched, true);
-  while (!alone->finished()) alone->run.run_epoch();
+  alone->run.train();
   for (std::size_t i = 0; i < alone->model().parameters().size(); ++i)
     EXPECT_EQ(watched->model().parameters()[i]->value(), alone->model().parameters()[i]->value());
   EXPECT_EQ(watched->run.history()[1].training_loss, alone->run.history()[1].training_loss);
@@ -158,7 +160,7 @@ TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
 
 TEST(ReportPage, CannotBeLeftByItsTexts) {
   if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
-  const std::string page = report_page({{"vocabulary", {"</script><b>", "<!--", "\xff"}}});
+  const std::string page = report_page(R"({"vocabulary": ["</script><b>", "<!--"]})");
   const std::string data =
       page.substr(kReportBefore.size(), page.size() - kReportBefore.size() - kReportAfter.size());
   EXPECT_TRUE(data.starts_with("H4sI")) << data;  // gzip's first bytes in base64
@@ -171,14 +173,14 @@ TEST(ReportPage, HasTheDataPacked) {
   if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
   for (const std::size_t size : {0, 1, 2, 3, 100'000}) {
     const testing::TemporaryFolder folder;
-    const nlohmann::json report{{"text", std::string(size, 'x')}, {"vocabulary", {"\xff"}}};
-    const std::string page = report_page(report);
+    const std::string data = concat("{\"text\": \"", std::string(size, 'x'), "\"}");
+    const std::string page = report_page(data);
     write_file(folder / "packed",
                page.substr(kReportBefore.size(),
                            page.size() - kReportBefore.size() - kReportAfter.size()));
     const std::string file = (folder / "packed").string();
     ASSERT_EQ(std::system(concat("base64 -d ", file, " | gunzip > ", file, ".json").c_str()), 0);
-    EXPECT_EQ(read_file(file + ".json"), report_data(report));
+    EXPECT_EQ(read_file(file + ".json"), data);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/published_data.hpp"
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/training.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
@@ -89,27 +89,25 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   options.evaluate_every = 5;
   options.evaluate_batches = 5;
   options.shape = GptShape{.heads = 12, .layers = 12};
-  Training training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  TextRun training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
   const Evaluation untrained = training.evaluate_all().value();
   EXPECT_NEAR(untrained.training_loss, 10.987583, 1e-6);
   EXPECT_NEAR(*untrained.validation_loss, 10.981105, 3e-6);
   const std::vector<std::int32_t> prompt{6109, 3626, 6100, 345};
   Random greedy(0);  // of which nothing is drawn
-  std::size_t printed = 0;
   for (const char* expected : kSamples) {
-    training.run.run_epoch([&](double) {
-      if (const auto losses = training.evaluate_if_due()) {
-        const auto [of_training, of_validation] = kPrinted[printed++];
-        EXPECT_EQ(std::round(losses->training_loss * 1000), std::round(of_training * 1000));
-        EXPECT_EQ(std::round(*losses->validation_loss * 1000), std::round(of_validation * 1000));
-      }
-      return true;
-    });
+    training.run.run_epoch();
     const Ids ids =
         generate(training.model(), to_ids(prompt), {.count = 50, .temperature = 0}, greedy);
     EXPECT_EQ(std::vector<std::int32_t>(ids.begin(), ids.end()), ids_in(expected));
   }
-  EXPECT_EQ(printed, std::size(kPrinted));
+  const std::vector<Evaluation>& losses = training.run.evaluations();
+  ASSERT_EQ(losses.size(), std::size(kPrinted));
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_EQ(std::round(losses[i].training_loss * 1000), std::round(kPrinted[i].training * 1000));
+    EXPECT_EQ(std::round(*losses[i].validation_loss * 1000),
+              std::round(kPrinted[i].validation * 1000));
+  }
 }
 
 TEST_F(TextbookRun, HasPyTorchsLossesWithoutDropout) {

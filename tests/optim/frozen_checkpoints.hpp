@@ -236,13 +236,14 @@ class FrozenRun : public FrozenTraining {
               .shards = shards}) {}
 
   std::vector<double> train(int /*from*/, int to) override {
-    std::vector<double> losses;
-    const auto after_step = [&](double loss) {
-      losses.push_back(loss);
-      return run_.steps() < static_cast<std::size_t>(to);
-    };
-    while (run_.steps() < static_cast<std::size_t>(to)) run_.run_epoch(after_step);
-    return losses;
+    struct : RunObserver {
+      void after_step(const TrainingRun&, double loss) override { losses.push_back(loss); }
+      std::vector<double> losses;
+    } watched;
+    run_.observe(watched);
+    run_.train(static_cast<std::size_t>(to));
+    run_.forget(watched);
+    return watched.losses;
   }
 
   Checkpoint state() const override {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -113,6 +114,12 @@ TEST(Split, RefusesFractionsOutsideZeroToOne) {
     EXPECT_TRUE(message.starts_with("split: validation_fraction ")) << message;
     EXPECT_TRUE(message.ends_with(" is outside [0, 1)")) << message;
   }
+}
+
+TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
+  // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
+  const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
+  EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
 }
 
 }  // namespace

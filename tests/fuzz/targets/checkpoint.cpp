@@ -1,4 +1,4 @@
-// Checkpoints for Training::resume. An input is a series of changes to the texts, values, names and
+// Checkpoints for TextRun::resume. An input is a series of changes to the texts, values, names and
 // shapes in the checkpoint of a small run. A run that resumes must then train, save and resume.
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/training.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {
@@ -30,19 +30,19 @@ std::string path(const char* name) {
 }
 
 // Trains up to step `last`, or to the end of the run. Returns the last loss.
-double train(Training& training, std::size_t last) {
-  double loss = 0;
-  bool goes_on = true;
-  while (goes_on && training.steps_left() > 0)
-    goes_on = training.run.run_epoch([&](double value) {
-      loss = value;
-      return training.run.steps() < last;
-    });
-  return loss;
+double train(TextRun& training, std::size_t last) {
+  struct : RunObserver {
+    void after_step(const TrainingRun&, double value) override { loss = value; }
+    double loss = 0;
+  } watched;
+  training.run.observe(watched);
+  training.run.train(last);
+  training.run.forget(watched);
+  return watched.loss;
 }
 
 Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
-  Training training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
+  TextRun training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
   train(training, steps);
   training.save(path("start"));
   Checkpoint file = read_safetensors(path("start"));
@@ -149,12 +149,12 @@ void run(std::string_view input) {
     return;  // a text that is not UTF-8
   }
   const std::string contents = read_file(changed);
-  std::unique_ptr<Training> training;
-  if (!refusal_of(contents, [&] { training = Training::resume(changed, kText); })) {
+  std::unique_ptr<TextRun> training;
+  if (!refusal_of(contents, [&] { training = TextRun::resume(changed, kText); })) {
     const double loss = train(*training, training->run.steps() + 1);
     try {
       training->save(changed);
-      if (std::isfinite(loss)) Training::resume(changed, kText);
+      if (std::isfinite(loss)) TextRun::resume(changed, kText);
     } catch (const std::runtime_error& error) {
       if (std::string_view(error.what()).find("is not finite any more") == std::string_view::npos)
         throw;  // nothing else may stop it

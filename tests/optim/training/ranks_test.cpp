@@ -117,11 +117,15 @@ Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
                    .ranks = ranks,
                    .bucket_bytes = shards == 4 ? GradientExchange::kBucketBytes : 0,
                    .compare_every = 3});
-  for (int epoch = 0; epoch < 2; ++epoch)
-    run.run_epoch([&](double) {
-      if (after_step) after_step(*model, run.steps());
-      return true;
-    });
+  struct : RunObserver {
+    void after_step(const TrainingRun& run, double) override {
+      if (call) call(run.parts().model, run.steps());
+    }
+    std::function<void(LanguageModel&, std::size_t)> call;
+  } watched;
+  watched.call = after_step;
+  run.observe(watched);
+  for (int epoch = 0; epoch < 2; ++epoch) run.run_epoch();
   return {values_of(*model), run.history()};
 }
 
@@ -221,8 +225,9 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
       const std::size_t first = window / kBatch * kBatch;
       const std::size_t rows = std::min(kBatch, windows - first);
       const IndexRange mine = range_of(kShards, rank, count);
-      const bool readable = watched || (window - first >= rows * mine.begin / kShards &&
-                                        window - first < rows * mine.end / kShards);
+      const bool readable =
+          (watched && rank == 0) || (window - first >= rows * mine.begin / kShards &&
+                                     window - first < rows * mine.end / kShards);
       bytes += static_cast<char>(readable ? ids[i] : 100);
       bytes += '\0';
     }
@@ -243,10 +248,17 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
                      .accumulate = 2,
                      .shards = kShards,
                      .ranks = ranks});
-    std::size_t rows = 0;
-    if (watched) run.on_batch = [&](const Batch& batch) { rows += batch.inputs.shape(0); };
+    struct : RunObserver {
+      bool is_for_first_rank() const override { return true; }
+      bool reads_batches() const override { return true; }
+      void on_batch(const TrainingRun&, const Batch& batch) override {
+        rows += batch.inputs.shape(0);
+      }
+      std::size_t rows = 0;
+    } observer;
+    if (watched) run.observe(observer);
     run.run_epoch();
-    EXPECT_EQ(rows, watched ? windows : 0);
+    EXPECT_EQ(observer.rows, watched && rank == 0 ? windows : 0);
     EXPECT_EQ(loader.shard(), BatchShard());
     return std::pair(values_of(*model), run.history().front().training_loss);
   };
@@ -254,7 +266,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   for (std::size_t count = 2; count <= 4; ++count)
     for (const bool watched : {false, true})
       run_ranks(count, [&](ProcessGroup& ranks) {
-        EXPECT_EQ(trained(ranks.rank(), count, &ranks, watched && ranks.rank() == 0), expected);
+        EXPECT_EQ(trained(ranks.rank(), count, &ranks, watched), expected);
       });
 }
 
@@ -319,21 +331,21 @@ TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
                      .random = random,
                      .shards = shards,
                      .ranks = ranks});
-    bool fails = false;
-    run.before_update = [&] {
-      if (fails && fails_in_callback) throw std::runtime_error("enough");
-    };
-    run.run_epoch([&](double) {
-      if (run.steps() == step) fails = true;
-      model.fails = fails && !fails_in_callback;
-      return !fails;
-    });
-    if (fails) {
+    struct : RunObserver {
+      void before_update(const TrainingRun&) override {
+        if (fails) throw std::runtime_error("enough");
+      }
+      bool fails = false;
+    } observer;
+    run.observe(observer);
+    if (step > 0) {
+      run.train(step);
+      (fails_in_callback ? observer.fails : model.fails) = true;
       EXPECT_THROW(run.run_epoch(), std::runtime_error);
       EXPECT_EQ(run.steps(), step);
-      fails = model.fails = false;
-      run.run_epoch();
+      observer.fails = model.fails = false;
     }
+    run.run_epoch();
     return values_of(model);
   };
   const std::vector<Tensor> expected = train(nullptr, 0, false);

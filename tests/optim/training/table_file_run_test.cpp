@@ -132,7 +132,7 @@ TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
     const auto file = make("table");
     TableTraining training(*file);
     training.run.run_epoch();
-    training.run.run_epoch([&](double) { return training.run.steps() % 4 != 0; });
+    training.run.train((training.run.steps() / 4 + 1) * 4);
     file->checkpoint();
     saved = training.run.state_dict();
     training.run.run_epoch();

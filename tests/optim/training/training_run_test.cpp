@@ -67,10 +67,7 @@ struct Trained {
                    .validation = &validation,
                    .clip_norm = 1}};
 
-  void train_to(std::size_t steps) {
-    while (run.steps() < steps && run.run_epoch([&](double) { return run.steps() < steps; })) {
-    }
-  }
+  void train_to(std::size_t steps) { run.train(steps); }
   std::string bits() const {
     return bits_of(without(run.state_dict(), "history.tokens_per_second"));
   }
@@ -101,11 +98,13 @@ TEST(TrainingRun, AccumulatesTheGradientsOfBatches) {
                    .accumulate = 3});
   ASSERT_NE(trained.loader.size() % 3, 0U);  // the last step of the epoch takes what is left
   EXPECT_EQ(run.steps_per_epoch(), trained.loader.size() / 3 + 1);
-  std::vector<double> losses;
-  EXPECT_TRUE(run.run_epoch([&](double loss) {
-    losses.push_back(loss);
-    return true;
-  }));
+  struct : RunObserver {
+    void after_step(const TrainingRun&, double loss) override { losses.push_back(loss); }
+    std::vector<double> losses;
+  } watched;
+  run.observe(watched);
+  EXPECT_TRUE(run.run_epoch());
+  const std::vector<double>& losses = watched.losses;
   EXPECT_EQ(losses.size(), run.steps_per_epoch());
 
   std::size_t batches = 0;
@@ -171,9 +170,20 @@ TEST(TrainingRun, GoesOnFromAStateWithNaN) {
   EXPECT_TRUE(resumed.bits() == stopped.bits());
 }
 
+// Stops a run where an epoch has no step left, which breaks its evaluation off.
+struct StopsBeforeEvaluations : RunObserver {
+  bool goes_on(const TrainingRun& run) override {
+    const std::size_t epochs = run.history().size() + 1;
+    return run.steps() < epochs * run.steps_per_epoch();
+  }
+};
+
 TEST(TrainingRun, RepeatsAnEvaluationThatWasBrokenOff) {
   Trained trained;
-  EXPECT_FALSE(trained.run.run_epoch({}, [] { return false; }));
+  StopsBeforeEvaluations stops;
+  trained.run.observe(stops);
+  EXPECT_FALSE(trained.run.run_epoch());
+  trained.run.forget(stops);
   EXPECT_TRUE(trained.run.history().empty());
   EXPECT_EQ(trained.run.steps(), trained.loader.size());
   Trained resumed;
@@ -284,20 +294,23 @@ TEST(TrainingRun, LeavesALoaderThatAnotherRunCanHave) {
   DataLoader loader(windows(61), {.batch = 3});
   const TrainingParts parts{
       .model = model, .optimizer = optimizer, .loader = loader, .random = random, .shards = 2};
-  const auto expect_a_new_run = [&](const auto& epoch) {
+  struct Throws : RunObserver {
+    void after_step(const TrainingRun&, double) override { throw std::runtime_error("enough"); }
+  } throws;
+  const auto expect_a_new_run = [&](bool observed) {
     {
       TrainingRun run(parts);
-      EXPECT_THROW(epoch(run), std::runtime_error);
+      if (observed) run.observe(throws);
+      EXPECT_THROW(run.run_epoch(), std::runtime_error);
     }
     EXPECT_EQ(loader.shard(), BatchShard());
     loader.rewind();
     EXPECT_NO_THROW(TrainingRun{parts});
   };
-  const auto fail = [](auto...) -> bool { throw std::runtime_error("enough"); };
   model.fails = true;
-  expect_a_new_run([](TrainingRun& run) { run.run_epoch(); });
+  expect_a_new_run(false);
   model.fails = false;
-  expect_a_new_run([&](TrainingRun& run) { run.run_epoch(fail); });
+  expect_a_new_run(true);
 }
 
 // The optimizer's step is made only if the schedule has a next rate.
@@ -313,7 +326,7 @@ TEST(TrainingRun, MakesNoStepThatItsScheduleRefuses) {
                    .loader = loader,
                    .random = random,
                    .schedule = &schedule});
-  const auto one = [&] { run.run_epoch([](double) { return false; }); };
+  const auto one = [&] { run.train(run.steps() + 1); };
   one();
   factor = NAN;
   const std::string before = bits_of(run.state_dict());
@@ -395,7 +408,10 @@ TEST(TrainingRun, EvaluatesTheSameWindowsEachTime) {
                      .loader = loader,
                      .random = random,
                      .validation = &validation});
-    for (std::size_t i = 0; i < stop; ++i) run.run_epoch({}, [] { return false; });
+    StopsBeforeEvaluations stops;
+    run.observe(stops);
+    for (std::size_t i = 0; i < stop; ++i) run.run_epoch();
+    run.forget(stops);
     run.run_epoch();
     run.run_epoch();
     return std::pair(*run.history()[0].validation_loss, *run.history()[1].validation_loss);
@@ -435,6 +451,63 @@ TEST(TrainingRun, RefusesToTrainAModelWhosePartsTheOptimizerLacks) {
   DataLoader loader(windows(61), {.batch = 3});
   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
   EXPECT_THROW(run.run_epoch(), std::logic_error);
+}
+
+TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
+  Trained trained;
+  TrainingRun& run = trained.run;
+  EXPECT_FALSE(run.has_ended());
+  run.set_length(2, 0);
+  EXPECT_EQ(run.steps_in_all(), 2 * run.steps_per_epoch());
+  EXPECT_TRUE(run.train());
+  EXPECT_EQ(run.history().size(), 2U);
+  run.set_length(2, run.steps() + 3);
+  EXPECT_EQ(run.steps_left(), 3U);
+  EXPECT_FALSE(run.train(run.steps() + 2));
+  EXPECT_TRUE(run.train());
+  EXPECT_EQ(run.steps_left(), 0U);
+  EXPECT_EQ(run.history().size(), 2U);
+}
+
+// Writes down what it is told, with the step.
+struct Diary : RunObserver {
+  void at_begin(const TrainingRun& run) override { note("begin", run); }
+  void on_batch(const TrainingRun& run, const Batch&) override { note("batch", run); }
+  void before_update(const TrainingRun& run) override { note("update", run); }
+  void after_step(const TrainingRun& run, double) override { note("step", run); }
+  void after_evaluation(const TrainingRun& run, const Evaluation&) override { note("losses", run); }
+  void between_steps(const TrainingRun& run) override { note("between", run); }
+  void after_epoch(const TrainingRun& run, const EpochRecord&) override { note("epoch", run); }
+  void at_end(const TrainingRun& run) override { note("end", run); }
+
+  void note(const char* what, const TrainingRun& run) {
+    text += concat(what, ' ', run.steps(), run.makes_more_steps() ? ", " : "; ");
+  }
+  std::string text;
+};
+
+TEST(TrainingRun, TellsItsObserversWhatItDoes) {
+  Trained parts;
+  DataLoader sample(windows(31), {.batch = 2});
+  TrainingRun run({.model = parts.model,
+                   .optimizer = parts.optimizer,
+                   .loader = parts.loader,
+                   .random = parts.random,
+                   .accumulate = 2,
+                   .steps = 3,
+                   .evaluation = {.every = 2, .batches = 1, .training = &sample}});
+  ASSERT_EQ(run.steps_per_epoch(), 2U);
+  Diary diary;
+  run.observe(diary);
+  run.train(1);
+  EXPECT_EQ(diary.text,
+            "begin 0, batch 0, batch 0, update 0, step 1; losses 1; between 1; end 1; ");
+  diary.text.clear();
+  run.train();
+  EXPECT_EQ(diary.text,
+            "begin 1, between 1, batch 1, batch 1, update 1, step 2, between 2, epoch 2, "
+            "batch 2, batch 2, update 2, step 3; losses 3; between 3; end 3; ");
+  EXPECT_EQ(run.evaluations().size(), 2U);
 }
 
 }  // namespace

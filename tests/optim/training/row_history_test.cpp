@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tensors.hpp"
-#include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {
 namespace {
@@ -25,7 +25,7 @@ Batch batch_of(const std::vector<std::int32_t>& ids) {
 }
 
 // Gives gradients to rows, each looked up twice, and records them.
-void step(Optimizer& optimizer, Parameter& table, RowHistory& history, std::uint64_t number,
+void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::uint64_t number,
           const std::vector<std::int32_t>& rows, double decay = 0) {
   table.zero_gradient();
   for (int twice = 0; twice < 2; ++twice) history.look_up(batch_of(rows));
@@ -35,34 +35,40 @@ void step(Optimizer& optimizer, Parameter& table, RowHistory& history, std::uint
   history.after_update();
 }
 
+template <class Number>
+std::vector<Number> all(const TableHistory::Frame& frame, Number TableHistory::Row::*member) {
+  std::vector<Number> numbers;
+  for (const TableHistory::Row& row : frame.rows) numbers.push_back(row.*member);
+  return numbers;
+}
+
 TEST(RowHistory, CountsAndMeasuresTheRowsThatHadAGradient) {
   const Tensor start = irregular({6, 4});
   Parameter table("token.weight", start);
   SGD sgd({&table}, {.learning_rate = 0.5});
-  RowHistory history(table, RowKind::kToken);
+  TableHistory history(table, RowKind::kToken);
   step(sgd, table, history, 1, {1, 4});
   history.take_frame(1);
   step(sgd, table, history, 2, {0, 4});
   step(sgd, table, history, 3, {4});
   history.take_frame(3);
-  const nlohmann::json json = history.to_json(3);
-  EXPECT_EQ(json["rows"], 6);
-  EXPECT_EQ(json["width"], 4);
-  EXPECT_FALSE(json.contains("decayed"));
-  EXPECT_FALSE(json.contains("dense"));
-  ASSERT_EQ(json["frames"].size(), 2U);
-  EXPECT_EQ(json["frames"][0]["rows"], (std::vector{1, 4}));
-  const nlohmann::json& last = json["frames"][1];
-  EXPECT_EQ(last["step"], 3);
-  EXPECT_EQ(last["rows"], (std::vector{1, 4, 0}));
-  EXPECT_EQ(last["lookups"], (std::vector{2, 6, 2}));
-  EXPECT_EQ(last["steps"], (std::vector{1, 3, 1}));
-  EXPECT_EQ(last["last"], (std::vector{1, 3, 2}));
+  EXPECT_FALSE(history.kept_without_gradient());
+  EXPECT_FALSE(history.is_dense());
+  ASSERT_EQ(history.frames().size(), 2U);
+  EXPECT_EQ(history.frames()[0].rows.size(), 2U);
+  const TableHistory::Frame last = history.now(3);
+  EXPECT_EQ(last.step, 3U);
+  EXPECT_EQ(history.ids(), (std::vector<std::int32_t>{1, 4, 0}));
+  EXPECT_EQ(all(last, &TableHistory::Row::lookups), (std::vector<std::uint64_t>{2, 6, 2}));
+  EXPECT_EQ(all(last, &TableHistory::Row::steps), (std::vector<std::uint64_t>{1, 3, 1}));
+  EXPECT_EQ(all(last, &TableHistory::Row::last), (std::vector<std::uint64_t>{1, 3, 2}));
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto row = last["rows"][i].get<std::size_t>();
-    EXPECT_EQ(last["moved"][i], rounded(distance(table.value(), start, row)));
+    const auto row = static_cast<std::size_t>(history.ids()[i]);
+    EXPECT_NEAR(last.moved[i], distance(table.value(), start, row), 1e-6);
+    // Plain SGD moves no row without a gradient.
+    EXPECT_EQ(last.rows[i].momentum, 0);
+    EXPECT_EQ(last.rows[i].decay, 0);
   }
-  EXPECT_TRUE(json["idle"]["rows"].empty());  // plain SGD moves no row without a gradient
   EXPECT_EQ(history.most_frequent(2), (std::vector<std::int32_t>{4, 1}));
 }
 
@@ -73,7 +79,7 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
     SGD sgd({&table}, {.learning_rate = 0.01, .momentum = 0.9});
     AdamW adamw({&table}, {.learning_rate = rate, .weight_decay = 0.1});
     Optimizer& optimizer = rate == 0 ? static_cast<Optimizer&>(sgd) : adamw;
-    RowHistory history(table, RowKind::kToken);
+    TableHistory history(table, RowKind::kToken);
     const double decay = rate * 0.1;
     double momentum = 0;  // of row 1, in the steps without it
     double decayed = 0;
@@ -91,19 +97,20 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
     step(optimizer, table, history, 8, {1, 2}, decay);
     rest(9, 11);
     for (int again = 0; again < 2; ++again) {  // being asked changes nothing
-      const nlohmann::json json = history.to_json(11);
-      ASSERT_EQ(json["idle"]["rows"], (std::vector{1}));
-      EXPECT_NEAR(json["idle"]["momentum"][0], momentum, 0.01 * momentum);
-      EXPECT_NEAR(json["idle"]["decay"][0], decayed, 0.01 * decayed);
-      EXPECT_GT(json["idle"]["momentum"][0], 0.001);
-      EXPECT_EQ(json.contains("decayed"), rate > 0);
+      const TableHistory::Row row = history.now(11).rows[0];
+      ASSERT_EQ(history.ids()[0], 1);
+      EXPECT_NEAR(row.momentum, momentum, 0.01 * momentum);
+      EXPECT_NEAR(row.decay, decayed, 0.01 * decayed);
+      EXPECT_GT(row.momentum, 0.001);
+      EXPECT_EQ(history.now(11).rows[1].momentum, 0);  // row 2 had a gradient in each step
+      EXPECT_EQ(history.kept_without_gradient().has_value(), rate > 0);
     }
   }
 }
 
 TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   Parameter table("token.weight", irregular({6, 4}));
-  RowHistory history(table, RowKind::kToken);
+  TableHistory history(table, RowKind::kToken);
   table.add_gradient(full({6, 4}, 2));
   history.look_up(batch_of({5}));
   history.before_update(1, 0);
@@ -111,11 +118,9 @@ TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   table.mutable_values()[20] += 1;  // row 5, which had a gradient whether it was looked up or not
   history.before_update(2, 0);
   history.take_frame(2);
-  const nlohmann::json json = history.to_json(2);
-  EXPECT_EQ(json["dense"], true);
-  EXPECT_TRUE(json["idle"]["rows"].empty());
-  EXPECT_EQ(json["frames"][0]["rows"], (std::vector{5}));
-  EXPECT_EQ(json["frames"][0]["norm"], (std::vector{4.0}));
+  EXPECT_TRUE(history.is_dense());
+  EXPECT_EQ(history.ids(), (std::vector<std::int32_t>{5}));
+  EXPECT_EQ(history.frames()[0].rows[0].squares, 16);
 }
 
 TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
@@ -127,12 +132,12 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
                .layers = 1,
                .positions = Positions::kT5},
               random);
-  std::vector<RowHistory> tables = row_histories(t5, 40);
+  std::vector<TableHistory> tables = table_histories(t5, 40);
   ASSERT_EQ(tables.size(), 2U);
   EXPECT_EQ(tables[0].kind(), RowKind::kToken);
-  EXPECT_FALSE(tables[0].to_json(0).contains("labels"));
+  EXPECT_TRUE(tables[0].labels().empty());
   EXPECT_EQ(tables[1].kind(), RowKind::kDistance);
-  const std::vector<std::string> labels = tables[1].to_json(0)["labels"];
+  const std::vector<std::string> labels = tables[1].labels();
   ASSERT_EQ(labels.size(), 32U);
   EXPECT_EQ(labels[0], "0");
   EXPECT_EQ(labels[15], "15");
@@ -150,7 +155,7 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
                    .t5_buckets = 32,
                    .t5_max_distance = 17},
                   random);
-  const std::vector<std::string> few = row_histories(sparse, 8)[1].to_json(0)["labels"];
+  const std::vector<std::string> few = table_histories(sparse, 8)[1].labels();
   EXPECT_EQ(few[16], "16");
   EXPECT_EQ(few[20], "");
   EXPECT_EQ(few[31], "17 and more");
@@ -163,9 +168,9 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
                  .positions = Positions::kShaw,
                  .shaw_max_distance = 3},
                 random);
-  tables = row_histories(shaw, 8);
+  tables = table_histories(shaw, 8);
   ASSERT_EQ(tables.size(), 3U);
-  EXPECT_EQ(tables[2].to_json(0)["labels"],
+  EXPECT_EQ(tables[2].labels(),
             (std::vector<std::string>{"3 and more", "2", "1", "0", "−1", "−2", "−3"}));
   EXPECT_EQ(tables[2].of_a_window(), (std::vector<std::int32_t>{3, 2, 1, 0, 0, 0, 0, 0}));
 }
@@ -173,19 +178,18 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   Parameter table("token.weight", irregular({6, 4}));
   SGD sgd({&table});
-  RowHistory history(table, RowKind::kToken);
+  TableHistory history(table, RowKind::kToken);
   for (std::uint64_t number = 1; number <= 1000; ++number) {
     step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
     history.take_frame(number);
   }
-  const nlohmann::json frames = history.to_json(1000)["frames"];
-  EXPECT_GE(frames.size(), 10U);
-  EXPECT_LE(frames.size(), 21U);
-  const std::size_t distance = frames[1]["step"].get<std::size_t>() - 1;
-  for (std::size_t i = 1; i + 1 < frames.size(); ++i)
-    EXPECT_EQ(frames[i]["step"].get<std::size_t>(), 1 + i * distance);
-  EXPECT_EQ(frames.front()["step"], 1);
-  EXPECT_EQ(frames.back()["step"], 1000);
+  const std::vector<TableHistory::Frame>& frames = history.frames();
+  EXPECT_GE(frames.size(), 9U);
+  EXPECT_LE(frames.size(), 20U);
+  const std::size_t distance = frames[1].step - 1;
+  for (std::size_t i = 1; i < frames.size(); ++i) EXPECT_EQ(frames[i].step, 1 + i * distance);
+  EXPECT_EQ(frames.front().step, 1U);
+  EXPECT_EQ(history.now(1000).step, 1000U);
 }
 
 }  // namespace

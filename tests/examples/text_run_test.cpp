@@ -10,9 +10,10 @@
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/run_results.hpp>
+#include <rowgrad/examples/support/progress.hpp>
+#include <rowgrad/examples/support/run_files.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/training.hpp>
 
 namespace rowgrad {
 namespace {
@@ -34,38 +35,30 @@ TrainOptions small() {
   return options;
 }
 
-std::unique_ptr<Training> start(const TrainOptions& options) {
-  return std::make_unique<Training>(options, make_tokenizer(options.tokenizer, short_text(), 300),
-                                    short_text());
-}
-
-void run(Training& training, std::size_t steps) {
-  while (training.run.steps() < steps && training.run.run_epoch([&](double) {
-    training.evaluate_if_due();
-    return training.run.steps() < steps;
-  })) {
-  }
+std::unique_ptr<TextRun> start(const TrainOptions& options) {
+  return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                                   short_text());
 }
 
 // The state of a run, except for the times in its history.
-std::string fingerprint(const Training& training) {
+std::string fingerprint(const TextRun& training) {
   return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
 }
 
-TEST(Training, GivesTheSameBitsForTheSameSeed) {
+TEST(TextRun, GivesTheSameBitsForTheSameSeed) {
   const auto first = start(small());
   const auto second = start(small());
-  run(*first, 40);
-  run(*second, 40);
+  first->run.train(40);
+  second->run.train(40);
   EXPECT_TRUE(fingerprint(*first) == fingerprint(*second));
   TrainOptions other = small();
   other.seed = 7;
   const auto third = start(other);
-  run(*third, 40);
+  third->run.train(40);
   EXPECT_FALSE(fingerprint(*first) == fingerprint(*third));
 }
 
-TEST(Training, ResumedIsAsIfNeverStopped) {
+TEST(TextRun, ResumedIsAsIfNeverStopped) {
   const TemporaryFolder folder;
   TrainOptions momentum = small();
   momentum.momentum = 0.9;
@@ -109,106 +102,122 @@ TEST(Training, ResumedIsAsIfNeverStopped) {
     // In the middle of an epoch, at the end of one, and one step into the next.
     for (const std::size_t stop : {epoch / 2, epoch, epoch + 1}) {
       const auto stopped = start(options);
-      run(*stopped, stop);
+      stopped->run.train(stop);
       stopped->save(folder / "checkpoint");
-      const auto resumed = Training::resume(folder / "checkpoint", short_text());
+      const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
       EXPECT_EQ(resumed->run.steps(), stop);
-      run(*resumed, 2 * epoch + 3);
+      resumed->run.train(2 * epoch + 3);
       const auto reference = start(options);
-      run(*reference, 2 * epoch + 3);
+      reference->run.train(2 * epoch + 3);
       EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference)) << stop;
-      ASSERT_EQ(resumed->evaluations().size(), reference->evaluations().size());
-      for (std::size_t i = 0; i < resumed->evaluations().size(); ++i)
-        EXPECT_EQ(to_json(resumed->evaluations()[i]), to_json(reference->evaluations()[i]));
+      EXPECT_EQ(resumed->run.evaluations().size(), reference->run.evaluations().size());
     }
   }
 }
 
-TEST(Training, FollowsItsScheduleAndGoesOnWithAnotherRate) {
+TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   TrainOptions options = small();
   options.schedule = "cosine";
   options.warmup = 4;
   const auto training = start(options);
-  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.3 / 5);
-  run(*training, 4);
-  EXPECT_DOUBLE_EQ(training->learning_rate(), 0.3);
+  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 0.3 / 5);
+  training->run.train(4);
+  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 0.3);
   const std::size_t total = options.epochs * training->run.steps_per_epoch();
-  run(*training, 4 + (total - 4) / 2);
-  EXPECT_NEAR(training->learning_rate(), 0.15, 0.02);
-  const double before = training->learning_rate();
+  training->run.train(4 + (total - 4) / 2);
+  EXPECT_NEAR(training->run.parts().optimizer.learning_rate(), 0.15, 0.02);
+  const double before = training->run.parts().optimizer.learning_rate();
   options.learning_rate = 0.6;
   training->set_options(options);
-  EXPECT_DOUBLE_EQ(training->learning_rate(), 2 * before);
-  run(*training, total);
-  EXPECT_LT(training->learning_rate(), 1e-9);
+  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 2 * before);
+  training->run.train(total);
+  EXPECT_LT(training->run.parts().optimizer.learning_rate(), 1e-9);
 }
 
-TEST(Training, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
+TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   TrainOptions options = small();
   const auto plain = start(options);
   options.evaluate_every = 3;
   options.evaluate_batches = 2;
   const auto evaluated = start(options);
-  run(*plain, 20);
-  run(*evaluated, 20);
-  EXPECT_TRUE(fingerprint(*plain) == fingerprint(*evaluated));
-  ASSERT_EQ(evaluated->evaluations().size(), 7U);  // after steps 1, 4, … 19
-  EXPECT_EQ(evaluated->evaluations()[1].steps, 4U);
-  EXPECT_LT(*evaluated->evaluations()[6].validation_loss,
-            *evaluated->evaluations()[0].validation_loss);
+  plain->run.train(20);
+  evaluated->run.train(20);
+  Checkpoint state = evaluated->run.state_dict();
+  for (const char* column : {"steps", "training_loss", "validation_loss"})
+    state = with(state, concat("evaluations.", column),
+                 plain->run.state_dict().at(concat("evaluations.", column)));
+  EXPECT_TRUE(bits_of(without(state, "history.tokens_per_second")) == fingerprint(*plain));
+  ASSERT_EQ(evaluated->run.evaluations().size(), 7U);  // after steps 1, 4, … 19
+  EXPECT_EQ(evaluated->run.evaluations()[1].steps, 4U);
+  EXPECT_LT(*evaluated->run.evaluations()[6].validation_loss,
+            *evaluated->run.evaluations()[0].validation_loss);
   options.learning_rate = 0;
   const auto still = start(options);
-  run(*still, 20);
-  EXPECT_EQ(still->evaluations()[0].training_loss, still->evaluations()[6].training_loss);
+  still->run.train(20);
+  EXPECT_EQ(still->run.evaluations()[0].training_loss, still->run.evaluations()[6].training_loss);
 }
 
-TEST(Training, KnowsTheTokensOfTheStepsThatAreLeft) {
+TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
   TrainOptions options = small();
   options.accumulate = 3;
   for (const bool drop_last : {false, true}) {
     options.one_generator = drop_last;
     const auto training = start(options);
-    const std::size_t all = training->tokens_left(0);
+    const std::size_t all = training->run.tokens_left();
     const std::size_t epoch = training->run.steps_per_epoch();
     std::size_t before = 0;  // in the epochs before
     for (std::size_t step = 1; step <= 3 * epoch; ++step) {
-      std::size_t tokens = 0;
-      training->run.run_epoch([&](double) {
-        const auto state = training->run.state_dict();
-        tokens = static_cast<std::size_t>(state.integers("epoch_tokens")[0]);
-        return false;
-      });
-      EXPECT_EQ(all - training->tokens_left(0), before + tokens);
-      EXPECT_EQ(start(options)->tokens_left(step), before + tokens);
-      if (step % epoch == 0) before += tokens;
+      struct : RunObserver {
+        void after_step(const TrainingRun& run, double) override {
+          tokens = static_cast<std::size_t>(run.state_dict().integers("epoch_tokens")[0]);
+        }
+        std::size_t tokens = 0;
+      } last;
+      TrainingRun& run = training->run;
+      run.observe(last);
+      run.train(step);
+      run.forget(last);
+      EXPECT_EQ(all - run.tokens_left(), before + last.tokens);
+      EXPECT_EQ(start(options)->run.tokens_left(step), before + last.tokens);
+      if (step % epoch == 0) before += last.tokens;
     }
-    EXPECT_EQ(training->tokens_left(0), 0U);
-    EXPECT_EQ(training->tokens_left(1), 0U);
+    EXPECT_EQ(training->run.tokens_left(), 0U);
+    EXPECT_EQ(training->run.tokens_left(1), 0U);
   }
 }
 
-TEST(Training, InterruptedInALossGoesOnWithIt) {
+// Stops when it was asked that often.
+struct StopsAfter : RunObserver {
+  explicit StopsAfter(int times) : left(times) {}
+  bool goes_on(const TrainingRun&) override { return --left > 0; }
+  int left;
+};
+
+TEST(TextRun, InterruptedInALossGoesOnWithIt) {
   TrainOptions options = small();
   options.one_generator = true;
   options.evaluate_every = 4;
   const auto whole = start(options);
   const auto stopped = start(options);
-  run(*whole, 12);
+  whole->run.train(12);
   const TemporaryFolder folder;
-  run(*stopped, 8);
-  stopped->run.run_epoch([](double) { return false; });
+  stopped->run.train(8);
+  StopsAfter second_batch(4);  // the beginning, the step, and two batches
+  stopped->run.observe(second_batch);
+  EXPECT_FALSE(stopped->run.train());
   ASSERT_EQ(stopped->run.steps(), 9U);
-  int batches = 0;
-  EXPECT_FALSE(stopped->evaluate_if_due([&] { return ++batches < 2; }).has_value());
+  EXPECT_EQ(second_batch.left, 0);
+  EXPECT_EQ(stopped->run.evaluations().back().steps, 5U);
   stopped->save(folder / "checkpoint");
-  const auto resumed = Training::resume(folder / "checkpoint", short_text());
-  EXPECT_TRUE(resumed->evaluate_if_due().has_value());
-  EXPECT_FALSE(resumed->evaluate_if_due().has_value());  // it is known now
-  run(*resumed, 12);
+  const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
+  resumed->run.train(10);
+  EXPECT_EQ(resumed->run.evaluations().back().steps, 9U);
+  EXPECT_EQ(resumed->run.evaluations().size(), 3U);  // it is known now
+  resumed->run.train(12);
   EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*whole));
 }
 
-TEST(Training, SplitsTheTextBetweenCharacters) {
+TEST(TextRun, SplitsTheTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));
   EXPECT_EQ(split_text("abcdefghij", 0.25), Parts("abcdefg", "hij"));
@@ -217,14 +226,14 @@ TEST(Training, SplitsTheTextBetweenCharacters) {
   EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // no character begins
 }
 
-TEST(Training, ClipsTheGradients) {
+TEST(TextRun, ClipsTheGradients) {
   TrainOptions options = small();
   options.clip = 1e-3;
   options.learning_rate = 1;
   const auto clipped = start(options);
   const Parameter& weight = dynamic_cast<NextTokenModel&>(clipped->model()).head.weight;
   const Tensor before = weight.value();
-  run(*clipped, 1);
+  clipped->run.train(1);
   // A step with learning rate 1 moves all parameters together by the norm of their gradients.
   double squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -233,14 +242,14 @@ TEST(Training, ClipsTheGradients) {
   EXPECT_GT(squares, 0);
 }
 
-TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
+TEST(TextRun, RefusesACheckpointThatIsNotItsOwn) {
   const TemporaryFolder folder;
   const auto training = start(small());
   training->save(folder / "good");
   const std::string bytes = read_file(folder / "good");
   const auto message = [&](const std::string& contents, const std::string& of_text) {
     write_file(folder / "other", contents);
-    return error_of<std::runtime_error>([&] { Training::resume(folder / "other", of_text); });
+    return error_of<std::runtime_error>([&] { TextRun::resume(folder / "other", of_text); });
   };
   EXPECT_NE(message(bytes, short_text() + "!").find("another text"), std::string::npos);
   EXPECT_NE(
@@ -250,14 +259,14 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
 
   write_safetensors(folder / "foreign", training->model().state_dict());
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "foreign", short_text());
+              TextRun::resume(folder / "foreign", short_text());
             }).find("not a checkpoint of a training run"),
             std::string::npos);
 
   write_safetensors(folder / "mismatch",
                     with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));
   EXPECT_NE(error_of<std::runtime_error>([&] {
-              Training::resume(folder / "mismatch", short_text());
+              TextRun::resume(folder / "mismatch", short_text());
             }).find("\"model.head.bias\" has shape [3]"),
             std::string::npos);
 }
@@ -266,17 +275,17 @@ TEST(Training, RefusesACheckpointThatIsNotItsOwn) {
 std::string refusal(const TemporaryFolder& folder, const Checkpoint& changed) {
   write_safetensors(folder / "changed", changed);
   const std::string message =
-      error_of<std::runtime_error>([&] { Training::resume(folder / "changed", short_text()); });
+      error_of<std::runtime_error>([&] { TextRun::resume(folder / "changed", short_text()); });
   const std::string beginning = (folder / "changed").string() + ": cannot be resumed: ";
   EXPECT_TRUE(message.starts_with(beginning)) << message;
   return message.substr(std::min(message.size(), beginning.size()));
 }
 
-TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
+TEST(TextRun, RefusesACheckpointWhoseCountsDoNotAgree) {
   const TemporaryFolder folder;
   const auto training = start(small());
   const auto epoch = static_cast<std::int64_t>(training->run.steps_per_epoch());
-  run(*training, training->run.steps_per_epoch() + 2);
+  training->run.train(training->run.steps_per_epoch() + 2);
   training->save(folder / "good");
   const Checkpoint good = read_safetensors(folder / "good");
   const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
@@ -301,14 +310,14 @@ TEST(Training, RefusesACheckpointWhoseCountsDoNotAgree) {
     if (!name.starts_with("optimizer.") && name != "format") refusal(folder, without(good, name));
 }
 
-TEST(Training, ThatRefusesAStateGoesOnAsIfItHadNot) {
+TEST(TextRun, ThatRefusesAStateGoesOnAsIfItHadNot) {
   TrainOptions options = small();
   options.momentum = 0.9;
   const auto other = start(options);
-  run(*other, 11);
+  other->run.train(11);
   const Checkpoint state = other->run.state_dict();
   const auto training = start(options);
-  run(*training, 7);
+  training->run.train(7);
   const std::string before = fingerprint(*training);
   for (const char* name : {"history.steps", "random.next", "model.head.bias"})
     EXPECT_THROW(training->run.load_state_dict(without(state, name)), std::invalid_argument);
@@ -316,14 +325,14 @@ TEST(Training, ThatRefusesAStateGoesOnAsIfItHadNot) {
                std::invalid_argument);
   EXPECT_TRUE(fingerprint(*training) == before);
   const auto reference = start(options);
-  run(*reference, 9);
-  run(*training, 9);
+  reference->run.train(9);
+  training->run.train(9);
   EXPECT_TRUE(fingerprint(*training) == fingerprint(*reference));
   training->run.load_state_dict(state);
   EXPECT_TRUE(fingerprint(*training) == fingerprint(*other));
 }
 
-TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
+TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   const TemporaryFolder folder;
   start(small())->save(folder / "good");
   const Checkpoint good = read_safetensors(folder / "good");
@@ -351,13 +360,13 @@ TEST(Training, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   }
 }
 
-TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
+TEST(TextRun, RefusesACheckpointThatClaimsMoreThanItHolds) {
   const TemporaryFolder folder;
   TrainOptions options = small();
   options.momentum = 0.9;
   options.tokenizer = "word";
   const auto training = start(options);
-  run(*training, 9);
+  training->run.train(9);
   training->save(folder / "good");
   const Checkpoint good = read_safetensors(folder / "good");
   // Otherwise, rows would be replayed that often, or models made that large.
@@ -381,34 +390,36 @@ TEST(Training, RefusesACheckpointThatClaimsMoreThanItHolds) {
   }
 }
 
-TEST(Training, InterruptedInItsValidationGoesOnWithIt) {
+TEST(TextRun, InterruptedInItsValidationGoesOnWithIt) {
   const TemporaryFolder folder;
   const auto reference = start(small());
   const std::size_t epoch = reference->run.steps_per_epoch();
-  run(*reference, 2 * epoch);
+  reference->run.train(2 * epoch);
   const auto stopped = start(small());
   run_program("test", [&] {
     const HeldInterrupts held;
-    const auto after_step = [&](double) {
-      if (stopped->run.steps() == epoch) std::raise(SIGINT);
-      return true;
-    };
-    const bool whole = stopped->run.run_epoch(after_step, [] { return !interrupted(); });
-    EXPECT_FALSE(whole);
+    struct : StopsOnInterrupts {
+      void before_update(const TrainingRun& run) override {
+        if (run.steps() + 1 == run.steps_per_epoch()) std::raise(SIGINT);
+      }
+    } interrupts;
+    stopped->run.observe(interrupts);
+    EXPECT_FALSE(stopped->run.run_epoch());
+    EXPECT_EQ(stopped->run.steps(), epoch);
     EXPECT_TRUE(stopped->run.history().empty());
     stopped->save(folder / "checkpoint");
     return 0;
   });
-  const auto resumed = Training::resume(folder / "checkpoint", short_text());
+  const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
   resumed->run.run_epoch();
   EXPECT_EQ(resumed->run.steps(), epoch);
   ASSERT_EQ(resumed->run.history().size(), 1U);
   EXPECT_EQ(resumed->run.history()[0].validation_loss, reference->run.history()[0].validation_loss);
-  run(*resumed, 2 * epoch);
+  resumed->run.train(2 * epoch);
   EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference));
 }
 
-TEST(Training, LearnsBelowTheUnigramLoss) {
+TEST(TextRun, LearnsBelowTheUnigramLoss) {
   TrainOptions options = small();
   options.dropout = 0;
   options.epochs = 12;
@@ -422,23 +433,17 @@ TEST(Training, LearnsBelowTheUnigramLoss) {
   EXPECT_LT(last.training_loss, training->run.history().front().training_loss);
 }
 
-TEST(Training, RefusesAValidationPartWithoutAWindow) {
+TEST(TextRun, RefusesAValidationPartWithoutAWindow) {
   TrainOptions options = small();
   options.validation = 0.001;
   EXPECT_NE(error_of<std::invalid_argument>([&] { start(options); }).find("--validation 0.001"),
             std::string::npos);
 }
 
-TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
-  // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
-  const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
-  EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
-}
-
 TEST(MetricsCsv, HasALineAnEpoch) {
   const auto training = start(small());
   training->run.run_epoch();
-  const std::string csv = metrics_csv(*training);
+  const std::string csv = metrics_csv(training->run);
   EXPECT_TRUE(csv.starts_with("epoch,steps,training_loss,validation_loss,tokens_per_second\n1,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }

@@ -1,20 +1,19 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/ops/positions.hpp>
-#include <rowgrad/examples/support/row_history.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {
 namespace {
 
 constexpr double kMostDecay = 0.999999;  // of a value in a step
-constexpr double kRounding = 1e-6;       // of a row's length: less is no movement
+constexpr std::size_t kFramesOfASteppedRun = 20;
+constexpr double kRounding = 1e-6;  // of a row's length: less is no movement
 
 // |a − factor · b|
 double distance(std::size_t width, const real* a, const real* b, double factor = 1) {
@@ -66,18 +65,11 @@ const char* name_of(RowKind kind) {
   return kind == RowKind::kToken ? "token" : kind == RowKind::kPosition ? "position" : "distance";
 }
 
-double rounded(double number) {
-  if (!std::isfinite(number)) return number;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", number);
-  return std::strtod(text, nullptr);
-}
-
-std::vector<RowHistory> row_histories(LanguageModel& model, std::size_t context) {
+std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context) {
   std::vector<std::int32_t> window(context);  // positions, or distances from 0 on
   std::iota(window.begin(), window.end(), 0);
   const auto* gpt = dynamic_cast<const GptModel*>(&model);
-  std::vector<RowHistory> tables;
+  std::vector<TableHistory> tables;
   for (Parameter* parameter : model.parameters()) {
     const std::string& name = parameter->name();
     if (name == "token.weight") tables.emplace_back(*parameter, RowKind::kToken);
@@ -98,26 +90,27 @@ std::vector<RowHistory> row_histories(LanguageModel& model, std::size_t context)
       tables.emplace_back(*parameter, RowKind::kDistance, rows, shaw_labels(farthest));
     }
   }
-  std::stable_sort(tables.begin(), tables.end(),
-                   [](const RowHistory& a, const RowHistory& b) { return a.kind() < b.kind(); });
+  std::stable_sort(tables.begin(), tables.end(), [](const TableHistory& a, const TableHistory& b) {
+    return a.kind() < b.kind();
+  });
   return tables;
 }
 
-RowHistory::RowHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window,
-                       std::vector<std::string> labels)
+TableHistory::TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window,
+                           std::vector<std::string> labels)
     : table_(&table),
       kind_(kind),
       of_a_window_(std::move(of_a_window)),
       labels_(std::move(labels)) {}
 
-void RowHistory::look_up(const Batch& batch) {
+void TableHistory::look_up(const Batch& batch) {
   if (kind_ == RowKind::kToken)
     for (const std::int32_t id : batch.inputs) ++waiting_[id];
   for (const std::int32_t row : of_a_window_) waiting_[row] += batch.inputs.shape(0);
 }
 
 // Remembers the values that these rows begin with, if it does not know them yet.
-void RowHistory::begin(std::span<const std::int32_t> ids) {
+void TableHistory::begin(std::span<const std::int32_t> ids) {
   const std::size_t known = ids_.size();
   for (const std::int32_t id : ids)
     if (places_.emplace(id, ids_.size()).second) ids_.push_back(id);
@@ -128,7 +121,7 @@ void RowHistory::begin(std::span<const std::int32_t> ids) {
   latest_.insert(latest_.end(), values.begin(), values.end());
 }
 
-void RowHistory::add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const {
+void TableHistory::add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const {
   ++row.steps;
   row.last = step;
   const auto squares = static_cast<double>(kernels::sum_span(
@@ -137,7 +130,8 @@ void RowHistory::add_gradient(std::uint64_t step, Row& row, std::span<const real
   row.largest = std::max(row.largest, std::sqrt(squares));
 }
 
-void RowHistory::before_update(std::uint64_t step, double decay) {
+void TableHistory::before_update(std::uint64_t step, std::optional<double> known_decay) {
+  const double decay = known_decay.value_or(0);
   const Gradient& gradient = table_->gradient();
   dense_ |= gradient.is_dense();
   now_.clear();
@@ -168,9 +162,10 @@ void RowHistory::before_update(std::uint64_t step, double decay) {
   waiting_.clear();
   log_kept_ += std::log1p(-std::min(decay, kMostDecay));
   has_decayed_ |= decay != 0;
+  has_unknown_decay_ |= !known_decay.has_value();
 }
 
-void RowHistory::after_update() {
+void TableHistory::after_update() {
   if (now_.empty()) return;
   const std::size_t width = table_->shape()[1];
   const Tensor values = table_->rows(now_);
@@ -182,7 +177,7 @@ void RowHistory::after_update() {
 
 // Adds the way from `then`, after the row's last update, to `now` to what it moved without
 // gradients.
-void RowHistory::settle(Row& row, const real* now, const real* then) const {
+void TableHistory::settle(Row& row, const real* now, const real* then) const {
   const std::size_t width = table_->shape()[1];
   const double kept = std::exp(log_kept_ - row.log_kept);
   const double length = distance(width, then, then, 0);
@@ -192,7 +187,7 @@ void RowHistory::settle(Row& row, const real* now, const real* then) const {
   row.log_kept = log_kept_;
 }
 
-std::vector<RowHistory::Row> RowHistory::settled(const Tensor& values) const {
+std::vector<TableHistory::Row> TableHistory::settled(const Tensor& values) const {
   const std::size_t width = table_->shape()[1];
   std::vector<Row> rows = rows_;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -200,7 +195,7 @@ std::vector<RowHistory::Row> RowHistory::settled(const Tensor& values) const {
   return rows;
 }
 
-void RowHistory::take_frame(std::uint64_t step) {
+void TableHistory::take_frame(std::uint64_t step) {
   if (frame_calls_++ % calls_a_frame_ != 0) return;
   if (frames_.size() == kMostFrames) {  // every second one stays
     for (std::size_t i = 1; 2 * i < frames_.size(); ++i) frames_[i] = std::move(frames_[2 * i]);
@@ -211,11 +206,11 @@ void RowHistory::take_frame(std::uint64_t step) {
   frames_.push_back({step, rows_, {distances.begin(), distances.end()}});
 }
 
-std::vector<double> RowHistory::moved() const {
+std::vector<double> TableHistory::moved() const {
   return ids_.empty() ? std::vector<double>() : moved_to(table_->rows(ids_));
 }
 
-std::vector<double> RowHistory::moved_to(const Tensor& values) const {
+std::vector<double> TableHistory::moved_to(const Tensor& values) const {
   const std::size_t width = table_->shape()[1];
   std::vector<double> distances;
   for (std::size_t i = 0; i < ids_.size(); ++i)
@@ -223,7 +218,7 @@ std::vector<double> RowHistory::moved_to(const Tensor& values) const {
   return distances;
 }
 
-std::vector<std::int32_t> RowHistory::most_frequent(std::size_t count) const {
+std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
   std::vector<std::size_t> places(ids_.size());
   std::iota(places.begin(), places.end(), 0);
   std::stable_sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
@@ -235,46 +230,37 @@ std::vector<std::int32_t> RowHistory::most_frequent(std::size_t count) const {
   return ids;
 }
 
-nlohmann::json RowHistory::to_json(const Frame& frame) const {
-  using nlohmann::json;
-  json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
-           {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
-           {"moved", json::array()}};
-  for (std::size_t i = 0; i < frame.rows.size(); ++i) {
-    const Row& row = frame.rows[i];
-    one["rows"].push_back(ids_[i]);
-    one["lookups"].push_back(row.lookups);
-    one["steps"].push_back(row.steps);
-    one["last"].push_back(row.last);
-    one["norm"].push_back(rounded(std::sqrt(row.squares)));
-    one["moved"].push_back(rounded(static_cast<double>(frame.moved[i])));
-  }
-  return one;
+TableHistory::Frame TableHistory::now(std::uint64_t step) const {
+  if (ids_.empty()) return {step, {}, {}};
+  const Tensor values = table_->rows(ids_);
+  const std::vector<double> distances = moved_to(values);
+  return {step, settled(values), {distances.begin(), distances.end()}};
 }
 
-nlohmann::json RowHistory::to_json(std::uint64_t step) const {
-  using nlohmann::json;
-  const Tensor values = ids_.empty() ? zeros({0, table_->shape()[1]}) : table_->rows(ids_);
-  const std::vector<Row> rows = settled(values);
-  const std::vector<double> distances = moved_to(values);
-  json frames = json::array();
-  for (const Frame& frame : frames_)
-    if (frame.step < step) frames.push_back(to_json(frame));
-  frames.push_back(to_json(Frame{step, rows, {distances.begin(), distances.end()}}));
-  json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
-  for (std::size_t i = 0; i < ids_.size(); ++i) {
-    if (dense_ || (rows[i].momentum == 0 && rows[i].decay == 0)) continue;
-    idle["rows"].push_back(ids_[i]);
-    idle["momentum"].push_back(rounded(rows[i].momentum));
-    idle["decay"].push_back(rounded(rows[i].decay));
+std::optional<double> TableHistory::kept_without_gradient() const {
+  return has_decayed_ ? std::optional(std::exp(log_kept_)) : std::nullopt;
+}
+
+RowHistory::RowHistory(LanguageModel& model, std::size_t context)
+    : tables_(table_histories(model, context == 0 ? model.context() : context)) {}
+
+void RowHistory::on_batch(const TrainingRun&, const Batch& batch) {
+  for (TableHistory& table : tables_) table.look_up(batch);
+}
+
+void RowHistory::before_update(const TrainingRun& run) {
+  for (TableHistory& table : tables_)
+    table.before_update(run.steps() + 1, run.parts().optimizer.idle_decay(table.table()));
+}
+
+void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
+  const std::size_t steps = run.parts().steps;
+  const std::size_t steps_a_frame =
+      steps > 0 ? std::max<std::size_t>(1, steps / kFramesOfASteppedRun) : run.steps_per_epoch();
+  for (TableHistory& table : tables_) {
+    table.after_update();
+    if (run.steps() % steps_a_frame == 0) table.take_frame(run.steps());
   }
-  json table{{"name", table_->name()},      {"kind", name_of(kind_)},
-             {"rows", table_->shape()[0]},  {"width", table_->shape()[1]},
-             {"frames", std::move(frames)}, {"idle", std::move(idle)}};
-  if (!labels_.empty()) table["labels"] = labels_;
-  if (dense_) table["dense"] = true;
-  if (has_decayed_) table["decayed"] = rounded(std::exp(log_kept_));
-  return table;
 }
 
 }  // namespace rowgrad

@@ -1,21 +1,23 @@
 #pragma once
 
-// What happens to the rows of a table in the course of training, for reports. Memory grows with
-// the rows that had a gradient, not with the table.
+// Which rows of tables get gradients in the course of training, and how far they move, and why.
+// Memory grows with the rows that had a gradient, not with the table.
+//
+//   RowHistory rows(model);
+//   run.observe(rows);
+//   run.train();
+//   for (const std::int32_t id : rows.tables().front().ids()) …
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
@@ -23,7 +25,8 @@ namespace rowgrad {
 enum class RowKind { kToken, kPosition, kDistance };
 const char* name_of(RowKind kind);  // "token"
 
-class RowHistory {
+/// The history of one table.
+class TableHistory {
  public:
   /// What a row has gone through so far.
   struct Row {
@@ -40,14 +43,15 @@ class RowHistory {
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
   /// tokens. `labels` are what each row stands for, where that is not its number. The table must
   /// outlive this.
-  RowHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
-             std::vector<std::string> labels = {});
+  TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
+               std::vector<std::string> labels = {});
 
   void look_up(const Batch& batch);
 
   /// To be called before each update, when the table has its gradient, and after it. `decay` is the
-  /// share of each value that weight decay takes in this step, also from rows without a gradient.
-  void before_update(std::uint64_t step, double decay);
+  /// share of each value that weight decay takes in this step, also from rows without a gradient;
+  /// none if that is not known: then what it moves counts as moved by momentum.
+  void before_update(std::uint64_t step, std::optional<double> decay);
   void after_update();
 
   /// The rows that had a gradient in this step; those that were looked up where gradients are
@@ -57,6 +61,15 @@ class RowHistory {
   /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
   /// n-th is kept, n such that there are at most kMostFrames.
   void take_frame(std::uint64_t step);
+
+  /// At most kMostFrames, and what has happened by now.
+  struct Frame {
+    std::uint64_t step;
+    std::vector<Row> rows;  // of all rows so far, in the order of ids()
+    std::vector<float> moved;
+  };
+  const std::vector<Frame>& frames() const { return frames_; }
+  Frame now(std::uint64_t step) const;
 
   /// The rows that had most lookups, the most frequent first.
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
@@ -71,24 +84,25 @@ class RowHistory {
   RowKind kind() const { return kind_; }
   const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
 
-  /// As in examples/report/README.md, with a frame of this moment as the last one.
-  nlohmann::json to_json(std::uint64_t step) const;
+  const std::vector<std::string>& labels() const { return labels_; }
+
+  /// Whether the table has had dense gradients: then all rows have one in each step, and only those
+  /// that were looked up are followed.
+  bool is_dense() const { return dense_; }
+
+  /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
+  /// whether there is decay that is not known.
+  std::optional<double> kept_without_gradient() const;
+  bool has_unknown_decay() const { return has_unknown_decay_; }
 
  private:
   static constexpr std::size_t kMostFrames = 20;
-
-  struct Frame {
-    std::uint64_t step;
-    std::vector<Row> rows;  // of all rows so far
-    std::vector<float> moved;
-  };
 
   void begin(std::span<const std::int32_t> ids);
   void add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
   void settle(Row& row, const real* now, const real* then) const;
   std::vector<Row> settled(const Tensor& values) const;
   std::vector<double> moved_to(const Tensor& values) const;
-  nlohmann::json to_json(const Frame& frame) const;
 
   Parameter* table_;
   RowKind kind_;
@@ -107,14 +121,32 @@ class RowHistory {
   std::size_t calls_a_frame_ = 1;
   double log_kept_ = 0;  // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
+  bool has_unknown_decay_ = false;
   bool dense_ = false;
 };
 
-/// A history for each table of embeddings that the model has: of tokens, then of positions or of
+/// A history for each table of embeddings that a model has: of tokens, then of positions or of
 /// distances, in windows of `context` tokens.
-std::vector<RowHistory> row_histories(LanguageModel& model, std::size_t context);
+std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context);
 
-/// The number with three significant digits, which keeps files short.
-double rounded(double number);
+/// Those of a run, with frames at equal distances in it. With several ranks, the first one has
+/// them.
+class RowHistory : public RunObserver {
+ public:
+  /// Borrows the model, which is trained on windows of `context` tokens; as many as it can read, if
+  /// that is 0.
+  explicit RowHistory(LanguageModel& model, std::size_t context = 0);
+
+  const std::vector<TableHistory>& tables() const { return tables_; }
+
+  bool is_for_first_rank() const override { return true; }
+  bool reads_batches() const override { return true; }
+  void on_batch(const TrainingRun&, const Batch& batch) override;
+  void before_update(const TrainingRun& run) override;
+  void after_step(const TrainingRun& run, double loss) override;
+
+ private:
+  std::vector<TableHistory> tables_;
+};
 
 }  // namespace rowgrad

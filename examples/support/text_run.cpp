@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
+#include <rowgrad/layers/gpt2_weights.hpp>
+
+namespace rowgrad {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormat = "rowgrad training 7";
+
+TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
+  return TokenWindows(ids, {.context = options.context, .stride = stride});
+}
+
+DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids, Random& random) {
+  return DataLoader(windows(ids, options, options.stride),
+                    {.batch = options.batch,
+                     .shuffle = options.shuffle,
+                     .seed = options.seed,
+                     .drop_last = options.one_generator,
+                     .generator = options.one_generator ? &random : nullptr});
+}
+
+std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSequence& ids,
+                                            Random* generator) {
+  if (options.validation == 0) return std::nullopt;
+  check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
+                 ids.size(), " tokens, fewer than one window of --context ", options.context,
+                 " and its target");
+  return DataLoader(windows(ids, options, options.context),
+                    {.batch = options.batch, .generator = generator});
+}
+
+}  // namespace
+
+TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+                 const Corpus& corpus, ProcessGroup* ranks)
+    : TextRun(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
+              ranks) {}
+
+TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
+                 const Corpus& corpus, const Split& parts, ProcessGroup* ranks)
+    : options_(options),
+      text_hash_(corpus.hash()),
+      tokenizer_(std::move(tokenizer)),
+      random_(options.seed),
+      training_(training_loader(options, parts.train, random_)),
+      validation_(validation_loader(options, parts.validation, nullptr)),
+      training_sample_(training_loader(options, parts.train, random_)),
+      validation_sample_(
+          validation_loader(options, parts.validation, options.one_generator ? &random_ : nullptr)),
+      model_(options.make_model(tokenizer_->size(), random_)),
+      optimizer_(options.make_optimizer(model_->parameters())),
+      schedule_(std::in_place, *optimizer_, Schedule::constant()),
+      run({.model = *model_,
+           .optimizer = *optimizer_,
+           .loader = training_,
+           .random = random_,
+           .schedule = &*schedule_,
+           .validation = validation_ ? &*validation_ : nullptr,
+           .clip_norm = options.clip,
+           .accumulate = options.accumulate,
+           .shards = options.shards,
+           .ranks = ranks,
+           .epochs = options.epochs,
+           .steps = options.steps,
+           .evaluation = {.every = options.evaluate_every,
+                          .batches = options.evaluate_batches,
+                          .training = &training_sample_,
+                          .validation = validation_sample_ ? &*validation_sample_ : nullptr}}) {
+  start_schedule(0);
+}
+
+std::optional<Evaluation> TextRun::evaluate_all() {
+  DataLoader whole(training_.windows(),
+                   {.batch = options_.batch, .drop_last = options_.one_generator});
+  return run.evaluate(whole, validation_ ? &*validation_ : nullptr);
+}
+
+std::optional<double> TextRun::validation_loss() {
+  if (!validation_) return std::nullopt;
+  validation_->rewind();
+  return evaluate(*model_, *validation_);
+}
+
+void TextRun::start_from(const Checkpoint& gpt2_weights) {
+  load_gpt2_weights(dynamic_cast<GptModel&>(*model_), gpt2_weights);
+}
+
+void TextRun::set_options(const TrainOptions& options) {
+  options_ = options;
+  run.set_length(options.epochs, options.steps);
+  start_schedule(run.steps());
+}
+
+void TextRun::start_schedule(std::uint64_t step) {
+  schedule_.emplace(*optimizer_,
+                    options_.make_schedule(std::max<std::size_t>(run.steps_in_all(), 1)));
+  Checkpoint state;
+  state.put("step", step);
+  state.put("base_rates", std::vector<double>(optimizer_->group_count(), options_.learning_rate));
+  schedule_->load_state_dict(state);
+}
+
+void TextRun::save(const std::filesystem::path& path) const {
+  Checkpoint file = run.state_dict();
+  for (const std::string& name : file.names()) {
+    const auto* values = std::get_if<Tensor>(&file.at(name));
+    if (values == nullptr || !name.starts_with("model.")) continue;
+    check_runtime(std::ranges::all_of(*values, [](real x) { return std::isfinite(x); }),
+                  name.substr(std::string_view("model.").size()),
+                  " is not finite any more at step ", run.steps(),
+                  "; try a smaller --learning-rate");
+  }
+  // A sample may end within a character, which is then replaced.
+  file.put("samples", json(samples).dump(-1, ' ', true, json::error_handler_t::replace));
+  file.put("format", kFormat);
+  file.put("options", json(options_).dump());
+  file.put("tokenizer", tokenizer_->to_json());
+  file.put("text_sha256", text_hash_);
+  write_safetensors(path, file);
+}
+
+std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
+                                         ProcessGroup* ranks) {
+  const Checkpoint file = read_safetensors(path);
+  check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
+                ": not a checkpoint of a training run");
+  const auto refusal = [&](const char* reason) {
+    return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
+  };
+  try {
+    check_argument(file.text("text_sha256") == corpus.hash(), "the run was on another text");
+    Json(file.text("options"), "its options");
+    Json(file.text("samples"), "its samples");
+    const auto options = json::parse(file.text("options")).get<TrainOptions>();
+    check_argument(json(options).dump() == file.text("options"),
+                   "its options are not as they were written");  // a negative number, for example
+    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    const double numbers = options.least_numbers(tokenizer->size());
+    const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
+    check_argument(numbers <= most, "its options say that the model has ", numbers,
+                   " numbers, but the file holds ", most, " at most");
+    auto training = std::make_unique<TextRun>(options, std::move(tokenizer), corpus, ranks);
+    training->run.load_state_dict(file);
+    training->samples = json::parse(file.text("samples")).get<std::vector<Sample>>();
+    return training;
+  } catch (const json::exception&) {
+    throw refusal("its options or samples are not those of a run");
+  } catch (const std::bad_alloc&) {
+    throw refusal("there is not enough memory");
+  } catch (const std::exception& error) {
+    throw refusal(error.what());
+  }
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,81 @@
+#pragma once
+
+// A training run on a text, with all parts that options of a program describe, as one file.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/train_options.hpp>
+#include <rowgrad/optim/training/samples.hpp>
+
+namespace rowgrad {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
+
+class TextRun {
+ public:
+  /// Starts a run, with `ranks` that share the work or, if null, alone. Throws
+  /// std::invalid_argument for options that do not fit the corpus.
+  TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
+          ProcessGroup* ranks = nullptr);
+
+  /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
+  /// file that is not a checkpoint of a run on this corpus.
+  static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
+                                         ProcessGroup* ranks = nullptr);
+
+  /// Saves everything that resume() needs. Replaces the file, as write_file does. Throws
+  /// std::runtime_error, and leaves the file, for a run that has diverged.
+  void save(const std::filesystem::path& path) const;
+
+  /// Replaces the weights of a GPT that has not been trained yet: see load_gpt2_weights.
+  void start_from(const Checkpoint& gpt2_weights);
+
+  /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
+  void set_options(const TrainOptions& options);
+
+  /// The losses of the whole text. They draw no random numbers of the run.
+  std::optional<Evaluation> evaluate_all();
+
+  /// The loss of the validation text, which this process computes alone.
+  std::optional<double> validation_loss();
+
+  const TrainOptions& options() const { return options_; }
+  const std::string& text_hash() const { return text_hash_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  LanguageModel& model() { return *model_; }
+  const LanguageModel& model() const { return *model_; }
+  const TokenSequence& training_ids() const { return training_.windows().text(); }
+  const TokenSequence* validation_ids() const {
+    return validation_ ? &validation_->windows().text() : nullptr;
+  }
+
+ private:
+  TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
+          const Split& parts, ProcessGroup* ranks);
+  void start_schedule(std::uint64_t step);
+
+  TrainOptions options_;
+  std::string text_hash_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Random random_;  // for the weights, then for dropout
+  DataLoader training_;
+  std::optional<DataLoader> validation_;
+  // What --evaluate-every evaluates, in an order of its own.
+  DataLoader training_sample_;
+  std::optional<DataLoader> validation_sample_;
+  std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<LearningRateSchedule> schedule_;
+
+ public:
+  TrainingRun run;
+  std::vector<Sample> samples;  // of the model, in the course of the run
+};
+
+}  // namespace rowgrad

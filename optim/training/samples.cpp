@@ -1,0 +1,38 @@
+#include <utility>
+
+#include <rowgrad/optim/training/samples.hpp>
+
+namespace rowgrad {
+
+Samples::Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options)
+    : samples_(samples), tokenizer_(tokenizer), options_(std::move(options)) {}
+
+std::string Samples::write(const TrainingRun& run) {
+  Random random(options_.seed);
+  GenerateOptions generate = options_.generate;
+  was_stopped_ = false;
+  generate.on_token = [&](std::int32_t id) {
+    was_stopped_ = options_.generate.on_token && !options_.generate.on_token(id);
+    return !was_stopped_;
+  };
+  const Ids more = rowgrad::generate(run.parts().model, options_.prompt, generate, random);
+  std::vector<std::int32_t> whole(options_.prompt.begin(), options_.prompt.end());
+  whole.insert(whole.end(), more.begin(), more.end());
+  return tokenizer_.decode(whole);
+}
+
+// One is due by its step or at the end of an epoch, but none at the end of the run, whose last one
+// is up to the program.
+void Samples::between_steps(const TrainingRun& run) {
+  const std::size_t steps = run.steps();
+  const bool ends_epoch = !run.history().empty() && run.history().back().steps == steps;
+  const bool due =
+      (options_.every > 0 && steps % options_.every == 0) || (options_.epochs && ends_epoch);
+  const bool known = !samples_.empty() && samples_.back().steps == steps;
+  if (!due || known || options_.generate.count == 0 || !run.makes_more_steps()) return;
+  const std::string text = write(run);
+  if (options_.show) options_.show(text);
+  if (!was_stopped_) samples_.push_back({steps, text});
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+
+/// A text that a model wrote.
+struct Sample {
+  std::size_t steps = 0;  // after which it was made
+  std::string text = {};
+};
+
+struct SampleOptions {
+  /// What the model continues, at least one id.
+  Ids prompt;
+  /// `on_token` stops a sample, which is then not kept. With a count of 0, there are none.
+  GenerateOptions generate = {};
+  /// Each sample draws from a generator with this seed.
+  std::uint64_t seed = 0;
+  /// The steps after which there is a sample; 0 for none. And whether there is one after epochs.
+  std::size_t every = 0;
+  bool epochs = false;
+  /// Gets the samples that are made in the course of a run.
+  std::function<void(const std::string& text)> show = {};
+};
+
+/// Has the model write in the course of its training. Texts begin with the prompt.
+class Samples : public RunObserver {
+ public:
+  /// Adds to `samples`, which may have those of a run that is resumed. Borrows both.
+  Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options);
+
+  /// A text of now, which is not added.
+  std::string write(const TrainingRun& run);
+
+  const Ids& prompt() const { return options_.prompt; }
+
+  bool is_for_first_rank() const override { return true; }
+  void between_steps(const TrainingRun& run) override;
+  void after_epoch(const TrainingRun& run, const EpochRecord&) override { between_steps(run); }
+
+ private:
+  std::vector<Sample>& samples_;
+  const Tokenizer& tokenizer_;
+  SampleOptions options_;
+  bool was_stopped_ = false;  // the last one, by on_token
+};
+
+}  // namespace rowgrad
