@@ -3,7 +3,7 @@
 // Checks that stay on in release builds. A message names the op, the argument, what was passed and
 // what was expected; it is formatted only if the check fails.
 
-#include <locale>
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -13,18 +13,41 @@ namespace rowgrad {
 /// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
 /// them and leaves the text truncated.
 struct TextStream : std::ostringstream {
-  TextStream() {
-    exceptions(std::ios::badbit);
-    imbue(std::locale::classic());  // files are read again, so a program's locale has no say
-  }
+  TextStream();
 };
+
+/// A value of a text, of any type that has an `operator<<`; refers to it. What makes the text needs
+/// not be compiled for each list of types.
+class TextPiece {
+ public:
+  TextPiece(const char* text)
+      : value_(text), print_([](std::ostream& out, const void* value) {
+          out << static_cast<const char*>(value);
+        }) {}
+
+  template <class Value>
+  TextPiece(const Value& value)
+      : value_(&value), print_([](std::ostream& out, const void* object) {
+          out << *static_cast<const Value*>(object);
+        }) {}
+
+  friend std::ostream& operator<<(std::ostream& out, const TextPiece& piece) {
+    piece.print_(out, piece.value_);
+    return out;
+  }
+
+ private:
+  const void* value_;
+  void (*print_)(std::ostream&, const void*);
+};
+
+/// The pieces one after the other, each as `operator<<` prints it.
+std::string join(std::initializer_list<TextPiece> pieces);
 
 /// Concatenates the arguments, each as `operator<<` prints it.
 template <class... Arguments>
 std::string concat(const Arguments&... arguments) {
-  TextStream text;
-  (text << ... << arguments);
-  return std::move(text).str();
+  return join({arguments...});
 }
 
 /// Prints a range such as a shape, an index or a list of axes as `[2, 3]`, truncated if it is long.
@@ -52,25 +75,29 @@ struct bracketed {
   const Range& elements;
 };
 
+[[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<TextPiece> pieces);
+[[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<TextPiece> pieces);
+[[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<TextPiece> pieces);
+
 /// Throws std::invalid_argument unless the condition holds: the caller passed something wrong.
 template <class... Arguments>
 void check_argument(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::invalid_argument(concat(arguments...));
+    throw_invalid_argument({arguments...});
 }
 
 /// Throws std::logic_error unless the condition holds: calls came in the wrong order.
 template <class... Arguments>
 void check_state(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::logic_error(concat(arguments...));
+    throw_logic_error({arguments...});
 }
 
 /// Throws std::runtime_error unless the condition holds: a file or the system is not as needed.
 template <class... Arguments>
 void check_runtime(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw std::runtime_error(concat(arguments...));
+    throw_runtime_error({arguments...});
 }
 
 }  // namespace rowgrad
