@@ -16,7 +16,9 @@ namespace rowgrad::kernels {
 /// if threads asked for it, how much there is would depend on how they overlap. If `body` throws,
 /// on any thread, the first exception is rethrown to the caller after all threads have finished.
 void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
-  const auto process = [&](std::size_t begin, std::size_t end, std::size_t range) {
+  // Not inlined, or each loop would be there twice: for one range, and for several.
+  const auto process = [&](std::size_t begin, std::size_t end, std::size_t range)
+      __attribute__((noinline)) {
     if constexpr (std::is_invocable_v<decltype(body), std::size_t, std::size_t, std::size_t>)
       body(begin, end, range);
     else
