@@ -99,7 +99,7 @@ std::size_t Layer::trainable_parameter_count() const {
   return count;
 }
 
-void Layer::settle() const {
+void Layer::refresh_values() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 

@@ -43,7 +43,7 @@ template <class Rule>
 
 /// Changes `count` values and states in place: calls change(x, g) a vector at a time, where g is
 /// the gradient or zeros if there is none. `change` should hold its members by value (see
-/// visit_span).
+/// for_each_vector).
 template <class Rule>
 void change_values(std::size_t count, const RulePointers<Rule>& pointers, const real* gradient,
                    const auto change) {
@@ -51,7 +51,7 @@ void change_values(std::size_t count, const RulePointers<Rule>& pointers, const 
   std::array<const real*, kArrays + 1> inputs;
   std::copy(pointers.begin(), pointers.end(), inputs.begin());
   inputs.back() = gradient;
-  kernels::visit_span(count, inputs, [pointers, change](const auto& in, const auto& put) {
+  kernels::for_each_vector(count, inputs, [pointers, change](const auto& in, const auto& put) {
     RuleVectors<Rule> x;
     std::copy_n(in.begin(), kArrays, x.begin());
     change(x, in.back());
@@ -60,12 +60,12 @@ void change_values(std::size_t count, const RulePointers<Rule>& pointers, const 
   });
 }
 
-/// Calls read(x, put) for `count` values and states, as visit_span does.
+/// Calls read(x, put) for `count` values and states, as for_each_vector does.
 template <class Rule>
 void read_values(std::size_t count, const RulePointers<Rule>& pointers, const auto read) {
   std::array<const real*, kArraysOf<Rule>> inputs;
   std::copy(pointers.begin(), pointers.end(), inputs.begin());
-  kernels::visit_span(count, inputs, read);
+  kernels::for_each_vector(count, inputs, read);
 }
 
 /// The steps up to `to` that rows missed. Keeps the last ones, as neighbours often share them.

@@ -75,11 +75,6 @@ struct RuleLoops {
   using Vectors = RuleVectors<Rule>;
   using RowOf = Row<kArrays>;
 
-  // That of row ids[i].
-  static const real* gradient_of(const RowRange& range, std::size_t i, const real* gradients) {
-    return gradients + i * range.rows.width();
-  }
-
   static void step_values(const real* members, const RowView& values, std::size_t offset,
                           std::size_t count, const real* gradients) {
     const Rule rule = rule_of<Rule>(members);
@@ -93,8 +88,7 @@ struct RuleLoops {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (i + kernels::kRowsAhead < range.end)
         kernels::prefetch_row(range.rows.arrays<1>(range[i + kernels::kRowsAhead])[0], width);
-      change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]),
-                          gradient_of(range, i, gradients),
+      change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]), gradients + i * width,
                           [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }
   }
@@ -108,7 +102,7 @@ struct RuleLoops {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const RowOf row = range.rows.row<kArrays>(range[i]);
       visited += replay(row, range);
-      const real* values = gradient_of(range, i, gradients);
+      const real* values = gradients + i * width;
       const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto last) {
         change_values<Rule>(width, row.arrays, values,
                             [rule, piece, last](Vectors& x, const Simd& g) {

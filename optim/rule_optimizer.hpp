@@ -3,7 +3,6 @@
 // An optimizer made from an update rule.
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <set>
 #include <string>

@@ -215,11 +215,11 @@ std::uint64_t TableFile::seal() {
   Checksum sum(head().now.mark);
   journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t row : records.numbers) {
-      const std::uint64_t of_row = checksum_of(row, record(row));
+      const std::uint64_t of_row = checksum_of(row, bytes_of(row));
       sum.add(of_row);
       const std::uint64_t own = of_row ^ head().identity;
       if (row_head(row).epoch != 0)  // it was not stored if the disk was full
-        std::memcpy(record(row) + stride_ - checksum_bytes_, &own, checksum_bytes_);
+        std::memcpy(bytes_of(row) + stride_ - checksum_bytes_, &own, checksum_bytes_);
     }
   });
   sum.add_words(std::as_bytes(std::span(&head().now, 1)));
@@ -296,7 +296,7 @@ void TableFile::roll_back() {
     // What has not changed is not written: a row that is not stored may have no place on the disk.
     for (std::size_t i = 0; i < records.numbers.size(); ++i) {
       const std::byte* before = records.bytes.data() + i * stride_;
-      std::byte* present = record(records.numbers[i]);
+      std::byte* present = bytes_of(records.numbers[i]);
       if (std::memcmp(present, before, stride_) != 0) std::memcpy(present, before, stride_);
     }
   });
@@ -332,7 +332,7 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
     for (std::size_t i = 0; i < part.size(); ++i) {
       if (cold_ && i == probes) cold_ = waits() > before;
       // Its end may be in the next page.
-      const std::byte* row = record(static_cast<std::size_t>(part[i]));
+      const std::byte* row = bytes_of(static_cast<std::size_t>(part[i]));
       static_cast<void>(*static_cast<const volatile std::byte*>(row));
       static_cast<void>(*static_cast<const volatile std::byte*>(row + stride_ - 1));
     }
@@ -348,7 +348,7 @@ void TableFile::verify_rows(std::span<const std::int32_t> ids, bool again) {
     std::uint64_t& bits = verified_[row / 64];
     const std::uint64_t bit = std::uint64_t{1} << row % 64;
     if ((bits & bit) != 0 && (!again || row_head(row).journal == journal_number())) continue;
-    if (!is_whole(row, record(row)))
+    if (!is_whole(row, bytes_of(row)))
       check_runtime(false, path().string(), ": row ", row, " is damaged");
     bits |= bit;
   }
@@ -407,7 +407,7 @@ std::uint64_t TableFile::verify() const {
 void TableFile::read(std::size_t row, std::span<real> out) const {
   const std::size_t known = is_current(row) ? out.size() : width();  // other states are zeros
   if (row_head(row).epoch != 0)
-    std::copy_n(reinterpret_cast<const real*>(record(row) + sizeof(RowHead)), known, out.begin());
+    std::copy_n(reinterpret_cast<const real*>(bytes_of(row) + sizeof(RowHead)), known, out.begin());
   else
     draw(row, out.data());
   std::ranges::fill(out.subspan(known), real{0});
@@ -420,7 +420,7 @@ void TableFile::begin_change(std::span<const std::int32_t> ids) {
   verify_rows(ids);
   for (const std::int32_t id : ids)
     if (const auto row = static_cast<std::size_t>(id); row_head(row).journal != journal_number())
-      journal_->add(row, {record(row), stride_});
+      journal_->add(row, {bytes_of(row), stride_});
   journal_->flush();
   head().journal_bytes = journal_->size_bytes();
   for (const std::int32_t id : ids) {  // first those that have a place: this cannot fail

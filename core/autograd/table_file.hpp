@@ -143,7 +143,7 @@ class TableFile {
   /// A stored row: its values, and then its states, `width` numbers each; the same of the next row
   /// follow after stride_bytes().
   std::size_t stride_bytes() const { return stride_; }
-  real* row(std::size_t row) { return reinterpret_cast<real*>(record(row) + sizeof(RowHead)); }
+  real* row(std::size_t row) { return reinterpret_cast<real*>(bytes_of(row) + sizeof(RowHead)); }
 
   /// The step up to which an optimizer has brought a stored row (see PendingRows).
   std::uint64_t& step(std::size_t row) { return row_head(row).step; }
@@ -216,8 +216,8 @@ class TableFile {
   const Head& head() const { return *reinterpret_cast<const Head*>(mapped_.data()); }
   Head& head() { return *reinterpret_cast<Head*>(mapped_.data()); }
   std::size_t record_offset(std::size_t row) const { return kHeadBytes + row * stride_; }
-  std::byte* record(std::size_t row) const { return mapped_.data() + record_offset(row); }
-  RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(record(row)); }
+  std::byte* bytes_of(std::size_t row) const { return mapped_.data() + record_offset(row); }
+  RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(bytes_of(row)); }
   std::uint32_t journal_number() const { return static_cast<std::uint32_t>(head().now.number + 1); }
   std::uint64_t journal_mark(const Now& now) const { return now.mark ^ head().identity; }
   std::uint64_t checksum_of(std::size_t row, const std::byte* record) const;

@@ -67,7 +67,7 @@ real sum_span(std::size_t count, const F& f, const In*... in) {
 /// stores y at that position. `f` is taken by value, so that its members can stay in registers: no
 /// array can alias them.
 template <std::size_t N, class F>
-void visit_span(std::size_t count, const std::array<const real*, N> arrays, const F f) {
+void for_each_vector(std::size_t count, const std::array<const real*, N> arrays, const F f) {
   const auto visit = [&](const auto& load, const auto& put) {
     std::array<Simd, N> x;
     for (std::size_t k = 0; k < N; ++k)

@@ -153,12 +153,12 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
   kernels::parallel_for(count, kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
     real* const y_begin = y.data() + begin;
     real* const slope_begin = slope.data() + begin;
-    kernels::visit_span<1>(end - begin, {x.value().data() + begin},
-                           [=](const auto& v, const auto& put) {
-                             const auto result = function(v[0]);
-                             put(result.first, y_begin);
-                             put(result.second, slope_begin);
-                           });
+    kernels::for_each_vector<1>(end - begin, {x.value().data() + begin},
+                                [=](const auto& v, const auto& put) {
+                                  const auto result = function(v[0]);
+                                  put(result.first, y_begin);
+                                  put(result.second, slope_begin);
+                                });
   });
   return record(op, {x}, std::move(y), [slope = std::move(slope)](Backward& node) {
     node.give(0, kernels::map_in_place(std::multiplies<>(), node.take_gradient(), slope));

@@ -52,7 +52,7 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
     Adam adam(model.parameters());
     train(model, adam);
     model.eval();
-    model.settle();
+    model.refresh_values();
     const auto evaluate = [&] {
       Tape tape(Tape::inference);
       const Tensor logits = model.forward(tape, some_ids()).value();
