@@ -140,6 +140,25 @@ TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
   EXPECT_NE(t5.find("\nt5,16,,\"16 to 18\",24,1,"), std::string::npos) << t5;
 }
 
+TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
+  const std::string gpt =
+      "train_gpt --corpus corpus --layers 1 --heads 1 --width 4 --context 4 --batch 4 --sample 0 "
+      "--steps 6 --evaluate-every 2 ";
+  const auto compared = [&](const std::string& commands) {
+    return shell(in_folder(commands + ">/dev/null && compare_runs --most 100 a b")).output;
+  };
+  const std::string equal = compared(gpt + "--save a >/dev/null && " + gpt + "--save b");
+  EXPECT_NE(equal.find("Losses are equal up to step 5\nThe runs are equal.\n"), equal.npos)
+      << equal;
+  const std::string differ = compared(gpt + "--learning-rate 0.01 --warmup 3 --save b");
+  EXPECT_NE(differ.find("Losses differ first after step "), differ.npos) << differ;
+  EXPECT_NE(differ.find("model.token.weight: first in row 0 "), differ.npos) << differ;
+  EXPECT_NE(differ.find("\nThe runs differ.\n"), differ.npos) << differ;
+  EXPECT_EQ(shell(in_folder("compare_runs a a >/dev/null")).status, 0);
+  EXPECT_EQ(shell(in_folder("compare_runs a b >/dev/null")).status, 1);
+  expect_refused(in_folder("compare_runs a corpus"), "corpus");
+}
+
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
   write_file(folder_ / "the-verdict.txt", "text");

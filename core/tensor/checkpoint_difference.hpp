@@ -1,0 +1,42 @@
+#pragma once
+
+// Where two checkpoints differ: of two runs that should have been equal, or of one run at two
+// times.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad {
+
+/// How the values of one name differ.
+struct CheckpointDifference {
+  enum class Kind {
+    only_in_first,
+    only_in_second,
+    type_or_shape,
+    text,
+    numbers,  // those of the members below
+  };
+
+  std::string name;
+  Kind kind = Kind::numbers;
+
+  /// The first number that differs, in row-major order; numbers are equal if their bits are. Its
+  /// row is its index on the first axis, and its column what its row has before it.
+  std::size_t row = 0;
+  std::size_t column = 0;
+  double first = 0;
+  double second = 0;
+
+  std::size_t rows = 0;           // in how many rows numbers differ,
+  std::size_t rows_in_all = 0;    // of how many
+  double largest_difference = 0;  // of a number, NaN if one of two is
+};
+
+/// The differences of all values, sorted by name; none for equal checkpoints.
+std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second);
+
+}  // namespace rowgrad

@@ -1,0 +1,146 @@
+// Compares two checkpoints of train_verdict or train_gpt: the first losses, parameters and rows in
+// which they differ. Ends with 0 if the runs are equal, and with 1 if not, as diff does.
+
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Options {
+  std::string first;
+  std::string second;
+  std::size_t most = 10;
+};
+
+struct Run {
+  std::string file;
+  Checkpoint state;
+  std::unique_ptr<Tokenizer> tokenizer = nullptr;  // if it was saved with one
+};
+
+Run read_run(const std::string& file) {
+  Run run{.file = file, .state = read_safetensors(file)};
+  if (run.state.contains("tokenizer"))
+    run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
+  return run;
+}
+
+std::string steps_of(const Run& run) {
+  return run.state.contains("steps") ? concat(run.state.count("steps"), " steps")
+                                     : "no training run";
+}
+
+// The first of the losses that both have noted after a step ("history" after epochs, "evaluations"
+// between them) in which they differ.
+void print_losses(const Run& first, const Run& second, const std::string& when) {
+  if (!first.state.contains(when + ".steps") || !second.state.contains(when + ".steps")) return;
+  const Checkpoint a = first.state.part(when);
+  const Checkpoint b = second.state.part(when);
+  const std::vector<std::int64_t> steps = a.integers("steps");
+  const std::vector<std::int64_t> steps_of_second = b.integers("steps");
+  std::size_t equal = 0;
+  for (; equal < std::min(steps.size(), steps_of_second.size()); ++equal) {
+    if (steps[equal] != steps_of_second[equal]) break;
+    for (const std::string loss : {"training_loss", "validation_loss"}) {
+      const double x = a.doubles(loss).at(equal);
+      const double y = b.doubles(loss).at(equal);
+      if (x == y || (x != x && y != y)) continue;  // NaN where there was none
+      std::cout << "Losses differ first after step " << steps[equal] << ": " << loss << ' ' << x
+                << " and " << y << "; they are equal "
+                << (equal > 0 ? concat("after step ", steps[equal - 1]) : "at no step before")
+                << '\n';
+      return;
+    }
+  }
+  if (equal > 0) std::cout << "Losses are equal up to step " << steps[equal - 1] << '\n';
+}
+
+// Speed is another each time.
+bool is_about_time(const std::string& name) { return name == "history.tokens_per_second"; }
+
+void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
+  const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
+  if (rows > 1) {
+    std::cout << "first in row " << row;
+    if (tokenizer != nullptr && rows == tokenizer->size())
+      std::cout << ' ' << in_quotes(tokenizer->token(static_cast<std::int32_t>(row)));
+    std::cout << ", column " << difference.column << ": ";
+  }
+  std::cout << difference.first << " and " << difference.second;
+  if (rows > 1)
+    std::cout << "; in " << difference.rows << " of " << rows << " rows, by "
+              << std::setprecision(2) << difference.largest_difference << " at most"
+              << std::setprecision(std::numeric_limits<real>::max_digits10);
+}
+
+void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
+  using Kind = CheckpointDifference::Kind;
+  std::cout << difference.name << ": ";
+  switch (difference.kind) {
+    case Kind::only_in_first:
+      std::cout << "only in " << first.file;
+      break;
+    case Kind::only_in_second:
+      std::cout << "only in " << second.file;
+      break;
+    case Kind::type_or_shape:
+      std::cout << "of another type or shape";
+      break;
+    case Kind::text:
+      std::cout << "another text";
+      break;
+    case Kind::numbers:
+      print_numbers(difference, first.tokenizer.get());
+  }
+  std::cout << '\n';
+}
+
+int compare(const Options& options) {
+  const Run first = read_run(options.first);
+  const Run second = read_run(options.second);
+  std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
+            << steps_of(first) << '\n'
+            << second.file << ": " << steps_of(second) << '\n';
+  std::vector<CheckpointDifference> all = differences(first.state, second.state);
+  std::erase_if(all, [](const auto& difference) { return is_about_time(difference.name); });
+  print_losses(first, second, "evaluations");
+  print_losses(first, second, "history");
+  // Values of the model first: what they follow from comes after them.
+  std::ranges::stable_sort(all, {}, [](const auto& difference) {
+    return difference.name.starts_with("model.") ? 0 : 1;
+  });
+  for (std::size_t i = 0; i < std::min(all.size(), options.most); ++i) print(all[i], first, second);
+  if (all.size() > options.most)
+    std::cout << "… and " << all.size() - options.most << " more (--most)\n";
+  std::cout << (all.empty() ? "The runs are equal.\n" : "The runs differ.\n");
+  return all.empty() ? 0 : 1;
+}
+
+int run_with(int argc, char** argv) {
+  CLI::App app(
+      "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in which "
+      "they differ. Speed is not compared. Ends with 0 if they are equal, with 1 if not.");
+  app.option_defaults()->always_capture_default();
+  Options options;
+  app.add_option("FIRST", options.first, "checkpoint")->required()->check(file_name());
+  app.add_option("SECOND", options.second, "checkpoint")->required()->check(file_name());
+  app.add_option("--most", options.most, "differences to show")->check(whole_number(0));
+  CLI11_PARSE(app, argc, argv);
+  return compare(options);
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  return rowgrad::run_program("compare_runs", [&] { return rowgrad::run_with(argc, argv); });
+}
