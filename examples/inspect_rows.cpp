@@ -21,6 +21,7 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/why_row.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -44,6 +45,7 @@ struct ProgramOptions {
   std::string json;
   std::string csv;
   ReportOptions report;
+  WhyOptions why;
 };
 
 /// What happened to one row of a table over all steps.
@@ -310,8 +312,12 @@ int run_with(int argc, char** argv) {
   app.add_option("--json", options.json, "file for the whole report")->check(file_name());
   app.add_option("--csv", options.csv, "file for a line a row")->check(file_name());
   add_report_options(app, options.report);
+  add_why_options(app, options.why);
   CLI11_PARSE(app, argc, argv);
-  run(app, options);
+  if (app.count("--why") > 0)
+    print_why(options.why, options.corpus);
+  else
+    run(app, options);
   return 0;
 }
 

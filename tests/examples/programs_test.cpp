@@ -159,6 +159,38 @@ TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
   expect_refused(in_folder("compare_runs a corpus"), "corpus");
 }
 
+TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
+  const std::string run =
+      "train_verdict --corpus corpus --context 4 --width 4 --hidden 4 --batch 4 --sample 0 "
+      "--momentum 0.9 --learning-rate 0.1 ";
+  ASSERT_EQ(shell(in_folder(run + "--max-steps 12 --save late >/dev/null")).status, 0);
+  ASSERT_EQ(shell(in_folder(run + "--max-steps 5 --save early >/dev/null")).status, 0);
+  const auto why = [&](const std::string& options) {
+    return shell(in_folder("inspect_rows --corpus corpus --run late --why " + options)).output;
+  };
+  for (const std::string options : {"3", "3 --from early", "2 --table position.weight"}) {
+    const std::string told = why(options);
+    EXPECT_NE(told.find("it ends at the same values, bit for bit"), told.npos) << told;
+    EXPECT_NE(told.find("  looked up  gradient norm"), told.npos) << told;
+  }
+  EXPECT_NE(why("3").find("in steps 1 to 12\n"), std::string::npos);
+  EXPECT_NE(why("3 --from early").find("in steps 6 to 12\n"), std::string::npos);
+  expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 3 --steps 2"),
+                 "--steps excludes --why");
+  expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 999"), "row 999");
+  expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 1 --table other"),
+                 "no table \"other\"");
+  expect_refused(in_folder("inspect_rows --corpus corpus --run early --why 1 --from late"),
+                 "--from: is at step 12, and --run at step 5");
+  // Another rate from step 5 on, which a run from the start does not know.
+  ASSERT_EQ(shell(in_folder("train_verdict --corpus corpus --resume early --learning-rate 0.2 "
+                            "--max-steps 8 --sample 0 --save changed >/dev/null"))
+                .status,
+            0);
+  expect_refused(in_folder("inspect_rows --corpus corpus --run changed --why 3"),
+                 "ends at other values of row 3");
+}
+
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
   write_file(folder_ / "the-verdict.txt", "text");

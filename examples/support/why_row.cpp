@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
+#include <rowgrad/examples/support/why_row.hpp>
+#include <rowgrad/optim/training/row_reasons.hpp>
+
+namespace rowgrad {
+namespace {
+
+Parameter& table_of(LanguageModel& model, const std::string& name) {
+  for (Parameter* parameter : model.parameters())
+    if (parameter->name() == name && parameter->shape().size() == 2) return *parameter;
+  throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
+}
+
+// The same run, before its first step or at that of an earlier checkpoint.
+std::unique_ptr<TextRun> begin_again(const WhyOptions& options, const TextRun& run,
+                                     const Corpus& corpus) {
+  if (!options.from.empty()) return TextRun::resume(options.from, corpus);
+  return std::make_unique<TextRun>(run.options(), tokenizer_from_json(run.tokenizer().to_json()),
+                                   corpus);
+}
+
+// The text of each token, with the spaces that decoding puts between tokens.
+std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
+                                   const Tokenizer& tokenizer) {
+  std::vector<std::string> pieces;
+  std::size_t decoded = 0;
+  for (std::size_t i = 1; i <= tokens.size(); ++i) {
+    const std::string text = tokenizer.decode(to_ids(std::span(tokens).first(i)));
+    pieces.push_back(text.substr(std::min(decoded, text.size())));
+    decoded = text.size();
+  }
+  return pieces;
+}
+
+// A line of the window's text around the row's first token there, which is in brackets.
+std::string text_of(const RowReasons::Window& window, const Tokenizer& tokenizer) {
+  constexpr std::size_t kBefore = 36;  // bytes
+  constexpr std::size_t kInAll = 56;
+  std::vector<std::string> pieces = pieces_of(window.tokens, tokenizer);
+  for (const std::size_t i : window.positions) {
+    const std::size_t spaces = pieces[i].size() > 1 && pieces[i].front() == ' ' ? 1 : 0;
+    pieces[i] = pieces[i].substr(0, spaces) + '[' + pieces[i].substr(spaces) + ']';
+  }
+  const std::size_t middle = window.positions.front();
+  std::string text = pieces[middle];
+  for (std::size_t i = middle; i-- > 0 && text.size() + pieces[i].size() <= kBefore;)
+    text.insert(0, pieces[i]);
+  for (std::size_t i = middle + 1; i < pieces.size() && text.size() + pieces[i].size() <= kInAll;
+       ++i)
+    text += pieces[i];
+  return text;
+}
+
+std::string percent(double share) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << 100 * share << " %";
+  return std::move(text).str();
+}
+
+void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size_t first,
+           std::size_t last, bool tokens) {
+  std::cout << "Moved      " << std::setprecision(4) << all.moved << " in steps " << first + 1
+            << " to " << last << '\n'
+            << "Gradients  in " << all.with_gradient << " steps, which made "
+            << percent(all.by_gradients) << " of the way"
+            << (tokens ? concat("; ", all.lookups, " lookups\n") : "\n")
+            << "Momentum   in the other " << all.without << " steps made "
+            << percent(all.by_momentum) << '\n'
+            << "Decay      made " << percent(all.by_decay) << '\n';
+  if (all.steps.empty()) return;
+  std::cout << "\nThe steps with a gradient in which it moved farthest"
+            << (tokens ? ", and windows that looked it up:\n" : ":\n")
+            << "    step  looked up  gradient norm      moved    share\n";
+  for (const RowReasons::Step& step : all.steps) {
+    std::cout << std::setw(8) << step.step << std::setw(11) << step.lookups << std::scientific
+              << std::setprecision(4) << std::setw(15) << step.gradient_norm << std::setw(11)
+              << std::setprecision(3) << step.moved << std::defaultfloat << std::setw(9)
+              << percent(step.share) << '\n';
+    for (const RowReasons::Window& window : step.windows)
+      std::cout << "          " << in_quotes(text_of(window, tokenizer)) << '\n';
+  }
+}
+
+}  // namespace
+
+void add_why_options(CLI::App& app, WhyOptions& options) {
+  const std::vector<CLI::Option*> others = app.get_options([](const CLI::Option* option) {
+    return !option->check_name("--help") && !option->check_name("--corpus");
+  });
+  CLI::Option* why =
+      app.add_option("--why", options.row, "row: why it moved in the training run of --run")
+          ->check(whole_number(0, std::numeric_limits<std::int32_t>::max()));
+  CLI::Option* run =
+      app.add_option("--run", options.run, "its checkpoint; the run is trained again up to there")
+          ->check(file_name())
+          ->needs(why);
+  why->needs(run)->default_str("");
+  for (CLI::Option* other : others) why->excludes(other);  // the run has its own
+  app.add_option("--from", options.from, "an earlier checkpoint of it to begin at")
+      ->check(file_name())
+      ->needs(why);
+  app.add_option("--table", options.table, "whose row it is")->needs(why);
+  app.add_option("--why-steps", options.steps, "steps to show")->check(whole_number(1))->needs(why);
+}
+
+void print_why(const WhyOptions& options, const std::string& corpus_file) {
+  const Corpus corpus =
+      Corpus::find(corpus_file.empty() ? std::vector<std::string>() : std::vector{corpus_file});
+  const auto end = TextRun::resume(options.run, corpus);
+  const auto again = begin_again(options, *end, corpus);
+  const std::size_t first = again->run.steps();
+  const std::size_t last = end->run.steps();
+  check_argument(first < last, "--from: is at step ", first, ", and --run at step ", last);
+  Parameter& table = table_of(again->model(), options.table);
+  const bool tokens = table.shape()[0] == again->tokenizer().size();
+  RowReasons reasons(table, options.row, tokens, {.steps = options.steps, .windows = 2});
+  again->run.observe(reasons);
+  again->run.train(last);
+
+  const std::array rows{options.row};
+  check_runtime(table.rows(rows) == table_of(end->model(), options.table).rows(rows), options.run,
+                ": the run that was trained again ends at other values of row ", options.row,
+                "; if it began from other weights, or if its options were changed on the way, give "
+                "a checkpoint after that as --from");
+  std::cout << "Row        " << options.row << " of " << options.table;
+  if (tokens) std::cout << ", " << in_quotes(again->tokenizer().token(options.row));
+  std::cout << "; trained again, it ends at the same values, bit for bit\n";
+  print(reasons.summary(), again->tokenizer(), first, last, tokens);
+}
+
+}  // namespace rowgrad

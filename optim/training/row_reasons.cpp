@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <rowgrad/optim/training/row_reasons.hpp>
+
+namespace rowgrad {
+namespace {
+
+using Way = std::vector<double>;
+
+double dot(const Way& a, const Way& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+double length(const Way& way) { return std::sqrt(dot(way, way)); }
+
+void add(Way& sum, const Way& way) { std::ranges::transform(sum, way, sum.begin(), std::plus<>()); }
+
+// The gradient of a row, empty if it has none.
+std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
+  const Gradient& gradient = table.gradient();
+  const std::size_t width = table.shape()[1];
+  if (gradient.is_dense())
+    return {gradient.dense().data() + static_cast<std::size_t>(row) * width, width};
+  if (gradient.is_none()) return {};
+  const std::vector<std::int32_t>& rows = gradient.rows().indices();
+  const auto found = std::ranges::lower_bound(rows, row);
+  if (found == rows.end() || *found != row) return {};
+  return gradient.rows().row(static_cast<std::size_t>(found - rows.begin()));
+}
+
+}  // namespace
+
+RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens)
+    : RowReasons(table, row, tokens, Options()) {}
+
+RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens, Options options)
+    : table_(&table), row_(row), tokens_(tokens), options_(options) {
+  check_argument(table.shape().size() == 2, "RowReasons: ", table.name(), " is no table, of shape ",
+                 bracketed(table.shape()));
+  check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowReasons: row ",
+                 row, " of ", table.name(), ", which has ", table.shape()[0]);
+  by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
+}
+
+std::vector<double> RowReasons::read() const {
+  const Tensor values = table_->rows({&row_, 1});
+  return {values.begin(), values.end()};
+}
+
+void RowReasons::at_begin(const TrainingRun&) {
+  if (start_.empty()) start_ = latest_ = read();
+}
+
+void RowReasons::on_batch(const TrainingRun&, const Batch& batch) {
+  if (!tokens_) return;
+  const std::size_t context = batch.inputs.shape(batch.inputs.dimension() - 1);
+  for (std::size_t begin = 0; begin < batch.inputs.size(); begin += context) {
+    const std::span window(batch.inputs.data() + begin, context);
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < context; ++i)
+      if (window[i] == row_) positions.push_back(i);
+    now_.lookups += positions.size();
+    if (!positions.empty() && now_.windows.size() < options_.windows)
+      now_.windows.push_back({{window.begin(), window.end()}, std::move(positions)});
+  }
+}
+
+void RowReasons::before_update(const TrainingRun& run) {
+  const std::span<const real> gradient = gradient_of(*table_, row_);
+  has_gradient_ = !gradient.empty();
+  double squares = 0;
+  for (const real g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
+  now_.gradient_norm = std::sqrt(squares);
+  decay_ = run.parts().optimizer.idle_decay(*table_).value_or(0);
+}
+
+void RowReasons::after_step(const TrainingRun& run, double /*loss*/) {
+  Way values = read();
+  Way way(values.size());
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    const double decayed = -decay_ * latest_[i];
+    by_decay_[i] += decayed;
+    way[i] = values[i] - latest_[i] - decayed;
+  }
+  latest_ = std::move(values);
+  counts_.lookups += now_.lookups;
+  ++(has_gradient_ ? counts_.with_gradient : counts_.without);
+  add(has_gradient_ ? by_gradients_ : by_momentum_, way);
+  if (has_gradient_) {
+    now_.step = run.steps();
+    now_.moved = length(way);
+    keep({std::move(now_), std::move(way)});
+  }
+  now_ = {};
+}
+
+// kept_ is a heap whose first step is the one that moved the row least.
+void RowReasons::keep(KeptStep kept) {
+  const auto moves_more = [](const KeptStep& a, const KeptStep& b) {
+    return a.step.moved > b.step.moved;
+  };
+  kept_.push_back(std::move(kept));
+  std::ranges::push_heap(kept_, moves_more);
+  if (kept_.size() <= options_.steps) return;
+  std::ranges::pop_heap(kept_, moves_more);
+  kept_.pop_back();
+}
+
+RowReasons::Summary RowReasons::summary() const {
+  Summary result = counts_;
+  Way way(latest_.size());
+  std::ranges::transform(latest_, start_, way.begin(), std::minus<>());
+  result.moved = length(way);
+  const double squares = dot(way, way);
+  const auto share = [&](const Way& part) { return squares > 0 ? dot(part, way) / squares : 0; };
+  result.by_gradients = share(by_gradients_);
+  result.by_momentum = share(by_momentum_);
+  result.by_decay = share(by_decay_);
+  for (const KeptStep& kept : kept_) {
+    result.steps.push_back(kept.step);
+    result.steps.back().share = share(kept.way);
+  }
+  std::ranges::sort(result.steps, {}, &Step::step);
+  return result;
+}
+
+}  // namespace rowgrad

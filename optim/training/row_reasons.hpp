@@ -1,0 +1,101 @@
+#pragma once
+
+// Why one row of a table moved: in which steps, by which windows of the text, and how much of its
+// way momentum and weight decay made.
+//
+//   RowReasons reasons(model.token.weight, 17);
+//   run.observe(reasons);
+//   run.train();
+//   for (const RowReasons::Step& step : reasons.summary().steps) …
+//
+// What a row has moved is the sum of what it moved in each step. The share of a step is the length
+// of its part in the direction of that sum, so that all shares add up to 1: that of a step which
+// moved the row back is negative. Where an optimizer has momentum, a step with a gradient also
+// moves the row by earlier ones.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+
+class RowReasons : public RunObserver {
+ public:
+  /// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that
+  /// of this many rows and windows, however long the run is.
+  struct Options {
+    std::size_t steps = 20;
+    std::size_t windows = 4;
+  };
+
+  /// A window that looked the row up, at some of its positions.
+  struct Window {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::size_t> positions;
+  };
+
+  /// A step in which the row had a gradient.
+  struct Step {
+    std::size_t step = 0;
+    std::size_t lookups = 0;
+    double gradient_norm = 0;  // before clipping
+    double moved = 0;          // distance, without what weight decay took
+    double share = 0;
+    std::vector<Window> windows;
+  };
+
+  struct Summary {
+    double moved = 0;               // distance from where the row began
+    std::size_t with_gradient = 0;  // steps
+    std::size_t without = 0;
+    std::size_t lookups = 0;
+
+    double by_gradients = 0;  // shares: of all steps with a gradient, of the others,
+    double by_momentum = 0;
+    double by_decay = 0;      // and of weight decay in either
+    std::vector<Step> steps;  // those that are kept, in the order of time
+  };
+
+  /// The table is borrowed. Rows of `tokens` are looked up by token; those of other tables have no
+  /// windows. Throws std::invalid_argument for a row that the table does not have.
+  RowReasons(const Parameter& table, std::int32_t row, bool tokens, Options options);
+  RowReasons(const Parameter& table, std::int32_t row, bool tokens = true);
+
+  Summary summary() const;
+
+  bool is_for_first_rank() const override { return true; }
+  bool reads_batches() const override { return true; }
+  void at_begin(const TrainingRun&) override;
+  void on_batch(const TrainingRun&, const Batch& batch) override;
+  void before_update(const TrainingRun& run) override;
+  void after_step(const TrainingRun& run, double loss) override;
+
+ private:
+  struct KeptStep {
+    Step step;
+    std::vector<double> way;
+  };
+
+  std::vector<double> read() const;
+  void keep(KeptStep kept);
+
+  const Parameter* table_;
+  std::int32_t row_;
+  bool tokens_;
+  Options options_;
+  std::vector<double> start_;
+  std::vector<double> latest_;
+  std::vector<double> by_gradients_;  // sums over steps
+  std::vector<double> by_momentum_;
+  std::vector<double> by_decay_;
+  Summary counts_;
+  Step now_;
+  bool has_gradient_ = false;
+  double decay_ = 0;
+  std::vector<KeptStep> kept_;
+};
+
+}  // namespace rowgrad
