@@ -1,36 +1,6 @@
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/positions.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::expect_gradients;
-using testing::expect_near;
-using testing::gradients_of;
-using testing::irregular;
-using testing::kEpsilon;
-
-using Inputs = std::span<const Variable>;
 
 struct AttentionCase {
   std::size_t batch, heads, queries, keys, width;
@@ -267,7 +237,7 @@ TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
        {AttentionCase{2, 3, 130, 130, 24, true, 0.1}, AttentionCase{1, 1, 150, 200, 33, true},
         AttentionCase{2, 1, 150, 90, 24, false, 0.1, false, {90, 31}}}) {
     const auto run = [&](int threads) {
-      const testing::Threads scope(threads);
+      const Threads scope(threads);
       auto result = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
       Tape tape(Tape::inference);
       std::vector<Variable> in;
@@ -288,10 +258,9 @@ TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
 
 // PyTorch's numbers in double precision; their inputs are in closed form.
 TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
-  using testing::wave;
-  const nlohmann::json file = testing::golden("gpt_ops.json");
+  const json file = golden("gpt_ops.json");
   std::size_t cases = 0;
-  for (const nlohmann::json& item : file["cases"]) {
+  for (const json& item : file["cases"]) {
     const auto name = item["name"].get<std::string>();
     if (!name.starts_with("causal_attention") || name.find("rope") != std::string::npos) continue;
     ++cases;
@@ -324,8 +293,8 @@ TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
     const Tolerance rounding(sizes);
     const double exact = 1e-12;
     const bool is_double = sizeof(real) == 8;
-    const auto near = [&](const Tensor& got, const nlohmann::json& numbers, double bound) {
-      Tensor expected = testing::tensor_from(numbers);
+    const auto near = [&](const Tensor& got, const json& numbers, double bound) {
+      Tensor expected = tensor_from(numbers);
       expected.reshape(got.shape());
       expect_near(got, expected, is_double ? exact : 6 * bound, name);
     };
@@ -393,13 +362,13 @@ TEST(CausalAttention, KeepsTheDigitsOfLargeScoresThatDifferLittle) {
   // 1 / √width, and every score, is a power of two or a sum of few: what both keys share, 2^14,
   // must not cost their difference, 1/8, its digits.
   Tape tape;
-  const Variable q = tape.input(testing::tensor({1, 1, 4}, {256, 1, 0, 0}));
-  const Variable k = tape.input(testing::tensor({1, 2, 4}, {128, 0, 0, 0, 128, 0.25, 0, 0}));
-  const Variable v = tape.input(testing::tensor({1, 2, 4}, {0, 0, 0, 0, 1, 0, 0, 0}));
+  const Variable q = tape.input(tensor({1, 1, 4}, {256, 1, 0, 0}));
+  const Variable k = tape.input(tensor({1, 2, 4}, {128, 0, 0, 0, 128, 0.25, 0, 0}));
+  const Variable v = tape.input(tensor({1, 2, 4}, {0, 0, 0, 0, 1, 0, 0, 0}));
   const Variable y = causal_attention(q, k, v, {.heads = 1});
   const double weight = 1 / (1 + std::exp(-0.125));
   EXPECT_NEAR(y.value()(0, 0, 0), weight, 4 * kEpsilon);
-  tape.backward(y, testing::tensor({1, 1, 4}, {1, 0, 0, 0}));
+  tape.backward(y, tensor({1, 1, 4}, {1, 0, 0, 0}));
   EXPECT_NEAR(tape.gradient(v).dense()(0, 1, 0), weight, 4 * kEpsilon);
   EXPECT_NEAR(tape.gradient(q).dense()(0, 0, 1), weight * (1 - weight) / 8, kEpsilon);
 }
@@ -518,11 +487,8 @@ TEST(CausalAttention, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(bits_of(random.state_dict()) == state);
   Tape plain_tape;
   const Variable y = plain_tape.input(zeros(x));
-  EXPECT_NE(error_of<std::logic_error>([&] {
-              causal_attention(y, y, y, {.heads = 2, .dropout_p = 0.1});
-            }).find("causal_attention"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::logic_error, "causal_attention",
+                    causal_attention(y, y, y, {.heads = 2, .dropout_p = 0.1}));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,37 +1,13 @@
 // What every op promises, for the ops in one table: the gradients of difference quotients,
 // PyTorch's numbers, the same bits for any number of threads, and arguments that are refused.
 
-#include <cmath>
-#include <functional>
-#include <set>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::irregular;
-using testing::kEpsilon;
-
-using Inputs = std::span<const Variable>;
 
 struct NamedOp {
   std::string name;  // in golden/ops.json, too
-  testing::Function op;
+  Function op;
   std::vector<Shape> small;
   std::vector<Shape> large;  // where several threads work
 };
@@ -124,7 +100,7 @@ TEST(NamedOps, HaveTheSameBitsForAnyNumberOfThreads) {
   for (const NamedOp& item : kNamedOps) {
     const std::vector<Tensor> inputs = irregular_inputs(item.large);
     const auto run = [&](int threads) {
-      const testing::Threads scope(threads);
+      const Threads scope(threads);
       Tape tape;
       std::vector<Variable> in;
       for (const Tensor& input : inputs) in.push_back(tape.input(input));
@@ -141,8 +117,8 @@ TEST(NamedOps, HaveTheSameBitsForAnyNumberOfThreads) {
 
 // Of each number: NaN for NaN, and otherwise within the rounding of sums of up to 60 terms of at
 // most 3, which are rounded on their way into float, too.
-void expect_number(const Tensor& got, const nlohmann::json& json, const std::string& what) {
-  const Tensor expected = testing::tensor_from(json);
+void expect_number(const Tensor& got, const json& json, const std::string& what) {
+  const Tensor expected = tensor_from(json);
   ASSERT_EQ(got.shape(), expected.shape()) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
     const double a = got.data()[k];
@@ -157,7 +133,7 @@ void expect_number(const Tensor& got, const nlohmann::json& json, const std::str
 
 TEST(NamedOps, GiveTheNumbersOfPyTorch) {
   std::set<std::string> compared;
-  for (const nlohmann::json& item : testing::golden("ops.json")) {
+  for (const json& item : golden("ops.json")) {
     const auto name = item["op"].get<std::string>();
     const auto op = std::find_if(kNamedOps.begin(), kNamedOps.end(),
                                  [&](const NamedOp& other) { return other.name == name; });
@@ -165,11 +141,10 @@ TEST(NamedOps, GiveTheNumbersOfPyTorch) {
     compared.insert(name);
     Tape tape;
     std::vector<Variable> in;
-    for (const nlohmann::json& input : item["inputs"])
-      in.push_back(tape.input(testing::tensor_from(input)));
+    for (const json& input : item["inputs"]) in.push_back(tape.input(tensor_from(input)));
     const Variable y = op->op(in);
     expect_number(y.value(), item["output"], name);
-    tape.backward(y, testing::wave(y.shape(), 0.23, 0.4, 1));
+    tape.backward(y, wave(y.shape(), 0.23, 0.4, 1));
     for (std::size_t i = 0; i < in.size(); ++i)
       expect_number(tape.gradient(in[i]).dense(), item["gradients"][i],
                     concat(name, ", gradient ", i, ", input ", item["inputs"].dump()));
@@ -179,7 +154,7 @@ TEST(NamedOps, GiveTheNumbersOfPyTorch) {
 
 TEST(NamedOps, DetachStopsTheGradient) {
   Tape tape;
-  const Variable x = tape.input(testing::tensor({2}, {2, 3}));
+  const Variable x = tape.input(tensor({2}, {2, 3}));
   const Variable y = detach(x);
   EXPECT_FALSE(y.needs_gradient());
   EXPECT_EQ(y.value(), x.value());
@@ -190,13 +165,13 @@ TEST(NamedOps, DetachStopsTheGradient) {
 TEST(NamedOps, TakeNoValuesAsPyTorchDoes) {
   Tape tape;
   const Variable nothing = tape.input(zeros({2, 0}));
-  EXPECT_EQ(logsumexp(nothing).value(), full({2}, -testing::kInfinity));
+  EXPECT_EQ(logsumexp(nothing).value(), full({2}, -kInfinity));
   EXPECT_EQ(logsumexp(nothing, 0).shape(), Shape({0}));
   EXPECT_EQ(cumsum(nothing, 1).shape(), Shape({2, 0}));
   EXPECT_EQ(norm(nothing).value(), scalar(0));
   EXPECT_EQ(norm(nothing, {1}).value(), zeros({2}));
   EXPECT_EQ(mse_loss(nothing, nothing, LossReduction::kSum).value(), scalar(0));
-  EXPECT_EQ(gather(tape.input(zeros({2, 3})), 1, testing::ids({2, 0}, {})).shape(), Shape({2, 0}));
+  EXPECT_EQ(gather(tape.input(zeros({2, 3})), 1, ids({2, 0}, {})).shape(), Shape({2, 0}));
   EXPECT_EQ(argmin(tape.input(zeros({0, 3})), 1).shape(), std::vector<std::size_t>({0}));
 }
 
@@ -217,21 +192,21 @@ TEST(NamedOps, RefuseWhatDoesNotFit) {
       {[&] { stddev(nothing, {1}, {.correction = 0}); },
        "stddev: 0 values with a correction of 0 leave nothing to divide by"},
       {[&] {
-         gather(x, 1, testing::ids({2}, {0, 1}));
+         gather(x, 1, ids({2}, {0, 1}));
        },
        "gather: ids have shape [2], x has [2, 3], expected as many axes, none of them longer, but "
        "axis 1"},
       {[&] {
-         gather(x, 1, testing::ids({3, 1}, {0, 1, 0}));
+         gather(x, 1, ids({3, 1}, {0, 1, 0}));
        },
        "gather: ids have shape [3, 1], x has [2, 3], expected as many axes, none of them longer, "
        "but axis 1"},
       {[&] {
-         gather(x, -1, testing::ids({2, 1}, {0, 3}));
+         gather(x, -1, ids({2, 1}, {0, 3}));
        },
        "gather: id 3 at [1, 0] is outside axis -1 of [2, 3]"},
       {[&] {
-         gather(x, 0, testing::ids({1, 2}, {0, -1}));
+         gather(x, 0, ids({1, 2}, {0, -1}));
        },
        "gather: id -1 at [0, 1] is outside axis 0 of [2, 3]"},
       {[&] { mse_loss(x, tape.input(zeros({3}))); },
@@ -270,16 +245,15 @@ TEST(NamedOps, DoNotOverflowOnTheWay) {
   const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);
   const auto tiny = static_cast<real>(std::sqrt(std::numeric_limits<real>::min()) / 4);
   for (const real unit : {huge, tiny}) {
-    const Variable x = tape.input(testing::tensor({2, 2}, {3 * unit, 4 * unit, 0, unit}));
+    const Variable x = tape.input(tensor({2, 2}, {3 * unit, 4 * unit, 0, unit}));
     EXPECT_NEAR(norm(x, {1}).value()(0) / unit, 5, 10 * kEpsilon);
-    EXPECT_NEAR(norm(tape.input(testing::tensor({2}, {3 * unit, -4 * unit}))).item() / unit, 5,
+    EXPECT_NEAR(norm(tape.input(tensor({2}, {3 * unit, -4 * unit}))).item() / unit, 5,
                 10 * kEpsilon);
   }
-  const Tensor gradient = testing::gradients_of([](Inputs in) { return norm(in[0]); },
-                                                {testing::tensor({2}, {3 * huge, 4 * huge})})[0]
-                              .dense();
+  const Tensor gradient =
+      gradients_of([](Inputs in) { return norm(in[0]); }, {tensor({2}, {3 * huge, 4 * huge})})[0]
+          .dense();
   EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
 }
 
 }  // namespace
-}  // namespace rowgrad

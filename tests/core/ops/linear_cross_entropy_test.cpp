@@ -1,30 +1,7 @@
-#include <cmath>
-#include <limits>
-#include <optional>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::expect_near;
-using testing::gradients_of;
-using testing::ids;
-using testing::irregular;
-using testing::kEpsilon;
-
-using Inputs = std::span<const Variable>;
 
 struct HeadCase {
   Shape x;  // [..., width]
@@ -136,7 +113,7 @@ TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
   const HeadCase item{{300, 64}, 1132};
   const std::vector<Tensor> inputs = inputs_of(item, true);
   const auto run = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     return gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
   };
   const auto expected = run(1);
@@ -242,4 +219,3 @@ TEST(LinearCrossEntropy, RefusesWhatTheTwoOpsRefuse) {
 }
 
 }  // namespace
-}  // namespace rowgrad

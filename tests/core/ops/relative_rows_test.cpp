@@ -1,33 +1,6 @@
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/positions.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_near;
-using testing::gradients_of;
-using testing::irregular;
-using testing::kEpsilon;
-
-using Inputs = std::span<const Variable>;
 
 struct RelativeCase {
   std::size_t batch, heads, queries, keys, width, distances;
@@ -175,14 +148,14 @@ TEST(RelativeAttention, HasTheGradientsOfDifferenceQuotients) {
        {RelativeCase{1, 1, 1, 1, 1, 1}, RelativeCase{2, 2, 5, 5, 3, 3},
         RelativeCase{1, 3, 4, 4, 2, 2, 0.3, true}, RelativeCase{2, 1, 3, 6, 4, 3},
         RelativeCase{1, 2, 35, 35, 2, 4}, RelativeCase{1, 2, 4, 4, 3, 9}})
-    testing::expect_gradients([&](Inputs in) { return fused_relative(in, item); }, item.inputs(),
-                              item.what());
+    expect_gradients([&](Inputs in) { return fused_relative(in, item); }, item.inputs(),
+                     item.what());
 }
 
 TEST(RelativeAttention, HasTheSameBitsForAnyNumberOfThreads) {
   const RelativeCase item{2, 3, 130, 130, 24, 17, 0.1, true};
   const auto run = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     return gradients_of([&](Inputs in) { return fused_relative(in, item); }, item.inputs());
   };
   const auto expected = run(1);
@@ -222,8 +195,7 @@ TEST(RelativeAttention, KeepsNoMoreForBackwardThanAttentionDoes) {
 
 // The paper's formula in PyTorch, in double precision, with whole tables.
 TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
-  using testing::wave;
-  for (const nlohmann::json& item : testing::golden("shaw.json")) {
+  for (const json& item : golden("shaw.json")) {
     const auto shape = item["shape"].get<std::vector<std::size_t>>();
     const std::size_t length = shape[2], width = shape[3];
     const std::size_t distance = item["distance"];
@@ -245,8 +217,8 @@ TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
 
     // In float, inputs are rounded as well; they are at most 1.5 instead of 1.
     const RelativeTolerance rounding({shape[0], shape[1], length, length, width, distance});
-    const auto near = [&](const Tensor& got, const nlohmann::json& numbers, double bound) {
-      expect_near(got, reshaped(testing::tensor_from(numbers), got.shape()),
+    const auto near = [&](const Tensor& got, const json& numbers, double bound) {
+      expect_near(got, reshaped(tensor_from(numbers), got.shape()),
                   sizeof(real) == 8 ? 1e-12 : 6 * bound, concat("distance ", distance));
     };
     near(output.value(), item["output"], rounding.output);
@@ -290,10 +262,10 @@ TEST(RelativeAttention, RefusesWhatDoesNotFit) {
 TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
   for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
     Tape tape;
-    const Variable table = tape.input(testing::counting({7, 2}));  // distances up to 3
+    const Variable table = tape.input(counting({7, 2}));  // distances up to 3
     const Variable rows = relative_rows(table, length);
     const std::size_t count = std::min<std::size_t>(length, 4);
-    testing::expect_exact(rows.value(), {count, 2}, [&](const Shape& at) {
+    expect_exact(rows.value(), {count, 2}, [&](const Shape& at) {
       return static_cast<double>((4 - count + at[0]) * 2 + at[1] + 1);
     });
     tape.backward(sum(rows));
@@ -307,10 +279,9 @@ TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
 TEST(RelativeRows, RefusesWhatIsNoSuchTable) {
   Tape tape;
   for (const Shape& table : {Shape{5}, Shape{6, 2}, Shape{0, 2}, Shape{3, 2, 1}})
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { relative_rows(tape.input(zeros(table)), 4); }),
-        concat("relative_rows: table has shape ", bracketed(table), ", expected [2k + 1, width]"));
+    EXPECT_INVALID(
+        concat("relative_rows: table has shape ", bracketed(table), ", expected [2k + 1, width]"),
+        relative_rows(tape.input(zeros(table)), 4));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,17 +1,6 @@
-#include <cmath>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::irregular;
 
 double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   double squares = 0;
@@ -193,4 +182,3 @@ TEST(RowHistory, KeepsAFewFramesOfALongRun) {
 }
 
 }  // namespace
-}  // namespace rowgrad
