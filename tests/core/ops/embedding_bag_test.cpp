@@ -238,40 +238,6 @@ TEST(EmbeddingBag, CostsWhatTheIdsCostNotWhatTheTableDoes) {
   }
 }
 
-TEST(EmbeddingBag, HasTheSameBitsOnOneAndTwoThreads) {
-  constexpr std::size_t kBags = 2048;
-  constexpr std::size_t kLength = 8;
-  constexpr std::size_t kWidth = 67;    // not a whole number of vector registers
-  constexpr std::int32_t kRows = 3000;  // every row five times or so
-  Ids lookup = Ids::from_shape({kBags, kLength});
-  for (std::size_t i = 0; i < lookup.size(); ++i)
-    lookup.data()[i] = static_cast<std::int32_t>(i * i % 7919 % kRows);
-  Parameter table("table", irregular({kRows, kWidth}));
-  const Tensor factors = irregular({kBags, kLength}, 2);
-  const Tensor upstream = irregular({kBags, kWidth}, 1);
-  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
-    auto run = [&](int threads) {
-      const Threads scope(threads);
-      table.zero_gradient();
-      Tape tape;
-      Bags bags{lookup};
-      const Variable weights = tape.input(factors);
-      if (mode == BagMode::kSum) bags.per_sample_weights = weights;
-      const Variable result = embedding_bag(tape.parameter(table), bags, {.mode = mode});
-      tape.backward(sum(result * tape.constant(upstream)));
-      std::vector<Tensor> results{result.value(), table.gradient().rows().values()};
-      if (bags.per_sample_weights) results.push_back(tape.gradient(weights).dense());
-      return results;
-    };
-    const auto one = run(1);
-    const auto two = run(2);
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      ASSERT_EQ(one[i].shape(), two[i].shape());
-      EXPECT_EQ(std::memcmp(one[i].data(), two[i].data(), one[i].size() * sizeof(real)), 0);
-    }
-  }
-}
-
 TEST(EmbeddingBag, RefusesWhatDoesNotFitBeforeAnythingHappens) {
   Tape tape;
   const Variable table = tape.input(zeros({5, 2}));

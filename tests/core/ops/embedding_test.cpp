@@ -157,32 +157,6 @@ TEST(Embedding, HasTheGradientsOfDifferenceQuotients) {
           {table}, concat(bracketed(numbers)));
 }
 
-TEST(Embedding, HasTheSameBitsOnOneAndTwoThreads) {
-  constexpr std::size_t kIds = 16384;
-  constexpr std::size_t kWidth = 64;
-  constexpr std::int32_t kRows = 3000;  // every row five times or so
-  std::vector<std::int32_t> numbers;
-  for (std::size_t i = 0; i < kIds; ++i)
-    numbers.push_back(static_cast<std::int32_t>(i * i % 7919 % kRows));
-  Parameter table("table", irregular({kRows, kWidth}));
-  const Tensor upstream = irregular({kIds, kWidth}, 1);
-  auto run = [&](int threads) {
-    const Threads scope(threads);
-    table.zero_gradient();
-    Tape tape;
-    const Variable rows = embedding(tape.parameter(table), ids({kIds}, numbers));
-    tape.backward(sum(rows * tape.constant(upstream)));
-    return std::pair(rows.value(), table.gradient().rows());
-  };
-  const auto [value, gradient] = run(1);
-  const auto [value_by_two, gradient_by_two] = run(2);
-  EXPECT_EQ(std::memcmp(value.data(), value_by_two.data(), value.size() * sizeof(real)), 0);
-  ASSERT_EQ(gradient.indices(), gradient_by_two.indices());
-  EXPECT_EQ(std::memcmp(gradient.values().data(), gradient_by_two.values().data(),
-                        gradient.values().size() * sizeof(real)),
-            0);
-}
-
 TEST(Embedding, NamesTheFirstIdOutsideTheTableAndItsPlace) {
   Tape tape;
   const Variable table = tape.input(zeros({50257, 1}));

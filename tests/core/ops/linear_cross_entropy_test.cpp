@@ -109,21 +109,6 @@ TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
     }
 }
 
-TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
-  const HeadCase item{{300, 64}, 1132};
-  const std::vector<Tensor> inputs = inputs_of(item, true);
-  const auto run = [&](int threads) {
-    const Threads scope(threads);
-    return gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
-  };
-  const auto expected = run(1);
-  for (const int threads : {2, 3}) {
-    const auto got = run(threads);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      EXPECT_EQ(got[i].dense(), expected[i].dense()) << threads << " threads, input " << i;
-  }
-}
-
 TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
   const real never = -std::numeric_limits<real>::infinity();
   const HeadCase item{{3, 2}, 300};
