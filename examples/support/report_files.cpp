@@ -13,7 +13,7 @@
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
-#include <rowgrad/examples/support/report_page.hpp>
+#include <rowgrad/optim/report/report_page.hpp>
 
 namespace rowgrad {
 void add_report_options(CLI::App& app, ReportOptions& options) {

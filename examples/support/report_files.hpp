@@ -6,7 +6,7 @@
 #include <string>
 
 #include <rowgrad/examples/support/output_files.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
+#include <rowgrad/optim/report/run_report.hpp>
 
 namespace CLI {
 class App;

@@ -109,19 +109,19 @@ std::unique_ptr<Optimizer> make(const std::vector<Parameter*>& parameters,
 
 }  // namespace
 
-void to_json(nlohmann::json& json, const TrainOptions& options) {
-  visit_fields(options, [&](const char* name, const auto& value) { json[name] = value; });
+void to_json(nlohmann::json& all, const TrainOptions& options) {
+  visit_fields(options, [&](const char* name, const auto& value) { all[name] = value; });
   const bool gpt = std::holds_alternative<GptShape>(options.shape);
-  json["model"] = gpt ? "gpt" : "next-token";
-  std::visit([&](const auto& shape) { json.update(nlohmann::json(shape)); }, options.shape);
+  all["model"] = gpt ? "gpt" : "next-token";
+  std::visit([&](const auto& shape) { all.update(nlohmann::json(shape)); }, options.shape);
 }
 
-void from_json(const nlohmann::json& json, TrainOptions& options) {
-  visit_fields(options, [&](const char* name, auto& value) { json.at(name).get_to(value); });
-  if (json.at("model") == "gpt") {
-    options.shape = json.get<GptShape>();
+void from_json(const nlohmann::json& all, TrainOptions& options) {
+  visit_fields(options, [&](const char* name, auto& value) { all.at(name).get_to(value); });
+  if (all.at("model") == "gpt") {
+    options.shape = all.get<GptShape>();
   } else {
-    options.shape = json.get<NextTokenShape>();
+    options.shape = all.get<NextTokenShape>();
   }
 }
 

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
@@ -62,7 +65,8 @@ std::vector<std::string> shaw_labels(std::size_t farthest) {
 }  // namespace
 
 const char* name_of(RowKind kind) {
-  return kind == RowKind::kToken ? "token" : kind == RowKind::kPosition ? "position" : "distance";
+  constexpr std::array<const char*, 4> kNames{"token", "position", "distance", "row"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context) {
@@ -97,15 +101,19 @@ std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t cont
 }
 
 TableHistory::TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window,
-                           std::vector<std::string> labels)
+                           std::vector<std::string> labels, std::size_t most_rows)
     : table_(&table),
       kind_(kind),
       of_a_window_(std::move(of_a_window)),
-      labels_(std::move(labels)) {}
+      labels_(std::move(labels)),
+      most_rows_(most_rows) {}
+
+void TableHistory::look_up(std::span<const std::int32_t> ids) {
+  for (const std::int32_t id : ids) ++waiting_[id];
+}
 
 void TableHistory::look_up(const Batch& batch) {
-  if (kind_ == RowKind::kToken)
-    for (const std::int32_t id : batch.inputs) ++waiting_[id];
+  if (kind_ == RowKind::kToken) look_up({batch.inputs.data(), batch.inputs.size()});
   for (const std::int32_t row : of_a_window_) waiting_[row] += batch.inputs.shape(0);
 }
 
@@ -141,6 +149,14 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   } else if (gradient.is_rows()) {
     now_ = gradient.rows().indices();
   }
+  rows_now_ = now_.size();
+  if (sample_ > 1) count_touched(now_);
+  std::vector<std::size_t> at(now_.size());  // in the gradient
+  std::iota(at.begin(), at.end(), 0);
+  if (sample_ > 1) {
+    std::erase_if(at, [&](std::size_t i) { return !follows(now_[i]); });
+    std::erase_if(now_, [&](std::int32_t id) { return !follows(id); });
+  }
   now_places_.clear();
   if (!now_.empty()) {
     begin(now_);
@@ -152,8 +168,9 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
       settle(rows_[place], values.data() + i * width, latest_.data() + place * width);
       const real* of_gradient =
           gradient.is_dense() ? gradient.dense().data() + static_cast<std::size_t>(now_[i]) * width
-                              : gradient.rows().row(i).data();
+                              : gradient.rows().row(at[i]).data();
       add_gradient(step, rows_[place], {of_gradient, width});
+      if (kind_ == RowKind::kRow && waiting_.empty()) ++rows_[place].lookups;
     }
   }
   for (const auto& [id, times] : waiting_)
@@ -165,6 +182,52 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   has_unknown_decay_ |= !known_decay.has_value();
 }
 
+// --- A sample of many rows ----------------------------------------------------------------------
+
+bool TableHistory::follows(std::int32_t id) const {
+  return splitmix64(static_cast<std::uint64_t>(id)) % sample_ == 0;
+}
+
+void TableHistory::count_touched(std::span<const std::int32_t> ids) {
+  touched_.resize(table_->shape()[0]);
+  for (const std::int32_t id : ids) {
+    std::vector<bool>::reference touched = touched_[static_cast<std::size_t>(id)];
+    touched_count_ += touched ? 0 : 1;
+    touched = true;
+  }
+}
+
+// Halves the sample: rows that are followed from now on have been since their first gradient.
+void TableHistory::follow_fewer() {
+  if (sample_ == 1) count_touched(ids_);
+  sample_ *= 2;
+  const std::size_t width = table_->shape()[1];
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < ids_.size(); ++i)
+    if (follows(ids_[i])) kept.push_back(i);
+  const auto keep = [&](auto& values, std::size_t each) {
+    std::size_t end = 0;
+    for (const std::size_t i : kept) {
+      if ((i + 1) * each > values.size()) break;  // a frame has the rows of its time
+      for (std::size_t k = 0; k < each; ++k) values[end++] = values[i * each + k];
+    }
+    values.resize(end);
+    values.shrink_to_fit();
+  };
+  keep(ids_, 1);
+  keep(rows_, 1);
+  keep(first_, width);
+  keep(latest_, width);
+  for (Frame& frame : frames_) {
+    keep(frame.rows, 1);
+    keep(frame.moved, 1);
+  }
+  places_.clear();
+  for (std::size_t i = 0; i < ids_.size(); ++i) places_[ids_[i]] = i;
+}
+
+// ------------------------------------------------------------------------------------------------
+
 void TableHistory::after_update() {
   if (now_.empty()) return;
   const std::size_t width = table_->shape()[1];
@@ -173,6 +236,7 @@ void TableHistory::after_update() {
     std::copy_n(values.data() + i * width, width, latest_.data() + now_places_[i] * width);
     rows_[now_places_[i]].log_kept = log_kept_;
   }
+  while (ids_.size() > most_rows_) follow_fewer();
 }
 
 // Adds the way from `then`, after the row's last update, to `now` to what it moved without
@@ -241,16 +305,20 @@ std::optional<double> TableHistory::kept_without_gradient() const {
   return has_decayed_ ? std::optional(std::exp(log_kept_)) : std::nullopt;
 }
 
-RowHistory::RowHistory(LanguageModel& model, std::size_t context)
-    : tables_(table_histories(model, context == 0 ? model.context() : context)) {}
+RowHistory::RowHistory(Layer& model, std::size_t context) : model_(model) {
+  if (auto* language = dynamic_cast<LanguageModel*>(&model))
+    tables_ = table_histories(*language, context == 0 ? language->context() : context);
+}
 
 void RowHistory::on_batch(const TrainingRun&, const Batch& batch) {
   for (TableHistory& table : tables_) table.look_up(batch);
+  const bool has_tokens = std::ranges::any_of(
+      tables_, [](const TableHistory& table) { return table.kind() == RowKind::kToken; });
+  if (!has_tokens) batches_.push_back(batch.inputs);
 }
 
 void RowHistory::before_update(const TrainingRun& run) {
-  for (TableHistory& table : tables_)
-    table.before_update(run.steps() + 1, run.parts().optimizer.idle_decay(table.table()));
+  before_update(run.steps() + 1, run.parts().optimizer);
 }
 
 void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
@@ -260,6 +328,39 @@ void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
   for (TableHistory& table : tables_) {
     table.after_update();
     if (run.steps() % steps_a_frame == 0) table.take_frame(run.steps());
+  }
+}
+
+// The table's history, which begins now if it has none.
+TableHistory& RowHistory::of(Parameter& table) {
+  for (TableHistory& known : tables_)
+    if (&known.table() == &table) return known;
+  const auto* language = dynamic_cast<const LanguageModel*>(&model_);
+  const bool is_of_tokens =
+      language != nullptr && !batches_.empty() && table.shape()[0] == language->vocabulary();
+  TableHistory& added = tables_.emplace_back(table, is_of_tokens ? RowKind::kToken : RowKind::kRow);
+  if (is_of_tokens)
+    for (const Ids& ids : std::exchange(batches_, {})) added.look_up({ids.data(), ids.size()});
+  return added;
+}
+
+void RowHistory::look_up(const Parameter& table, std::span<const std::int32_t> ids) {
+  for (Parameter* parameter : model_.parameters())
+    if (parameter == &table) of(*parameter).look_up(ids);
+}
+
+void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
+  for (Parameter* parameter : model_.parameters())
+    if (parameter->gradient().is_rows()) of(*parameter);
+  batches_.clear();
+  for (TableHistory& table : tables_)
+    table.before_update(step, optimizer.idle_decay(table.table()));
+}
+
+void RowHistory::after_update(std::uint64_t step) {
+  for (TableHistory& table : tables_) {
+    table.after_update();
+    table.take_frame(step);
   }
 }
 

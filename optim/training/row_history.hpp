@@ -1,12 +1,16 @@
 #pragma once
 
 // Which rows of tables get gradients in the course of training, and how far they move, and why.
-// Memory grows with the rows that had a gradient, not with the table.
 //
 //   RowHistory rows(model);
 //   run.observe(rows);
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
+//
+// Memory grows with the rows that had a gradient, not with the table: some 200 bytes and twice its
+// values for each, up to 131,072 rows of a table. Of more, a random sample is followed, half of
+// what was followed before each time there are too many, and the others are counted, a bit each.
+// Tables may be in files.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +26,7 @@
 namespace rowgrad {
 
 /// What the rows of a table stand for.
-enum class RowKind { kToken, kPosition, kDistance };
+enum class RowKind { kToken, kPosition, kDistance, kRow };
 const char* name_of(RowKind kind);  // "token"
 
 /// The history of one table.
@@ -40,13 +44,17 @@ class TableHistory {
     double log_kept = 0;      // log_kept_ when it last had a gradient
   };
 
+  static constexpr std::size_t kMostRows = std::size_t{1} << 17;
+
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
   /// tokens. `labels` are what each row stands for, where that is not its number. The table must
   /// outlive this.
   TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
-               std::vector<std::string> labels = {});
+               std::vector<std::string> labels = {}, std::size_t most_rows = kMostRows);
 
+  /// Lookups since the last update. Where nobody tells of any, a gradient of a row counts as one.
   void look_up(const Batch& batch);
+  void look_up(std::span<const std::int32_t> ids);
 
   /// To be called before each update, when the table has its gradient, and after it. `decay` is the
   /// share of each value that weight decay takes in this step, also from rows without a gradient;
@@ -56,7 +64,12 @@ class TableHistory {
 
   /// The rows that had a gradient in this step; those that were looked up where gradients are
   /// dense.
-  std::size_t rows_now() const { return now_.size(); }
+  std::size_t rows_now() const { return rows_now_; }
+
+  /// The rows that have had one so far, those that are not followed, too; and how many rows each
+  /// one that is followed stands for.
+  std::size_t touched() const { return sample_ == 1 ? ids_.size() : touched_count_; }
+  std::uint64_t sample() const { return sample_; }
 
   /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
   /// n-th is kept, n such that there are at most kMostFrames.
@@ -99,6 +112,9 @@ class TableHistory {
   static constexpr std::size_t kMostFrames = 20;
 
   void begin(std::span<const std::int32_t> ids);
+  bool follows(std::int32_t id) const;
+  void count_touched(std::span<const std::int32_t> ids);
+  void follow_fewer();
   void add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
   void settle(Row& row, const real* now, const real* then) const;
   std::vector<Row> settled(const Tensor& values) const;
@@ -114,8 +130,13 @@ class TableHistory {
   std::vector<Row> rows_;
   std::vector<real> first_;              // the values of each row before its first update,
   std::vector<real> latest_;             // and after its last one
-  std::vector<std::int32_t> now_;        // the rows of this step
+  std::size_t rows_now_ = 0;             // rows of this step,
+  std::vector<std::int32_t> now_;        // those of them that are followed
   std::vector<std::size_t> now_places_;  // and where they are in what is above
+  std::size_t most_rows_;
+  std::uint64_t sample_ = 1;
+  std::vector<bool> touched_;  // of all rows, if a sample is followed
+  std::size_t touched_count_ = 0;
   std::vector<Frame> frames_;
   std::size_t frame_calls_ = 0;
   std::size_t calls_a_frame_ = 1;
@@ -129,14 +150,16 @@ class TableHistory {
 /// distances, in windows of `context` tokens.
 std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context);
 
-/// Those of a run, with frames at equal distances in it. With several ranks, the first one has
-/// them.
+/// Those of all tables of a model that get row gradients, also of tables that it has besides those
+/// above. Observes a TrainingRun, with frames at equal distances in it; or is told by a loop of
+/// one's own. With several ranks, the first one has them.
 class RowHistory : public RunObserver {
  public:
-  /// Borrows the model, which is trained on windows of `context` tokens; as many as it can read, if
-  /// that is 0.
-  explicit RowHistory(LanguageModel& model, std::size_t context = 0);
+  /// Borrows the model, which, if it is a LanguageModel, is trained on windows of `context` tokens;
+  /// as many as it can read, if that is 0.
+  explicit RowHistory(Layer& model, std::size_t context = 0);
 
+  /// Those that are of no known kind come when they first have a row gradient.
   const std::vector<TableHistory>& tables() const { return tables_; }
 
   bool is_for_first_rank() const override { return true; }
@@ -145,8 +168,18 @@ class RowHistory : public RunObserver {
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
 
+  /// For a loop of one's own: before and after each update. `step` counts from 1. Lookups may be
+  /// told before.
+  void look_up(const Parameter& table, std::span<const std::int32_t> ids);
+  void before_update(std::uint64_t step, const Optimizer& optimizer);
+  void after_update(std::uint64_t step);
+
  private:
+  TableHistory& of(Parameter& table);
+
+  Layer& model_;
   std::vector<TableHistory> tables_;
+  std::vector<Ids> batches_;  // of this step, until a table of tokens is known
 };
 
 }  // namespace rowgrad

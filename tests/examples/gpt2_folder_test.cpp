@@ -1,8 +1,16 @@
-#include "tests/test.hpp"
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 
+namespace rowgrad {
 namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
 
 // Stands for the 548 MB.
 const PublishedWeights kWeights = {
@@ -12,13 +20,12 @@ const PublishedWeights kWeights = {
 
 TEST(Gpt2Folder, SaysWhatToDownloadIfTheWeightsAreNotThere) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(
-      std::runtime_error,
+  EXPECT_EQ(
+      error_of<std::runtime_error>([&] { find_gpt2_weights(folder.path()); }),
       "there is no " + (folder / "model.safetensors").string() +
           ": download https://huggingface.co/openai-community/gpt2/resolve/"
           "607a30d783dfa663caf39e06633721c8d4cfcd7e/model.safetensors (548105171 bytes, SHA-256 "
-          "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707) into that folder",
-      find_gpt2_weights(folder.path()));
+          "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707) into that folder");
 }
 
 TEST(Gpt2Folder, HasTheWeightsAsPublished) {
@@ -30,13 +37,12 @@ TEST(Gpt2Folder, HasTheWeightsAsPublished) {
 TEST(Gpt2Folder, IsRefusedIfTheWeightsAreDamaged) {
   const TemporaryFolder folder;
   write_file(folder / "model.safetensors", "abd");
-  EXPECT_ERROR(std::runtime_error,
-               (folder / "model.safetensors").string() +
-                   " is damaged, its SHA-256 is "
-                   "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9: download "
-                   "https://weights.example/model.safetensors (3 bytes, SHA-256 " +
-                   kWeights.sha256 + ") into that folder",
-               find_gpt2_weights(folder.path(), kWeights));
+  EXPECT_EQ(error_of<std::runtime_error>([&] { find_gpt2_weights(folder.path(), kWeights); }),
+            (folder / "model.safetensors").string() +
+                " is damaged, its SHA-256 is "
+                "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9: download "
+                "https://weights.example/model.safetensors (3 bytes, SHA-256 " +
+                kWeights.sha256 + ") into that folder");
 }
 
 TEST(Sha256, OfAFileIsThatOfItsContents) {
@@ -82,21 +88,22 @@ TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
 }
 
 TEST(Gpt2Folder, HasTheConfigurationThatHuggingFaceReads) {
-  const auto config = json::parse(gpt2_config({.vocabulary = 62,
-                                               .context = 8,
-                                               .width = 16,
-                                               .heads = 2,
-                                               .layers = 3,
-                                               .dropout = 0.25,
-                                               .tie_weights = true,
-                                               .gelu = Gelu::kErf,
-                                               .norm_epsilon = 1e-6}));
-  EXPECT_EQ(config, json::parse(R"({
+  const auto config = nlohmann::json::parse(gpt2_config({.vocabulary = 62,
+                                                         .context = 8,
+                                                         .width = 16,
+                                                         .heads = 2,
+                                                         .layers = 3,
+                                                         .dropout = 0.25,
+                                                         .tie_weights = true,
+                                                         .gelu = Gelu::kErf,
+                                                         .norm_epsilon = 1e-6}));
+  EXPECT_EQ(config, nlohmann::json::parse(R"({
       "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 62,
       "n_positions": 8, "n_embd": 16, "n_layer": 3, "n_head": 2, "activation_function": "gelu",
       "layer_norm_epsilon": 1e-6, "tie_word_embeddings": true, "embd_pdrop": 0.25,
       "attn_pdrop": 0.25, "resid_pdrop": 0.25, "bos_token_id": null, "eos_token_id": null})"));
-  EXPECT_FALSE(json::parse(gpt2_config({})).contains("eos_token_id"));
+  EXPECT_FALSE(nlohmann::json::parse(gpt2_config({})).contains("eos_token_id"));
 }
 
 }  // namespace
+}  // namespace rowgrad

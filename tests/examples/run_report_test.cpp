@@ -1,12 +1,24 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
 #include "tests/support/short_text.hpp"
-#include "tests/test.hpp"
-#include <rowgrad/examples/support/report_page.hpp>
-#include <rowgrad/examples/support/run_analysis.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/layers/next_token_model.hpp>
+#include <rowgrad/optim/report/report_page.hpp>
+#include <rowgrad/optim/report/run_analysis.hpp>
+#include <rowgrad/optim/report/run_report.hpp>
 
+namespace rowgrad {
 namespace {
+
+using nlohmann::json;
+using testing::short_text;
 
 std::unique_ptr<TextRun> start(std::variant<NextTokenShape, GptShape> shape) {
   TrainOptions options;
@@ -28,7 +40,7 @@ json described(TextRun& training, bool at_end) {
   training.run.observe(report);
   training.run.train();
   training.run.forget(report);
-  return json::parse(report.data(training.run, at_end));
+  return json::parse(report.data(at_end));
 }
 
 TEST(RunReport, HasWhatARunDid) {
@@ -160,7 +172,7 @@ TEST(ReportPage, CannotBeLeftByItsTexts) {
 TEST(ReportPage, HasTheDataPacked) {
   if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
   for (const std::size_t size : {0, 1, 2, 3, 100'000}) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     const std::string data = concat("{\"text\": \"", std::string(size, 'x'), "\"}");
     const std::string page = report_page(data);
     write_file(folder / "packed",
@@ -177,3 +189,4 @@ TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
 }
 
 }  // namespace
+}  // namespace rowgrad

@@ -3,7 +3,12 @@
 
 #include "tests/optim/frozen_checkpoints.hpp"
 
-#include "tests/test.hpp"
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
 
 namespace rowgrad {
 namespace testing {
@@ -12,6 +17,10 @@ void PrintTo(const FrozenCase& item, std::ostream* out) { *out << item.name; }
 
 }  // namespace testing
 namespace {
+
+using testing::FrozenCase;
+using testing::kEpsilon;
+using testing::TemporaryFolder;
 
 const std::filesystem::path kFrozen = std::filesystem::path(ROWGRAD_TEST_DATA) / "frozen";
 
@@ -27,7 +36,7 @@ void expect_values(const Checkpoint& got, const Checkpoint& expected, double tol
     const auto& tensor = std::get<Tensor>(got.at(name));
     double largest = 1;
     for (const real value : tensor) largest = std::max(largest, std::abs(double{value}));
-    expect_near(tensor, expected.tensor(name, tensor.shape()), tolerance * largest, name);
+    testing::expect_near(tensor, expected.tensor(name, tensor.shape()), tolerance * largest, name);
   }
 }
 
@@ -79,7 +88,7 @@ TEST_P(FrozenCheckpoints, HaveRowsThatAreOwedStepsOfManyLengths) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FrozenCheckpoints, ::testing::ValuesIn(frozen_cases()),
+INSTANTIATE_TEST_SUITE_P(All, FrozenCheckpoints, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& item) { return item.param.name; });
 
 }  // namespace

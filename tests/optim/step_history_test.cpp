@@ -1,5 +1,14 @@
-#include "tests/test.hpp"
+#include <cmath>
+#include <random>
 
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/optim/adaptive.hpp>
+#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/step_history.hpp>
+
+namespace rowgrad {
 namespace {
 
 SgdRule sgd(double rate, double momentum = 0.9, double decay = 0.01) {
@@ -138,3 +147,4 @@ TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
 }
 
 }  // namespace
+}  // namespace rowgrad

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and tests the page of examples/report in a headless Chromium:
+# Checks and tests the page of optim/report/page in a headless Chromium:
 #   tests/report/run.sh [options of node --test]
 # It needs node, and Debian's chromium and libjs-dygraphs; where one is missing, it says so and does nothing.
 # CHROMIUM and DYGRAPHS name other places of these.

@@ -16,8 +16,7 @@
 
 namespace rowgrad::testing {
 
-using Inputs = std::span<const Variable>;
-using Function = std::function<Variable(Inputs)>;
+using Function = std::function<Variable(std::span<const Variable>)>;
 
 /// A scalar that depends on every entry of x, each with its own weight.
 inline Variable weighted_sum(const Variable& x) {

@@ -1,5 +1,11 @@
-#include "tests/test.hpp"
+#include <random>
+#include <vector>
 
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/tensor/random.hpp>
+
+namespace rowgrad {
 namespace {
 
 TEST(MersenneTwister, DrawsTheNumbersOfTheStandardLibrarys) {
@@ -46,3 +52,4 @@ TEST(MersenneTwister, GoesOnFromItsWords) {
 }
 
 }  // namespace
+}  // namespace rowgrad

@@ -1,6 +1,16 @@
-#include "tests/test.hpp"
+#include <limits>
 
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/error_of.hpp"
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad {
 namespace {
+
+using testing::bits_of;
+using testing::error_of;
 
 Checkpoint some() {
   Checkpoint checkpoint;
@@ -175,3 +185,4 @@ TEST(Checkpoint, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
 }
 
 }  // namespace
+}  // namespace rowgrad

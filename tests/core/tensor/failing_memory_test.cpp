@@ -1,16 +1,29 @@
 // Files are written whole or not at all, even if memory runs out.
 
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "tests/test.hpp"
+#include <gtest/gtest.h>
 
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/failing_allocations.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
+
+namespace rowgrad {
 namespace {
 
 TEST(FailingMemory, LeavesTheOldFileOrTheNewOne) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder / "model.safetensors";
   Checkpoint checkpoint;
-  checkpoint.put("token.weight", irregular({5, 3}));
+  checkpoint.put("token.weight", testing::irregular({5, 3}));
   checkpoint.put("steps", 3);
   checkpoint.put("rates", std::vector<double>{0.1, 0.2});
   checkpoint.put("note", "in \"quotes\"");
@@ -18,7 +31,7 @@ TEST(FailingMemory, LeavesTheOldFileOrTheNewOne) {
   save(file);
   const std::string after = read_file(file);
   const std::string before = "what was there";
-  for_every_failure(
+  testing::for_every_failure(
       [&] {
         std::ofstream(file) << before;
         return std::make_unique<std::filesystem::path>(file);
@@ -32,18 +45,20 @@ TEST(FailingMemory, LeavesTheOldFileOrTheNewOne) {
 }
 
 TEST(FailingMemory, LetsReadingFail) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   Checkpoint checkpoint;
-  checkpoint.put("table", irregular({5, 3}));
+  checkpoint.put("table", testing::irregular({5, 3}));
   checkpoint.put("steps", 2);
   checkpoint.put("note", "a text");
   write_safetensors(folder / "model.safetensors", checkpoint);
-  for_every_failure(
+  testing::for_every_failure(
       [] { return std::make_unique<Checkpoint>(); },
       [&](Checkpoint& file) { file = read_safetensors(folder / "model.safetensors"); },
       [&](const Checkpoint& file, bool finished) {
-        EXPECT_TRUE(bits_of(file) == bits_of(finished ? checkpoint : Checkpoint()));
+        EXPECT_TRUE(testing::bits_of(file) ==
+                    testing::bits_of(finished ? checkpoint : Checkpoint()));
       });
 }
 
 }  // namespace
+}  // namespace rowgrad

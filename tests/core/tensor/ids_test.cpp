@@ -1,7 +1,15 @@
 #include <concepts>
+#include <type_traits>
 
-#include "tests/test.hpp"
+#include <gtest/gtest.h>
 
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/loss.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/layers/embedding.hpp>
+
+namespace rowgrad {
 namespace {
 
 // Neither is taken for the other, nor a number for ids.
@@ -54,3 +62,4 @@ TEST(Ids, AreAnArrayOfAnyRank) {
 }
 
 }  // namespace
+}  // namespace rowgrad

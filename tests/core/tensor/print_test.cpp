@@ -1,5 +1,9 @@
-#include "tests/test.hpp"
+#include <gtest/gtest.h>
 
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
 namespace {
 
 TEST(Print, SetsNumbersInColumns) {
@@ -12,3 +16,4 @@ TEST(Print, CutsLongTensorsShort) {
 }
 
 }  // namespace
+}  // namespace rowgrad

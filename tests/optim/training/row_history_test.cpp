@@ -1,6 +1,20 @@
-#include "tests/test.hpp"
+#include <cmath>
+#include <set>
 
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.hpp"
+#include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/optim/adaptive.hpp>
+#include <rowgrad/optim/sgd.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
+
+namespace rowgrad {
 namespace {
+
+using testing::irregular;
 
 double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   double squares = 0;
@@ -181,4 +195,102 @@ TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   EXPECT_EQ(history.now(1000).step, 1000U);
 }
 
+TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
+  constexpr std::size_t kRows = 3000;
+  Parameter table("token.weight", irregular({kRows, 4}));
+  SGD sgd({&table});
+  TableHistory all(table, RowKind::kToken);
+  TableHistory some(table, RowKind::kToken, {}, {}, 100);
+  std::set<std::int32_t> touched;
+  for (std::uint64_t number = 1; number <= 400; ++number) {
+    std::set<std::int32_t> rows;
+    for (std::uint64_t i = 0; i < 5; ++i)
+      rows.insert(static_cast<std::int32_t>(splitmix64(number * 5 + i) % kRows));
+    touched.insert(rows.begin(), rows.end());
+    const std::vector<std::int32_t> ids(rows.begin(), rows.end());
+    table.zero_gradient();
+    table.add_gradient(RowGradient(table.shape(), ids, irregular({ids.size(), 4}, number)));
+    for (TableHistory* history : {&all, &some}) {
+      history->look_up(ids);
+      history->before_update(number, 0);
+      EXPECT_EQ(history->rows_now(), ids.size());
+    }
+    sgd.step();
+    for (TableHistory* history : {&all, &some}) {
+      history->after_update();
+      history->take_frame(number);
+    }
+  }
+  EXPECT_EQ(all.touched(), touched.size());
+  EXPECT_EQ(some.touched(), touched.size());
+  EXPECT_EQ(all.sample(), 1U);
+  EXPECT_GE(some.sample(), 16U);
+  ASSERT_GT(some.ids().size(), 20U);
+  EXPECT_LE(some.ids().size(), 100U);
+  const TableHistory::Frame now = some.now(400), expected = all.now(400);
+  for (std::size_t i = 0; i < now.rows.size(); ++i) {
+    const auto same = std::ranges::find(all.ids(), some.ids()[i]) - all.ids().begin();
+    const auto place = static_cast<std::size_t>(same);
+    EXPECT_EQ(now.rows[i].lookups, expected.rows[place].lookups);
+    EXPECT_EQ(now.rows[i].steps, expected.rows[place].steps);
+    EXPECT_EQ(now.rows[i].squares, expected.rows[place].squares);
+    EXPECT_EQ(now.moved[i], expected.moved[place]);
+  }
+  for (const TableHistory::Frame& frame : some.frames())
+    EXPECT_EQ(frame.rows.size(), frame.moved.size());
+}
+
+// Neither by its name nor by its batches: a table of any model.
+TEST(RowHistory, FollowsAllTablesThatGetRowGradients) {
+  struct Pairs : Layer {
+    explicit Pairs(Random& random)
+        : left(*this, "left", 6, 4, random),
+          right(*this, "right", 5, 4, random),
+          scale(*this, "scale", full({4, 4}, 1)) {}
+    Part<Embedding> left, right;
+    Parameter scale;
+  };
+  Random random(1);
+  Pairs model(random);
+  AdamW adamw(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
+  RowHistory rows(model);
+  EXPECT_TRUE(rows.tables().empty());
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    adamw.zero_grad();
+    Tape tape;
+    const Ids left = {1, 1, 3};
+    tape.backward(sum(matmul(model.left.forward(tape, left), tape.parameter(model.scale)) *
+                      model.right.forward(tape, Ids{4, 4, 4})));
+    rows.look_up(model.left.weight, {left.data(), left.size()});
+    rows.before_update(step, adamw);
+    adamw.step();
+    rows.after_update(step);
+  }
+  ASSERT_EQ(rows.tables().size(), 2U);
+  const TableHistory& table = rows.tables()[0];
+  EXPECT_EQ(&table.table(), &model.left.weight);
+  EXPECT_EQ(table.kind(), RowKind::kRow);
+  EXPECT_EQ(table.ids(), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(table.rows()[0].lookups, 6U);
+  EXPECT_EQ(rows.tables()[1].ids(), (std::vector<std::int32_t>{4}));
+  EXPECT_EQ(rows.tables()[1].rows()[0].lookups, 3U);  // nobody has told, so one a step
+  EXPECT_NEAR(table.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
+}
+
+TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
+  Parameter table("table", irregular({6, 4}));
+  const auto decay = [&](auto&& optimizer) { return optimizer.idle_decay(table); };
+  const std::initializer_list<Parameter*> one{&table};
+  EXPECT_EQ(decay(SGD(one, {.learning_rate = 0.5, .momentum = 0.9})), 0);
+  EXPECT_NEAR(decay(SGD(one, {.learning_rate = 0.5, .weight_decay = 0.1})).value(), 0.05, 1e-6);
+  EXPECT_EQ(decay(Adam(one, {.learning_rate = 0.5})), 0);
+  EXPECT_EQ(decay(Adam(one, {.weight_decay = 0.1})), std::nullopt);
+  EXPECT_EQ(decay(RMSprop(one, {.weight_decay = 0.1})), std::nullopt);
+  EXPECT_NEAR(decay(AdamW(one, {.learning_rate = 0.5, .weight_decay = 0.1})).value(), 0.05, 1e-6);
+  EXPECT_EQ(decay(AdamW(one, {.weight_decay = 0.1, .rows = RowUpdates::kTouchedOnly})), 0);
+  Parameter other("other", irregular({6, 4}));
+  EXPECT_EQ(SGD(one).idle_decay(other), std::nullopt);
+}
+
 }  // namespace
+}  // namespace rowgrad

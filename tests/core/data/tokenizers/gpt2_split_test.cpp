@@ -1,5 +1,12 @@
-#include "tests/test.hpp"
+#include <string>
+#include <vector>
 
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
+
+namespace rowgrad {
 namespace {
 
 using Pieces = std::vector<std::string>;
@@ -71,3 +78,4 @@ TEST(Gpt2Split, SplitsAsThePatternDoes) {
 }
 
 }  // namespace
+}  // namespace rowgrad

@@ -1,5 +1,12 @@
-#include "tests/test.hpp"
+#include <string>
+#include <utility>
+#include <vector>
 
+#include <gtest/gtest.h>
+
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
+
+namespace rowgrad {
 namespace {
 
 TEST(Unicode, KnowsLettersNumbersAndWhiteSpace) {
@@ -24,3 +31,4 @@ TEST(Unicode, KnowsLowerCase) {
 }
 
 }  // namespace
+}  // namespace rowgrad

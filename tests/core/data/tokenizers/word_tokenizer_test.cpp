@@ -1,7 +1,18 @@
-#include "tests/test.hpp"
+#include <string>
+#include <vector>
 
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.hpp"
+#include "tests/support/id_values.hpp"
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
+
+namespace rowgrad {
 namespace {
 
+using testing::error_of;
+using testing::values;
 using Words = std::vector<std::string_view>;
 
 constexpr std::string_view kSentence = "The cat sat on the mat";
@@ -34,8 +45,8 @@ TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
 }
 
 TEST(SplitWords, RefusesTextThatIsNotUtf8) {
-  EXPECT_INVALID("split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8",
-                 split_words("ab \xFF"));
+  EXPECT_EQ(error_of<std::invalid_argument>([] { split_words("ab \xFF"); }),
+            "split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8");
 }
 
 TEST(WordTokenizer, NumbersWordsInTheOrderOfTheirFirstAppearance) {
@@ -57,21 +68,22 @@ TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
 
 TEST(WordTokenizer, NamesAWordThatHasNoId) {
   const auto tokenizer = WordTokenizer::from_text(kSentence, {.special_tokens = {"<end>"}});
-  EXPECT_INVALID(
-      "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
-      "tokens",
-      tokenizer.encode("the dog"));
-  EXPECT_INVALID(
-      "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
-      "tokens",
-      tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("the dog"); }),
+            "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
+            "tokens");
+  EXPECT_EQ(error_of<std::invalid_argument>(
+                [&] { tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}); }),
+            "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
+            "tokens");
 }
 
 TEST(WordTokenizer, NamesThePlaceOfInvalidUtf8InTheWholeText) {
   const auto tokenizer = WordTokenizer::from_text(kSentence);
-  EXPECT_INVALID("encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8",
-                 tokenizer.encode("cat<|endoftext|>on \xFF",
-                                  {.allowed_special = {"<|endoftext|>"}, .offset = 100}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              tokenizer.encode("cat<|endoftext|>on \xFF",
+                               {.allowed_special = {"<|endoftext|>"}, .offset = 100});
+            }),
+            "encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8");
 }
 
 TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
@@ -95,8 +107,8 @@ TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
   EXPECT_EQ(words({.order = first_appearance, .max_tokens = 5}), (Tokens{"b", "a", "c", "d"}));
   EXPECT_EQ(words({.max_tokens = 6}), (Tokens{"a", "b", "c", "d", "e"}));
   EXPECT_EQ(words({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
-  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens",
-                 words({.max_tokens = 1}));
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { words({.max_tokens = 1}); }),
+            "WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens");
   const auto strict = WordTokenizer::from_text(text, {.special_tokens = {}, .min_count = 2});
   EXPECT_THROW(strict.encode("a d"), std::invalid_argument);
 }
@@ -111,8 +123,10 @@ TEST(WordTokenizer, TakesWordsInLowerCase) {
   const auto again = tokenizer_from_json(tokenizer.to_json());
   EXPECT_EQ(again->to_json(), tokenizer.to_json());
   EXPECT_EQ(values(again->encode("THE")), std::vector<std::int32_t>{0});
-  EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
-                 WordTokenizer(Vocabulary({"a", "B"}), true));
+  EXPECT_EQ(error_of<std::invalid_argument>([] {
+              WordTokenizer(Vocabulary({"a", "B"}), true);
+            }),
+            "WordTokenizer: token 1, \"B\", is not in lower case");
 }
 
 TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
@@ -146,9 +160,12 @@ TEST(WordTokenizer, DecodesWithBlanksAsAReaderExpects) {
 
 TEST(WordTokenizer, RefusesAVocabularyOfTokensThatAreNotOneWord) {
   for (const std::string token : {"two words", "a,", " a"}) {
-    EXPECT_INVALID("WordTokenizer: token 1, \"" + token + "\", is not one word",
-                   WordTokenizer(Vocabulary({"a", token})));
+    EXPECT_EQ(error_of<std::invalid_argument>([&] {
+                WordTokenizer(Vocabulary({"a", token}));
+              }),
+              "WordTokenizer: token 1, \"" + token + "\", is not one word");
   }
 }
 
 }  // namespace
+}  // namespace rowgrad

@@ -1,7 +1,8 @@
 #pragma once
 
 // Watches a training run, and describes it for people: as a page, and as the data of it, which
-// examples/report/README.md lists.
+// optim/report/README.md lists. Of a run of a LanguageModel, as a TrainingRun, it shows most; but
+// it works for any model and loop.
 
 #include <chrono>
 #include <cstddef>
@@ -24,7 +25,7 @@ struct RunReportOptions {
   std::string data = "";
   /// A JSON object with more about the run: its program, text, options, …
   std::string about = "{}";
-  /// Turns ids into texts; null for the ids themselves.
+  /// Turns ids of the table of tokens into texts; null for the ids themselves.
   const Tokenizer* tokenizer = nullptr;
   /// The history of rows, if there is one: an observer that was added before. Null for one of its
   /// own.
@@ -42,16 +43,28 @@ struct RunReportOptions {
 
 class RunReport : public RunObserver {
  public:
-  /// Borrows the run and what the options point to. Throws std::runtime_error if there is to be a
-  /// page and its parts were not there when this was built.
+  /// Of a run, which it is to observe. Borrows the run and what the options point to. Throws
+  /// std::runtime_error if there is to be a page and its parts were not there when this was built.
   RunReport(const TrainingRun& run, RunReportOptions options);
+
+  /// Of a loop of one's own, which is to call the functions that have no run among their arguments.
+  RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
+
+  /// After the gradients of a step are complete; after the step, with its loss and, if they are to
+  /// be shown, its tokens; and at the end.
+  void before_update();
+  void after_step(double loss, std::size_t tokens = 0);
+  void at_end();
+
+  /// To tell it of lookups.
+  RowHistory& rows() { return own_rows_.value(); }
 
   /// Adds losses that the run did not compute; NaN for none.
   void add(const Evaluation& evaluation) { more_evaluations_.push_back(evaluation); }
 
   /// The data so far; at the end with what the model makes of the text and, if it is a GPT, of the
   /// prompt.
-  std::string data(const TrainingRun& run, bool at_end = false) const;
+  std::string data(bool at_end = false) const;
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return own_rows_.has_value(); }
@@ -59,7 +72,7 @@ class RunReport : public RunObserver {
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
   void between_steps(const TrainingRun& run) override;
-  void at_end(const TrainingRun& run) override;
+  void at_end(const TrainingRun&) override { at_end(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -69,12 +82,25 @@ class RunReport : public RunObserver {
     std::vector<std::uint64_t> step;
     std::vector<double> loss, learning_rate, tokens_per_second, rows;
   };
+  RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
+            RunReportOptions options);
+  std::size_t steps() const { return run_ != nullptr ? run_->steps() : steps_; }
+  void measure_norm(std::size_t step, std::size_t every, double most);
+  void add_point(double loss, double tokens_per_second);
   void halve_curves();
+  void write_if_due();
   void write(const std::string& data) const;
+  struct Json;
+  void add_losses(Json& data) const;
+  void add_analysis(Json& data) const;
 
   static constexpr std::size_t kMostPoints = 4000;
 
+  const TrainingRun* run_;  // null for a loop of one's own
+  Layer& model_;
+  const Optimizer& optimizer_;
   RunReportOptions options_;
+  std::size_t steps_ = 0, tokens_ = 0;  // of a loop of one's own
   std::size_t first_step_;
   std::optional<RowHistory> own_rows_;
   const RowHistory& rows_;

@@ -52,7 +52,7 @@ export interface Frame {
 
 export interface RowTable {
   name: string;
-  kind: "token" | "position" | "distance";
+  kind: "token" | "position" | "distance" | "row";
   rows: number;
   width: number;
   labels?: string[];

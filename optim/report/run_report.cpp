@@ -7,10 +7,10 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/examples/support/report_page.hpp>
-#include <rowgrad/examples/support/run_analysis.hpp>
-#include <rowgrad/examples/support/run_report.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/report/report_page.hpp>
+#include <rowgrad/optim/report/run_analysis.hpp>
+#include <rowgrad/optim/report/run_report.hpp>
 
 namespace rowgrad {
 namespace {
@@ -18,6 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kNorms = 200;  // that are measured in a run, about
+constexpr std::size_t kNormSteps =
+    10;  // for each that is, where the length of the run is not known
+constexpr std::size_t kMostRowsShown = std::size_t{1} << 18;  // of a table, on its map
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
@@ -34,7 +37,7 @@ std::string text_of(const json& report) {
   return report.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-json parameters_json(const LanguageModel& model) {
+json parameters_json(const Layer& model) {
   json all = json::array();
   for (const Parameter* parameter : model.parameters()) {
     const Shape& shape = parameter->shape();
@@ -46,13 +49,22 @@ json parameters_json(const LanguageModel& model) {
   return all;
 }
 
+bool is_shown_in_part(const TableHistory& table) {
+  return table.table().shape()[0] > kMostRowsShown || table.sample() > 1;
+}
+
 json frame_json(const TableHistory& table, const TableHistory::Frame& frame) {
+  const bool is_part = is_shown_in_part(table);
   json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
            {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
            {"moved", json::array()}};
   for (std::size_t i = 0; i < frame.rows.size(); ++i) {
     const TableHistory::Row& row = frame.rows[i];
-    one["rows"].push_back(table.ids()[i]);
+    if (is_part) {
+      one["rows"].push_back(i);
+    } else {
+      one["rows"].push_back(table.ids()[i]);
+    }
     one["lookups"].push_back(row.lookups);
     one["steps"].push_back(row.steps);
     one["last"].push_back(row.last);
@@ -62,8 +74,13 @@ json frame_json(const TableHistory& table, const TableHistory::Frame& frame) {
   return one;
 }
 
-json table_json(const TableHistory& history, std::uint64_t step) {
+// A table as the page shows it. Of one that is too large for a map, or of which a sample is
+// followed, those rows that had a gradient are shown as a table of their own, with their ids as
+// labels.
+json table_json(const TableHistory& history, RowKind kind, std::uint64_t step) {
   const TableHistory::Frame now = history.now(step);
+  const Shape& shape = history.table().shape();
+  const bool is_part = is_shown_in_part(history);
   json frames = json::array();
   for (const TableHistory::Frame& frame : history.frames())
     if (frame.step < step) frames.push_back(frame_json(history, frame));
@@ -72,18 +89,30 @@ json table_json(const TableHistory& history, std::uint64_t step) {
   for (std::size_t i = 0; i < now.rows.size(); ++i) {
     const TableHistory::Row& row = now.rows[i];
     if (history.is_dense() || (row.momentum == 0 && row.decay == 0)) continue;
-    idle["rows"].push_back(history.ids()[i]);
+    if (is_part) {
+      idle["rows"].push_back(i);
+    } else {
+      idle["rows"].push_back(history.ids()[i]);
+    }
     idle["momentum"].push_back(rounded(row.momentum));
     idle["decay"].push_back(rounded(row.decay));
   }
-  const Shape& shape = history.table().shape();
   json table{{"name", history.table().name()},
-             {"kind", name_of(history.kind())},
-             {"rows", shape[0]},
+             {"kind", name_of(is_part ? RowKind::kRow : kind)},
+             {"rows", is_part ? now.rows.size() : shape[0]},
              {"width", shape[1]},
              {"frames", std::move(frames)},
              {"idle", std::move(idle)}};
-  if (!history.labels().empty()) table["labels"] = history.labels();
+  if (is_part) {
+    table["name"] =
+        concat(history.table().name(), ": ",
+               history.sample() == 1 ? "the" : concat("one in ", history.sample(), " of the"), ' ',
+               history.touched(), " rows with a gradient, of ", shape[0]);
+    table["labels"] = json::array();
+    for (const std::int32_t id : history.ids()) table["labels"].push_back(std::to_string(id));
+  } else if (!history.labels().empty()) {
+    table["labels"] = history.labels();
+  }
   if (history.is_dense()) table["dense"] = true;
   if (const auto kept = history.kept_without_gradient()) table["decayed"] = rounded(*kept);
   if (history.has_unknown_decay()) table["coupled_decay"] = true;
@@ -130,6 +159,10 @@ const TokenSequence* validation_text(const TrainingRun& run) {
 
 }  // namespace
 
+struct RunReport::Json {
+  nlohmann::json json;
+};
+
 std::string shown_bytes(std::string_view text) {
   std::string shown;
   for (std::size_t at = 0; at < text.size();) {
@@ -146,21 +179,33 @@ std::string shown_bytes(std::string_view text) {
   return shown;
 }
 
-RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
-    : options_(std::move(options)),
-      first_step_(run.steps()),
+RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
+                     RunReportOptions options)
+    : run_(run),
+      model_(model),
+      optimizer_(optimizer),
+      options_(std::move(options)),
+      first_step_(steps()),
       own_rows_(options_.rows != nullptr
                     ? std::nullopt
-                    : std::optional<RowHistory>(std::in_place, run.parts().model,
-                                                run.parts().loader.windows().context())),
+                    : std::optional<RowHistory>(
+                          std::in_place, model,
+                          run == nullptr ? 0 : run->parts().loader.windows().context())),
       rows_(options_.rows != nullptr ? *options_.rows : *own_rows_) {
   if (!options_.page.empty()) check_report_page();
   if (!options_.write)
     options_.write = [](const std::string& path, const std::string& contents) {
       write_file(path, contents);
     };
-  const std::size_t vocabulary = run.parts().model.vocabulary();
+}
+
+RunReport::RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options)
+    : RunReport(nullptr, model, optimizer, std::move(options)) {}
+
+RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
+    : RunReport(&run, run.parts().model, run.parts().optimizer, std::move(options)) {
   if (!run.is_first_rank()) return;
+  const std::size_t vocabulary = run.parts().model.vocabulary();
   const TokenSequence* validation = validation_text(run);
   uniform_loss_ = std::log(static_cast<double>(vocabulary));
   unigram_loss_ = unigram_loss(
@@ -173,11 +218,20 @@ void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
 
 void RunReport::before_update(const TrainingRun& run) {
   if (own_rows_) own_rows_->before_update(run);
+  measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
+               run.parts().clip_norm);
+}
+
+void RunReport::before_update() {
+  if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
+  measure_norm(steps_ + 1, kNormSteps, 0);
+}
+
+// `most` is the norm at which gradients are clipped; 0 for none.
+void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
   rows_now_ = rows_.tables().empty() ? 0 : rows_.tables().front().rows_now();
-  const std::size_t step = run.steps() + 1;
-  if (step % std::max<std::size_t>(1, run.steps_in_all() / kNorms) != 0 && step != 1) return;
-  const double norm = gradient_norm(run.parts().model.parameters());
-  const double most = run.parts().clip_norm;
+  if (step % every != 0 && step != 1) return;
+  const double norm = gradient_norm(model_.parameters());
   norm_step_.push_back(step);
   norm_.push_back(norm);
   clipped_.push_back(most > 0 ? std::min(norm, most) : norm);
@@ -185,13 +239,26 @@ void RunReport::before_update(const TrainingRun& run) {
 
 void RunReport::after_step(const TrainingRun& run, double loss) {
   if (own_rows_) own_rows_->after_step(run, loss);
+  add_point(loss, run.tokens_per_second());
+}
+
+void RunReport::after_step(double loss, std::size_t tokens) {
+  ++steps_;
+  tokens_ += tokens;
+  if (own_rows_) own_rows_->after_update(steps_);
+  const std::chrono::duration<double> seconds = Clock::now() - start_;
+  add_point(loss, static_cast<double>(tokens_) / seconds.count());
+  write_if_due();
+}
+
+void RunReport::add_point(double loss, double tokens_per_second) {
   loss_sum_ += loss;
   row_sum_ += static_cast<double>(rows_now_);
   if (++summed_ < steps_a_point_) return;
-  curves_.step.push_back(run.steps());
+  curves_.step.push_back(steps());
   curves_.loss.push_back(loss_sum_ / static_cast<double>(summed_));
-  curves_.learning_rate.push_back(run.parts().optimizer.learning_rate());
-  curves_.tokens_per_second.push_back(run.tokens_per_second());
+  curves_.learning_rate.push_back(optimizer_.learning_rate());
+  curves_.tokens_per_second.push_back(tokens_per_second);
   curves_.rows.push_back(row_sum_ / static_cast<double>(summed_));
   loss_sum_ = row_sum_ = 0;
   summed_ = 0;
@@ -211,13 +278,16 @@ void RunReport::halve_curves() {
   steps_a_point_ *= 2;
 }
 
-// Writes what there is, unless the last time was so recent that it would slow the run.
 void RunReport::between_steps(const TrainingRun& run) {
+  if (run.makes_more_steps()) write_if_due();
+}
+
+// Writes what there is, unless the last time was so recent that it would slow the run.
+void RunReport::write_if_due() {
   const auto begin = Clock::now();
-  if (has_failed_ || !run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_)
-    return;
+  if (has_failed_ || begin - last_end_ < kShareOfTime * last_cost_) return;
   try {
-    write(data(run));
+    write(data());
   } catch (const std::exception& error) {
     std::cerr << "\nThe report is not written for now: " << error.what() << '\n';
     has_failed_ = true;
@@ -226,24 +296,23 @@ void RunReport::between_steps(const TrainingRun& run) {
   last_cost_ = last_end_ - begin;
 }
 
-void RunReport::at_end(const TrainingRun& run) { write(data(run, true)); }
+void RunReport::at_end() { write(data(true)); }
 
 void RunReport::write(const std::string& data) const {
   if (!options_.page.empty()) options_.write(options_.page, report_page(data));
   if (!options_.data.empty()) options_.write(options_.data, data);
 }
 
-std::string RunReport::data(const TrainingRun& run, bool at_end) const {
+std::string RunReport::data(bool at_end) const {
   const bool whole = at_end && options_.goes_on();
-  LanguageModel& model = run.parts().model;
-  const std::size_t step = std::max(run.steps(), first_step_);
+  const bool has_ended = run_ == nullptr || run_->has_ended();
   json about = json::parse(options_.about);
   about["first_step"] = first_step_;
-  about["parameters"] = parameters_json(model);
-  about["state"] = !at_end ? "running" : whole && run.has_ended() ? "finished" : "stopped";
+  about["parameters"] = parameters_json(model_);
+  about["state"] = !at_end ? "running" : whole && has_ended ? "finished" : "stopped";
   about["seconds"] = rounded(std::chrono::duration<double>(Clock::now() - start_).count());
-  json report{{"format", "rowgrad report 1"}, {"run", std::move(about)}};
-  report["vocabulary"] = vocabulary_json(options_.tokenizer, model.vocabulary());
+  Json data{{{"format", "rowgrad report 1"}, {"run", std::move(about)}}};
+  json& report = data.json;
   report["curves"] = {{"step", curves_.step},
                       {"loss", rounded_all(curves_.loss)},
                       {"learning_rate", rounded_all(curves_.learning_rate)},
@@ -251,37 +320,59 @@ std::string RunReport::data(const TrainingRun& run, bool at_end) const {
                       {"rows", rounded_all(curves_.rows)}};
   report["norms"] = {
       {"step", norm_step_}, {"norm", rounded_all(norm_)}, {"clipped", rounded_all(clipped_)}};
-  report["baselines"] = {{"uniform", rounded(uniform_loss_)}, {"unigram", rounded(unigram_loss_)}};
-  report["tables"] = json::array();
-  for (const TableHistory& table : rows_.tables())
-    report["tables"].push_back(table_json(table, step));
-  if (run.parts().validation != nullptr || run.parts().evaluation.every > 0)
-    report["evaluations"] = evaluations_json(run, more_evaluations_);
   if (options_.samples != nullptr) {
     report["samples"] = json::array();
     for (const Sample& sample : *options_.samples)
       report["samples"].push_back({{"steps", sample.steps}, {"text", sample.text}});
   }
+  // Without a table of tokens, the first one takes its place on the page.
+  const std::vector<TableHistory>& tables = rows_.tables();
+  const auto* language = dynamic_cast<const LanguageModel*>(&model_);
+  report["tables"] = json::array();
+  for (const TableHistory& table : tables) {
+    const bool is_main = language == nullptr && &table == &tables.front();
+    report["tables"].push_back(
+        table_json(table, is_main ? RowKind::kToken : table.kind(), steps()));
+  }
+  const std::size_t vocabulary = language != nullptr ? language->vocabulary()
+                                 : tables.empty() || is_shown_in_part(tables.front())
+                                     ? 0
+                                     : tables.front().table().shape()[0];
+  report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
+  if (run_ != nullptr) add_losses(data);
   if (!whole) return text_of(report);
-
-  const TokenSequence& training = training_text(run);
-  report["text"] = text_json(model, training, validation_text(run), options_.goes_on);
-  for (const TableHistory& table : rows_.tables()) {
+  for (const TableHistory& table : tables) {
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
     if (table.kind() == RowKind::kPosition && table.table().shape()[0] <= kMostPositions)
       report["positions"] = positions_json(table.table());
   }
+  if (run_ != nullptr) add_analysis(data);
+  return text_of(report);
+}
+
+void RunReport::add_losses(Json& data) const {
+  json& report = data.json;
+  report["baselines"] = {{"uniform", rounded(uniform_loss_)}, {"unigram", rounded(unigram_loss_)}};
+  if (run_->parts().validation != nullptr || run_->parts().evaluation.every > 0)
+    report["evaluations"] = evaluations_json(*run_, more_evaluations_);
+}
+
+// What the model makes of its text.
+void RunReport::add_analysis(Json& data) const {
+  json& report = data.json;
+  LanguageModel& model = run_->parts().model;
+  const TokenSequence& training = training_text(*run_);
+  report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on);
   const Ids& prompt = options_.prompt;
   if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(
         *gpt,
         to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
   const std::size_t length =
-      std::min<std::uint64_t>(run.parts().loader.windows().context(), training.size() - 1);
+      std::min<std::uint64_t>(run_->parts().loader.windows().context(), training.size() - 1);
   report["tape"] =
       tape_json(model, training.slice(0, length).ids(), training.slice(1, length).ids(), Random(0));
-  return text_of(report);
 }
 
 }  // namespace rowgrad

@@ -7,7 +7,7 @@
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
-#include <rowgrad/examples/support/run_analysis.hpp>
+#include <rowgrad/optim/report/run_analysis.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a trained model makes of its text, for a report; each as in examples/report/README.md.
+// What a trained model makes of its text, for a report; each as in optim/report/README.md.
 
 #include <cstddef>
 #include <cstdint>

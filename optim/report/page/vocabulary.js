@@ -179,7 +179,7 @@ function showStrips(report) {
         "aria-label": `Strip of the rows of ${table.name}`, "aria-describedby": "map-keys",
       });
       const says = element("p", { class: "reading line", role: "status" });
-      const what = table.kind === "position" ? "Positions" : "Distances";
+      const what = { token: "Tokens", position: "Positions", distance: "Distances", row: "Rows" }[table.kind];
       place.append(element("h3", {}, what, element("span", { class: "quiet" }, ` ${table.name}`)),
         element("div", {}, canvas), says);
       const strip = new TableMap(canvas, report, table, read);
