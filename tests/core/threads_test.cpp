@@ -1,32 +1,9 @@
 // What the headers call safe from several threads, done by several at once and compared with the
 // results of one. tests/thread_sanitizer.sh runs this under ThreadSanitizer.
 
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 
-#include <array>
-#include <cstring>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/id_values.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::at_once;
-using testing::irregular;
 
 constexpr std::size_t kThreads = 4;
 
@@ -55,7 +32,7 @@ TEST(Threads, MakeTheirFirstProductsAtOnce) {
 
 TEST(Threads, AllUseTheCountThatWasSetForTheProcess) {
   for (const int count : {3, 1}) {
-    const testing::Threads set(count);
+    const Threads set(count);
     at_once(2, [&](std::size_t) { EXPECT_EQ(thread_count(), count); });
   }
 }
@@ -111,8 +88,7 @@ std::vector<real> train(int seed) {
   for (std::int32_t step = 0; step < 30; ++step) {
     adam.zero_grad();
     Tape tape;
-    const Variable rows =
-        embedding(tape.parameter(table), testing::ids({2, 2}, {step, 3, 3, 49 - step}));
+    const Variable rows = embedding(tape.parameter(table), ids({2, 2}, {step, 3, 3, 49 - step}));
     const Variable out = linear(rows, tape.parameter(weight), std::nullopt);
     const Variable loss = sum(out * out);
     tape.backward(loss);
@@ -137,7 +113,7 @@ TEST(Threads, UseATapeOneAfterAnother) {
 }
 
 TEST(Threads, ReadAFileAtOnce) {
-  testing::TemporaryFolder folder;
+  TemporaryFolder folder;
   std::string contents;
   for (int i = 0; i < 20'000; ++i) contents += static_cast<char>('a' + i % 23);
   write_file(folder / "file", contents);
@@ -153,7 +129,7 @@ TEST(Threads, ReadAFileAtOnce) {
 }
 
 TEST(Threads, WriteFilesAtOnce) {
-  testing::TemporaryFolder folder;
+  TemporaryFolder folder;
   const auto contents = [](std::size_t i) { return std::string(5000 + i, static_cast<char>(i)); };
   at_once(kThreads, [&](std::size_t i) {
     write_file(folder / "shared", contents(i));
@@ -170,12 +146,12 @@ TEST(Threads, WriteFilesAtOnce) {
 void expect_the_same_in_threads(const Tokenizer& tokenizer, const std::string& text) {
   const EncodeOptions options{.allowed_special = {std::string(kEndOfText)}};
   const std::string marked = text + std::string(kEndOfText) + text;
-  const auto expected = testing::values(tokenizer.encode(marked, options));
+  const auto expected = values(tokenizer.encode(marked, options));
   const std::string decoded = tokenizer.decode(expected);
   const std::string json = tokenizer.to_json();
   at_once(kThreads, [&](std::size_t) {
     for (int round = 0; round < 5; ++round) {
-      ASSERT_EQ(testing::values(tokenizer.encode(marked, options)), expected);
+      ASSERT_EQ(values(tokenizer.encode(marked, options)), expected);
       ASSERT_EQ(tokenizer.decode(expected), decoded);
       ASSERT_EQ(tokenizer.to_json(), json);
       ASSERT_EQ(tokenizer.vocabulary().find(tokenizer.token(3)), 3);
@@ -194,4 +170,3 @@ TEST(Threads, ShareATokenizer) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,9 +1,8 @@
 #include <CLI/CLI.hpp>
-#include <gtest/gtest.h>
 
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/command_line.hpp>
 
-namespace rowgrad {
 namespace {
 
 TEST(CommandLine, CanBeRepeatedInAShell) {
@@ -21,11 +20,10 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
   app.parse(std::vector<std::string>{"--tie", "4", "3", "--hidden", "it's \"so\" $x", "--prompt"});
   EXPECT_EQ(command_line(app),
             "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --tie");
-  const nlohmann::json values = option_values(app);
+  const json values = option_values(app);
   EXPECT_EQ(values["--hidden"], "3 4");
   EXPECT_EQ(values["--steps"], "7");
   EXPECT_FALSE(values.contains("--help"));
 }
 
 }  // namespace
-}  // namespace rowgrad

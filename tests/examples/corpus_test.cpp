@@ -1,23 +1,11 @@
-#include <string>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
 #include "tests/support/shell.hpp"
 #include "tests/support/short_text.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/data/encode_files.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::short_text;
 
 std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", short_text(), 0); }
 
@@ -41,12 +29,12 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
 }
 
 std::string bits(const TextRun& training) {
-  return testing::bits_of(testing::without(training.run.state_dict(), "history.tokens_per_second"));
+  return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
 }
 
 // With characters, a text and its ids are split at the same place.
 TEST(Corpus, OfIdsTrainsLikeItsText) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_ids(folder / "ids.bin", short_text());
   const Corpus ids = Corpus::find({folder / "ids.bin"});
   EXPECT_EQ(ids.bytes(), std::filesystem::file_size(folder / "ids.bin"));
@@ -64,24 +52,20 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
             unigram_loss(of_text.training_ids(), *of_text.validation_ids(), 100));
 
   write_ids(folder / "other.bin", short_text() + "e");
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TextRun::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"}));
-            }).find("the run was on another text"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "the run was on another text",
+                    TextRun::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"})));
 }
 
 TEST(Corpus, OfIdsNeedsTheirTokenizer) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_ids(folder / "ids.bin", short_text());
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TextRun(few_windows(), make_tokenizer("word", short_text(), 0),
-                      Corpus::find({folder / "ids.bin"}));
-            }).find("of another vocabulary"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "of another vocabulary",
+                    TextRun(few_windows(), make_tokenizer("word", short_text(), 0),
+                            Corpus::find({folder / "ids.bin"})));
 }
 
 TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string whole = folder / "whole.bin", first = folder / "1.bin", rest = folder / "2.bin";
   write_ids(whole, short_text());
   write_ids(first, short_text().substr(0, 700));
@@ -90,29 +74,28 @@ TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
   EXPECT_EQ(corpus.source(), first + " and 1 more");
   EXPECT_EQ(corpus.bytes(), Corpus::find({whole}).bytes() + sizeof(TokenFileHeader));
   const auto ids_of = [](const Corpus& some) {
-    return testing::values(some.split(*characters(), 0.1).validation.ids());
+    return values(some.split(*characters(), 0.1).validation.ids());
   };
   EXPECT_EQ(ids_of(corpus), ids_of(Corpus::find({whole})));
   EXPECT_EQ(corpus.hash(), Corpus::find({first, rest}).hash());
   EXPECT_NE(corpus.hash(), Corpus::find({rest, first}).hash());
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              Corpus::find({first, first + ".txt"});
-            }),
-            "--corpus " + first +
-                ".txt: is a text, but several files have to be .bin files of token ids");
+  EXPECT_INVALID(
+      "--corpus " + first + ".txt: is a text, but several files have to be .bin files of token ids",
+      Corpus::find({first, first + ".txt"}));
 }
 
 TEST(Corpus, OfIdsThatWereChangedIsRefused) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_ids(folder / "good.bin", short_text());
   std::string contents = read_file(folder / "good.bin");
   contents[1000] ^= 1;
   write_file(folder / "bad.bin", contents);
   const Corpus corpus = Corpus::find({folder / "good.bin", folder / "bad.bin"});
   EXPECT_TRUE(corpus.has_checksums() && corpus.is_verified());
-  EXPECT_EQ(error_of<std::runtime_error>([&] { corpus.split(*characters(), 0.1); }),
-            (folder / "bad.bin").string() +
-                ": its ids are not those that were written, by their checksum");
+  EXPECT_ERROR(std::runtime_error,
+               (folder / "bad.bin").string() +
+                   ": its ids are not those that were written, by their checksum",
+               corpus.split(*characters(), 0.1));
 
   const std::string raw = folder / "raw.bin";
   write_file(raw, "ab");
@@ -122,16 +105,16 @@ TEST(Corpus, OfIdsThatWereChangedIsRefused) {
 }
 
 TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "text", short_text());
   const std::string start = concat("cd ", folder.path().string(), "; ");
   const auto go = [&](const std::string& command, const std::string& words) {
-    const testing::Outcome outcome = testing::shell(start + command);
+    const Outcome outcome = shell(start + command);
     EXPECT_EQ(outcome.status, 0) << outcome.output;
-    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output;
+    EXPECT_HAS(outcome.output, words);
   };
   const std::string tokenize = "tokenize --tokenizer bpe --vocabulary 300 --corpus text --output ";
-  testing::expect_refused(start + tokenize + "a.bin text", "--save FILE keeps it");
+  expect_refused(start + tokenize + "a.bin text", "--save FILE keeps it");
   go(tokenize + "a.bin --save made text", "Train with --corpus a.bin --tokenizer made\n");
   go("tokenize --tokenizer made --output b.bin text", "--corpus b.bin --tokenizer made\n");
   go("tokenize --verify a.bin b.bin", "b.bin: ");
@@ -140,19 +123,16 @@ TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
   const std::string corpus = "--corpus a.bin b.bin ";
   go(train + corpus + "--tokenizer made --max-steps 2", "a.bin and 1 more, ");
   go(train + corpus + "--resume ck --max-steps 3", " bytes, verified\nTokens     made, 300 ids;");
-  testing::expect_refused(start + train + "--corpus b.bin --resume ck", "was on another text");
-  testing::expect_refused(
-      start + train + corpus + "--tokenizer bpe",
-      "--tokenizer bpe is made from a text, but a.bin and 1 more has token ids; "
-      "take the file that tokenize --save wrote");
-  testing::expect_refused(start + train + corpus + "--tokenizer text",
-                          "text: tokenizer_from_json, byte 0");
-  testing::expect_refused(start + train + corpus + "--tokenizer made --json made",
-                          "is written here and also read");
+  expect_refused(start + train + "--corpus b.bin --resume ck", "was on another text");
+  expect_refused(start + train + corpus + "--tokenizer bpe",
+                 "--tokenizer bpe is made from a text, but a.bin and 1 more has token ids; "
+                 "take the file that tokenize --save wrote");
+  expect_refused(start + train + corpus + "--tokenizer text", "text: tokenizer_from_json, byte 0");
+  expect_refused(start + train + corpus + "--tokenizer made --json made",
+                 "is written here and also read");
   std::filesystem::resize_file(folder / "b.bin", 200);
-  testing::expect_refused(start + "tokenize --verify b.bin", "its header says ");
-  testing::expect_refused(start + "tokenize text", "FILE is for --output or --verify");
+  expect_refused(start + "tokenize --verify b.bin", "its header says ");
+  expect_refused(start + "tokenize text", "FILE is for --output or --verify");
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,24 +1,12 @@
-#include <chrono>
-#include <cstdlib>
-#include <map>
-#include <optional>
-#include <stdexcept>
 #include <stdlib.h>
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 
-namespace rowgrad {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
-using testing::TemporaryFolder;
 
 // Sets environment variables for a test; at its end, the previous values are restored.
 class Environment {
@@ -226,11 +214,11 @@ TEST_F(DataFiles, HaveTheChosenCorpus) {
 
 TEST_F(DataFiles, HaveNoSubstituteForTheChosenCorpus) {
   const std::string missing = folder / "missing.txt";
-  EXPECT_EQ(error_of<std::runtime_error>([&] { find_corpus(missing, fetch); }),
-            "cannot read " + missing + ": No such file or directory");
+  EXPECT_ERROR(std::runtime_error, "cannot read " + missing + ": No such file or directory",
+               find_corpus(missing, fetch));
   const std::string empty = folder / "empty.txt";
   write_file(empty, "");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { find_corpus(empty, fetch); }), empty + " is empty");
+  EXPECT_ERROR(std::runtime_error, empty + " is empty", find_corpus(empty, fetch));
   EXPECT_EQ(downloads, 0);
 }
 
@@ -287,9 +275,8 @@ TEST(Download, TakesNothingButHttps) {
   for (const char* url : {"file:///etc/hostname", "http://localhost/"}) {
     const std::string error = error_of<std::runtime_error>([url] { download(url); });
     // libcurl's words differ from version to version.
-    EXPECT_NE(error.find("Protocol"), std::string::npos) << error;
+    EXPECT_HAS(error, "Protocol");
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

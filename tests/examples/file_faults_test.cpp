@@ -1,24 +1,10 @@
 // The programs and what may happen to their files: closed standard files, kills, damage, and files
 // of others in the places of theirs.
 
-#include <algorithm>
-#include <filesystem>
-#include <string>
-
-#include <gtest/gtest.h>
-
 #include "tests/support/shell.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/file.hpp>
+#include "tests/test.hpp"
 
-namespace rowgrad {
 namespace {
-
-using testing::expect_refused;
-using testing::Outcome;
-using testing::shell;
-using testing::TemporaryFolder;
 
 class FileFaults : public ::testing::Test {
  protected:
@@ -50,8 +36,7 @@ TEST_F(FileFaults, WhatIsPrintedGoesIntoNoFileIfAStandardFileIsClosed) {
   output_of("$encode --output expected.bin $story");
   for (const std::string closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
     output_of("rm -f t t.* ids.bin ck; $ngram --table t --steps 2 --save-every 1 " + closed);
-    EXPECT_NE(output_of("ngram_table --table t --verify").find("rows, as they were written"),
-              std::string::npos);
+    EXPECT_HAS(output_of("ngram_table --table t --verify"), "rows, as they were written");
     EXPECT_EQ(end_of("$ngram --table t --steps 4 --save-every 1"), expected) << closed;
     output_of("$encode --output ids.bin $story " + closed);
     output_of("cmp ids.bin expected.bin && tokenize --verify ids.bin");
@@ -114,4 +99,3 @@ TEST_F(FileFaults, AreSaidInWords) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,16 +1,8 @@
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::TemporaryFolder;
 
 // Stands for the 548 MB.
 const PublishedWeights kWeights = {
@@ -20,12 +12,13 @@ const PublishedWeights kWeights = {
 
 TEST(Gpt2Folder, SaysWhatToDownloadIfTheWeightsAreNotThere) {
   const TemporaryFolder folder;
-  EXPECT_EQ(
-      error_of<std::runtime_error>([&] { find_gpt2_weights(folder.path()); }),
+  EXPECT_ERROR(
+      std::runtime_error,
       "there is no " + (folder / "model.safetensors").string() +
           ": download https://huggingface.co/openai-community/gpt2/resolve/"
           "607a30d783dfa663caf39e06633721c8d4cfcd7e/model.safetensors (548105171 bytes, SHA-256 "
-          "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707) into that folder");
+          "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707) into that folder",
+      find_gpt2_weights(folder.path()));
 }
 
 TEST(Gpt2Folder, HasTheWeightsAsPublished) {
@@ -37,12 +30,13 @@ TEST(Gpt2Folder, HasTheWeightsAsPublished) {
 TEST(Gpt2Folder, IsRefusedIfTheWeightsAreDamaged) {
   const TemporaryFolder folder;
   write_file(folder / "model.safetensors", "abd");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { find_gpt2_weights(folder.path(), kWeights); }),
-            (folder / "model.safetensors").string() +
-                " is damaged, its SHA-256 is "
-                "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9: download "
-                "https://weights.example/model.safetensors (3 bytes, SHA-256 " +
-                kWeights.sha256 + ") into that folder");
+  EXPECT_ERROR(std::runtime_error,
+               (folder / "model.safetensors").string() +
+                   " is damaged, its SHA-256 is "
+                   "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9: download "
+                   "https://weights.example/model.safetensors (3 bytes, SHA-256 " +
+                   kWeights.sha256 + ") into that folder",
+               find_gpt2_weights(folder.path(), kWeights));
 }
 
 TEST(Sha256, OfAFileIsThatOfItsContents) {
@@ -88,22 +82,21 @@ TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
 }
 
 TEST(Gpt2Folder, HasTheConfigurationThatHuggingFaceReads) {
-  const auto config = nlohmann::json::parse(gpt2_config({.vocabulary = 62,
-                                                         .context = 8,
-                                                         .width = 16,
-                                                         .heads = 2,
-                                                         .layers = 3,
-                                                         .dropout = 0.25,
-                                                         .tie_weights = true,
-                                                         .gelu = Gelu::kErf,
-                                                         .norm_epsilon = 1e-6}));
-  EXPECT_EQ(config, nlohmann::json::parse(R"({
+  const auto config = json::parse(gpt2_config({.vocabulary = 62,
+                                               .context = 8,
+                                               .width = 16,
+                                               .heads = 2,
+                                               .layers = 3,
+                                               .dropout = 0.25,
+                                               .tie_weights = true,
+                                               .gelu = Gelu::kErf,
+                                               .norm_epsilon = 1e-6}));
+  EXPECT_EQ(config, json::parse(R"({
       "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 62,
       "n_positions": 8, "n_embd": 16, "n_layer": 3, "n_head": 2, "activation_function": "gelu",
       "layer_norm_epsilon": 1e-6, "tie_word_embeddings": true, "embd_pdrop": 0.25,
       "attn_pdrop": 0.25, "resid_pdrop": 0.25, "bos_token_id": null, "eos_token_id": null})"));
-  EXPECT_FALSE(nlohmann::json::parse(gpt2_config({})).contains("eos_token_id"));
+  EXPECT_FALSE(json::parse(gpt2_config({})).contains("eos_token_id"));
 }
 
 }  // namespace
-}  // namespace rowgrad

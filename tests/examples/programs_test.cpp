@@ -1,31 +1,15 @@
 // The programs themselves, run as a user runs them.
 
-#include <array>
-#include <cmath>
-#include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <regex>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
 #include "tests/support/shell.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/program.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::expect_refused;
-using testing::Outcome;
-using testing::shell;
-using testing::TemporaryFolder;
 
 constexpr const char* kText =
     "a dog and a cat sat on the mat, and the cat and the dog looked at the man on the mat. ";
@@ -111,15 +95,13 @@ TEST_F(ProgramsAndFiles, ShowWhichDistancesGetGradients) {
   for (const std::string line :
        {"\nt5 table: 31 of 32 rows got a gradient (96.9 %), 1 were never touched: 31\n",
         "  99 to 111\n", "\nRows without a gradient that changed: 0\n"})
-    EXPECT_NE(shown("--positions t5 --context 112").find(line), std::string::npos) << line;
-  EXPECT_NE(shown("--positions t5 --context 114").find("t5 table: 32 of 32"), std::string::npos);
+    EXPECT_HAS(shown("--positions t5 --context 112"), line) << line;
+  EXPECT_HAS(shown("--positions t5 --context 114"), "t5 table: 32 of 32");
   for (const std::string table : {"keys", "values"})
-    EXPECT_NE(shown("--positions shaw")
-                  .find(concat("\nshaw_", table,
-                               " table: 4 of 33 rows got a "
-                               "gradient (12.1 %), 29 were never touched: "
-                               "0 to 12, 17 to 32\n")),
-              std::string::npos);
+    EXPECT_HAS(shown("--positions shaw"), concat("\nshaw_", table,
+                                                 " table: 4 of 33 rows got a "
+                                                 "gradient (12.1 %), 29 were never touched: "
+                                                 "0 to 12, 17 to 32\n"));
 }
 
 TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
@@ -134,10 +116,10 @@ TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
       learned.starts_with("table,row,token,position,looked_up,steps,gradient_norm,moved\n"
                           "token,0,\"','\",,"))
       << learned;
-  EXPECT_NE(learned.find("\nposition,3,,\"3\",8,1,"), std::string::npos) << learned;
+  EXPECT_HAS(learned, "\nposition,3,,\"3\",8,1,");
   const std::string t5 = csv("t5 --context 20");
   EXPECT_TRUE(t5.starts_with("table,row,token,distance,looked_up,")) << t5;
-  EXPECT_NE(t5.find("\nt5,16,,\"16 to 18\",24,1,"), std::string::npos) << t5;
+  EXPECT_HAS(t5, "\nt5,16,,\"16 to 18\",24,1,");
 }
 
 TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
@@ -173,8 +155,8 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
     EXPECT_NE(told.find("it ends at the same values, bit for bit"), told.npos) << told;
     EXPECT_NE(told.find("  looked up  gradient norm"), told.npos) << told;
   }
-  EXPECT_NE(why("3").find("in steps 1 to 12\n"), std::string::npos);
-  EXPECT_NE(why("3 --from early").find("in steps 6 to 12\n"), std::string::npos);
+  EXPECT_HAS(why("3"), "in steps 1 to 12\n");
+  EXPECT_HAS(why("3 --from early"), "in steps 6 to 12\n");
   expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 3 --steps 2"),
                  "--steps excludes --why");
   expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 999"), "row 999");
@@ -233,7 +215,7 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
         "--sample-every 4'; mkdir -p home; ",
         command, " --corpus corpus --json ", json));
     EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
-    return nlohmann::json::parse(read_file(folder_ / json));
+    return json::parse(read_file(folder_ / json));
   };
   const auto whole = json_of("$gpt --steps 12 --gpt2-export home/model.safetensors", "whole");
   ASSERT_EQ(whole["evaluations"].size(), 4U);  // after steps 1, 4, 7 and 10
@@ -267,7 +249,7 @@ TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
   };
   go(run + "--json whole");
   const std::string whole = without_speeds(read_file(folder_ / "whole"));
-  const auto json = nlohmann::json::parse(read_file(folder_ / "whole"));
+  const auto json = json::parse(read_file(folder_ / "whole"));
   ASSERT_GE(json["history"].size(), 2U);
   ASSERT_GT(json["samples"].size(), 10U);  // those of each fourth step, and some after epochs
   const std::size_t epoch = json["history"][0]["steps"];
@@ -306,11 +288,11 @@ TEST_F(ProgramsAndFiles, AGptGoesHomeWithItsConfiguration) {
   const auto json_of = [&](const std::string& command, const std::string& json) {
     const Outcome outcome = shell(command);
     EXPECT_EQ(outcome.status, 0) << outcome.output;
-    return nlohmann::json::parse(read_file(folder_ / json));
+    return json::parse(read_file(folder_ / json));
   };
   const auto made = json_of(out, "made");
   const std::string config = read_file(folder_ / "home" / "config.json");
-  EXPECT_EQ(nlohmann::json::parse(config)["n_positions"], 8);
+  EXPECT_EQ(json::parse(config)["n_positions"], 8);
   const auto at_home = json_of(
       start + "--gpt2 home --tokenizer char --epochs 0 --sample 0 --json at_home", "at_home");
   EXPECT_EQ(at_home["options"]["gelu"], "erf");
@@ -350,7 +332,7 @@ TEST_F(ProgramsAndFiles, AResumedRunMayBeCountedInEpochsInstead) {
       " --max-steps 2 --sample 0 --save ck && train_gpt --corpus corpus --resume ck --epochs 1 ",
       "--sample 0 --json out"));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(nlohmann::json::parse(read_file(folder_ / "out"))["history"].size(), 1U);
+  EXPECT_EQ(json::parse(read_file(folder_ / "out"))["history"].size(), 1U);
 }
 
 TEST_F(ProgramsAndFiles, TheTextbooksRunHasItsOptions) {
@@ -359,8 +341,8 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunHasItsOptions) {
              "--context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 --json out ",
              "--prompt 'a dog'"));
   ASSERT_EQ(outcome.status, 0) << outcome.output;
-  const auto options = nlohmann::json::parse(read_file(folder_ / "out"))["options"];
-  const auto expected = nlohmann::json::parse(R"({
+  const auto options = json::parse(read_file(folder_ / "out"))["options"];
+  const auto expected = json::parse(R"({
       "batch": 2, "shuffle": true, "one_generator": true, "dropout": 0.1, "tie": false,
       "epochs": 10, "steps": 0, "accumulate": 1, "optimizer": "adamw", "learning_rate": 4e-4,
       "beta2": 0.999, "weight_decay": 0.1, "decay": "all", "schedule": "constant", "warmup": 0,
@@ -459,4 +441,3 @@ TEST(RunProgram, EndsAtTheFirstSignalOrWhileTheyAreHeldAtTheSecond) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,24 +1,12 @@
-#include <cmath>
-
-#include <gtest/gtest.h>
-
 #include "tests/support/short_text.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/report/report_page.hpp>
 #include <rowgrad/optim/report/run_analysis.hpp>
 #include <rowgrad/optim/report/run_report.hpp>
 
-namespace rowgrad {
 namespace {
-
-using nlohmann::json;
-using testing::short_text;
 
 std::unique_ptr<TextRun> start(std::variant<NextTokenShape, GptShape> shape) {
   TrainOptions options;
@@ -172,7 +160,7 @@ TEST(ReportPage, CannotBeLeftByItsTexts) {
 TEST(ReportPage, HasTheDataPacked) {
   if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
   for (const std::size_t size : {0, 1, 2, 3, 100'000}) {
-    const testing::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const std::string data = concat("{\"text\": \"", std::string(size, 'x'), "\"}");
     const std::string page = report_page(data);
     write_file(folder / "packed",
@@ -189,4 +177,3 @@ TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
 }
 
 }  // namespace
-}  // namespace rowgrad

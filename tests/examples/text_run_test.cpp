@@ -1,29 +1,12 @@
-#include <csignal>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/short_text.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/tensor/safetensors.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::short_text;
-using testing::TemporaryFolder;
-using testing::with;
-using testing::without;
 
 TrainOptions small() {
   TrainOptions options;
@@ -251,24 +234,18 @@ TEST(TextRun, RefusesACheckpointThatIsNotItsOwn) {
     write_file(folder / "other", contents);
     return error_of<std::runtime_error>([&] { TextRun::resume(folder / "other", of_text); });
   };
-  EXPECT_NE(message(bytes, short_text() + "!").find("another text"), std::string::npos);
-  EXPECT_NE(
-      message(bytes.substr(0, bytes.size() / 2), short_text()).find((folder / "other").string()),
-      std::string::npos);
-  EXPECT_NE(message("hello", short_text()).find((folder / "other").string()), std::string::npos);
+  EXPECT_HAS(message(bytes, short_text() + "!"), "another text");
+  EXPECT_HAS(message(bytes.substr(0, bytes.size() / 2), short_text()), (folder / "other").string());
+  EXPECT_HAS(message("hello", short_text()), (folder / "other").string());
 
   write_safetensors(folder / "foreign", training->model().state_dict());
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TextRun::resume(folder / "foreign", short_text());
-            }).find("not a checkpoint of a training run"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "not a checkpoint of a training run",
+                    TextRun::resume(folder / "foreign", short_text()));
 
   write_safetensors(folder / "mismatch",
                     with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TextRun::resume(folder / "mismatch", short_text());
-            }).find("\"model.head.bias\" has shape [3]"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "\"model.head.bias\" has shape [3]",
+                    TextRun::resume(folder / "mismatch", short_text()));
 }
 
 // The message for a checkpoint with another value under a name, after the path.
@@ -349,7 +326,7 @@ TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
             "tokenizer_from_json: values are nested too deep");
   for (const char* key : {"optimizer", "schedule", "positions"}) {
-    auto options = nlohmann::json::parse(good.text("options"));
+    auto options = json::parse(good.text("options"));
     options[key] = longest;
     message("options", options.dump());
   }
@@ -380,9 +357,9 @@ TEST(TextRun, RefusesACheckpointThatClaimsMoreThanItHolds) {
             "of the run");
   EXPECT_EQ(refusal(folder, without(good, "optimizer.head.bias.step")),
             "Checkpoint: \"optimizer.head.bias.step\" is missing");
-  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+  for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
            {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}}) {
-    auto changed = nlohmann::json::parse(good.text("options"));
+    auto changed = json::parse(good.text("options"));
     changed[key] = value;
     EXPECT_TRUE(refusal(folder, with(good, "options", changed.dump()))
                     .starts_with("its options say that the model has "))
@@ -436,8 +413,7 @@ TEST(TextRun, LearnsBelowTheUnigramLoss) {
 TEST(TextRun, RefusesAValidationPartWithoutAWindow) {
   TrainOptions options = small();
   options.validation = 0.001;
-  EXPECT_NE(error_of<std::invalid_argument>([&] { start(options); }).find("--validation 0.001"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::invalid_argument, "--validation 0.001", start(options));
 }
 
 TEST(MetricsCsv, HasALineAnEpoch) {
@@ -449,4 +425,3 @@ TEST(MetricsCsv, HasALineAnEpoch) {
 }
 
 }  // namespace
-}  // namespace rowgrad

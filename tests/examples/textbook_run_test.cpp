@@ -2,19 +2,10 @@
 // parameters trained on The Verdict. The expected numbers are those that the book prints, and those
 // of PyTorch 1.13 where the book prints none.
 
-#include <cmath>
-#include <cstdlib>
-#include <sstream>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/published_data.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
 
-namespace rowgrad {
 namespace {
 
 struct Losses {
@@ -64,7 +55,7 @@ std::vector<std::int32_t> ids_in(const std::string& text) {
 }
 
 // Minutes long, so only where the variable ROWGRAD_TEXTBOOK is set.
-class TextbookRun : public testing::PublishedData {
+class TextbookRun : public PublishedData {
  protected:
   void SetUp() override {
     PublishedData::SetUp();
@@ -138,4 +129,3 @@ TEST_F(TextbookRun, HasPyTorchsLossesWithoutDropout) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,12 +1,6 @@
-#include <cmath>
-#include <filesystem>
 #include <unistd.h>
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -14,11 +8,7 @@
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::TemporaryFolder;
 
 TrainOptions resumed(std::vector<std::string> arguments, const TrainOptions& saved) {
   CLI::App app;
@@ -42,12 +32,9 @@ TEST(ResumedOptions, AreTheSavedOnesButForEpochsAndLearningRate) {
 
 TEST(ResumedOptions, RefuseAnotherValueForWhatMakesTheNumbers) {
   const TrainOptions saved;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              resumed({"--width", "7"}, saved);
-            }),
-            "--width 7: the run to be resumed has 32");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { resumed({"--no-shuffle"}, saved); }),
-            "--shuffle false: the run to be resumed has true");
+  EXPECT_INVALID("--width 7: the run to be resumed has 32", resumed({"--width", "7"}, saved));
+  EXPECT_INVALID("--shuffle false: the run to be resumed has true",
+                 resumed({"--no-shuffle"}, saved));
   EXPECT_THROW(resumed({"--look-back", "2"}, saved), std::invalid_argument);
   EXPECT_THROW(resumed({"--hidden", "3,4"}, saved), std::invalid_argument);
 }
@@ -74,10 +61,10 @@ TEST(TrainOptions, AreTheSameFromTheirJson) {
   TrainOptions options;
   options.accumulate = 3;
   options.decay = "matrices";
-  EXPECT_EQ(nlohmann::json(nlohmann::json(options).get<TrainOptions>()), nlohmann::json(options));
+  EXPECT_EQ(json(json(options).get<TrainOptions>()), json(options));
   options.shape = GptShape{.heads = 3, .gelu = "erf"};
-  const nlohmann::json gpt = options;
-  EXPECT_EQ(nlohmann::json(gpt.get<TrainOptions>()), gpt);
+  const json gpt = options;
+  EXPECT_EQ(json(gpt.get<TrainOptions>()), gpt);
   EXPECT_EQ(gpt["model"], "gpt");
   EXPECT_EQ(gpt["heads"], 3);
   EXPECT_FALSE(gpt.contains("look_back"));
@@ -187,8 +174,8 @@ TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
     EXPECT_THROW(resumed(arguments, {}), CLI::ValidationError) << arguments[0];
   TrainOptions unknown;
   unknown.positions = "rotary";  // of a GPT
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { unknown.next_token({}, 5); }),
-            "--positions \"rotary\": expected one of learned, none, sinusoidal");
+  EXPECT_INVALID("--positions \"rotary\": expected one of learned, none, sinusoidal",
+                 unknown.next_token({}, 5));
   EXPECT_NO_THROW(unknown.gpt({}, 5));
   unknown.positions = "foo";
   EXPECT_THROW(unknown.gpt({}, 5), std::invalid_argument);
@@ -205,15 +192,11 @@ TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
   EXPECT_THROW(check_outputs({file}, {file}), std::runtime_error);
   EXPECT_NO_THROW(check_outputs({folder / std::string(255, 'n')}, {}));
   EXPECT_NO_THROW(write_file(folder / std::string(255, 'n'), "text"));
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              check_outputs({folder / std::string(256, 'n')}, {});
-            }).find("the name has more than 255 bytes"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "the name has more than 255 bytes",
+                    check_outputs({folder / std::string(256, 'n')}, {}));
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
   if (geteuid() != 0) {  // root may write anything
-    EXPECT_NE(
-        error_of<std::runtime_error>([&] { check_outputs({file}, {}); }).find("is write-protected"),
-        std::string::npos);
+    EXPECT_ERROR_WITH(std::runtime_error, "is write-protected", check_outputs({file}, {}));
   }
   EXPECT_EQ(read_file(file), "text");
 }
@@ -226,8 +209,7 @@ TEST(OwnFile, IsNotWrittenOverWhatAnotherProgramWrote) {
   rewrite();
   rewrite();
   write_file(path, "yours");
-  EXPECT_NE(error_of<std::runtime_error>(rewrite).find("another program has written it"),
-            std::string::npos);
+  EXPECT_HAS(error_of<std::runtime_error>(rewrite), "another program has written it");
   EXPECT_EQ(read_file(path), "yours");
   std::filesystem::remove(path);
   rewrite();
@@ -243,4 +225,3 @@ TEST(Readable, NumbersAndTokensAreForPeople) {
 }
 
 }  // namespace
-}  // namespace rowgrad

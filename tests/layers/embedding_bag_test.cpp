@@ -1,19 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::tensor;
 
 Ids list(const std::vector<std::int32_t>& numbers) { return to_ids(numbers); }
 
@@ -88,18 +75,11 @@ TEST(EmbeddingBag, RefusesWhatIsNoTableAndOptionsThatExcludeEachOther) {
   for (const std::int32_t padding : {3, -4}) {
     const std::string message =
         concat("EmbeddingBag: padding id ", padding, " is outside the table's 3 rows");
-    EXPECT_EQ(error_of<std::invalid_argument>(
-                  [&] { EmbeddingBag(3, 2, random, {.padding_idx = padding}); }),
-              message);
-    EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                EmbeddingBag(zeros({3, 2}), {.padding_idx = padding});
-              }),
-              message);
+    EXPECT_INVALID(message, EmbeddingBag(3, 2, random, {.padding_idx = padding}));
+    EXPECT_INVALID(message, EmbeddingBag(zeros({3, 2}), {.padding_idx = padding}));
   }
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              EmbeddingBag(3, 2, random, {.mode = BagMode::kMax, .scale_grad_by_freq = true});
-            }),
-            "EmbeddingBag: scale_grad_by_freq is set with mode max, expected mode sum or mean");
+  EXPECT_INVALID("EmbeddingBag: scale_grad_by_freq is set with mode max, expected mode sum or mean",
+                 EmbeddingBag(3, 2, random, {.mode = BagMode::kMax, .scale_grad_by_freq = true}));
 }
 
 #if defined(ROWGRAD_DOUBLE)
@@ -118,4 +98,3 @@ TEST(EmbeddingBag, PassesTheGradientCheck) {
 #endif
 
 }  // namespace
-}  // namespace rowgrad

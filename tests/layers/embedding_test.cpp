@@ -1,26 +1,6 @@
-#include <algorithm>
-#include <cmath>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/positions.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::golden;
-using testing::ids;
 
 // The generator's float arithmetic against PyTorch's.
 constexpr double kRandomTolerance = 2e-6;
@@ -29,9 +9,8 @@ TEST(Embedding, StartsWithTheNumbersThatTextbooksPrint) {
   Random random(123);
   const Embedding embedding(6, 3, random);
   const auto file = golden("torch_random.json");
-  testing::expect_near(embedding.weight.value(),
-                       testing::tensor_from(file["Embedding(6, 3) under seed 123"]),
-                       kRandomTolerance);
+  expect_near(embedding.weight.value(), tensor_from(file["Embedding(6, 3) under seed 123"]),
+              kRandomTolerance);
   EXPECT_NEAR(embedding.weight.value()(0, 0), 0.3374, 5e-5);
   EXPECT_NEAR(embedding.weight.value()(5, 2), -1.4096, 5e-5);
 }
@@ -45,8 +24,7 @@ TEST(Embedding, LayersMadeOneAfterAnotherStartAsInPyTorch) {
   const auto& expected =
       file["Embedding(10, 4), Embedding(4, 4), Linear(4 -> 10) made in this order under seed 123"];
   const auto check = [&](const Parameter& parameter, const char* name) {
-    testing::expect_near(parameter.value(), testing::tensor_from(expected[name]), kRandomTolerance,
-                         name);
+    expect_near(parameter.value(), tensor_from(expected[name]), kRandomTolerance, name);
   };
   check(token.weight, "token");
   check(position.weight, "position");
@@ -147,13 +125,13 @@ TEST(Embedding, StartsWithTheDeviationThatIsAskedFor) {
   const PositionalEmbedding position(3, 4, random, {.deviation = 2});
   EXPECT_EQ(position.weight.value(), same.normal({3, 4}, 0, 2));
   for (const double deviation : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { Embedding(3, 4, random, {.deviation = deviation}); }),
-        concat("Embedding: deviation is ", deviation, ", expected a finite number not below 0"));
+    EXPECT_INVALID(
+        concat("Embedding: deviation is ", deviation, ", expected a finite number not below 0"),
+        Embedding(3, 4, random, {.deviation = deviation}));
 }
 
 TEST(Embedding, TakesAnExistingTableAsItIs) {
-  const Tensor table = testing::counting({4, 2});
+  const Tensor table = counting({4, 2});
   Embedding embedding(table, {.padding_idx = 1, .frozen = true});
   EXPECT_EQ(embedding.weight.value(), table);
   Tape tape;
@@ -161,10 +139,10 @@ TEST(Embedding, TakesAnExistingTableAsItIs) {
 }
 
 TEST(Embedding, HasADenseGradientOnRequestWithTheSameNumbers) {
-  const Tensor table = testing::counting({4, 2});
+  const Tensor table = counting({4, 2});
   Embedding rows(table);
   Embedding dense(table, {.dense_gradient = true});
-  const Tensor weights = testing::irregular({3, 2});
+  const Tensor weights = irregular({3, 2});
   for (Embedding* embedding : {&rows, &dense}) {
     Tape tape;
     tape.backward(sum(embedding->forward(tape, ids({3}, {3, 0, 3})) * tape.constant(weights)));
@@ -177,18 +155,14 @@ TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
   EXPECT_THROW(Embedding(0, 3, random), std::invalid_argument);
   EXPECT_THROW(Embedding(3, 0, random), std::invalid_argument);
   EXPECT_THROW(Embedding(zeros({3})), std::invalid_argument);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { Embedding(3, 2, random, {.padding_idx = 3}); }),
-            "Embedding: padding id 3 is outside the table's 3 rows");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              Embedding(zeros({3, 2}), {.padding_idx = -4});
-            }),
-            "Embedding: padding id -4 is outside the table's 3 rows");
+  EXPECT_INVALID("Embedding: padding id 3 is outside the table's 3 rows",
+                 Embedding(3, 2, random, {.padding_idx = 3}));
+  EXPECT_INVALID("Embedding: padding id -4 is outside the table's 3 rows",
+                 Embedding(zeros({3, 2}), {.padding_idx = -4}));
   Embedding embedding(3, 2, random);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              embedding.forward(tape, ids({1, 2}, {2, 3}));
-            }),
-            "embedding: id 3 at [0, 1] is outside the table's 3 rows");
+  EXPECT_INVALID("embedding: id 3 at [0, 1] is outside the table's 3 rows",
+                 embedding.forward(tape, ids({1, 2}, {2, 3})));
   EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
 }
 
@@ -199,7 +173,7 @@ TEST(Embedding, ARowStepIsTheDenseStep) {
   Embedding dense(rows.weight.value(), {.dense_gradient = true});
   SGD row_sgd(rows.parameters(), {.learning_rate = 0.3});
   SGD dense_sgd(dense.parameters(), {.learning_rate = 0.3});
-  const Tensor target = testing::irregular({3, 4, 8});
+  const Tensor target = irregular({3, 4, 8});
   for (int step = 0; step < 20; ++step) {
     Ids batch = Ids::from_shape({3, 4});
     for (std::int32_t& id : batch.storage()) id = static_cast<std::int32_t>(random.bits() % 50);
@@ -231,7 +205,7 @@ TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
   Random random(1);
   PositionalEmbedding position(4, 3, random);
   Tape tape;
-  const Variable x = tape.input(testing::counting({2, 3, 3}));
+  const Variable x = tape.input(counting({2, 3, 3}));
   const Variable y = position.forward(x);
   for (std::size_t window = 0; window < 2; ++window)
     for (std::size_t t = 0; t < 3; ++t)
@@ -247,14 +221,10 @@ TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
   Random random(1);
   PositionalEmbedding position(4, 3, random);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              position.forward(tape.constant(zeros({2, 5, 3})));
-            }),
-            "PositionalEmbedding: length 5 is more than the context of 4");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              position.forward(tape.constant(zeros({2, 4, 2})));
-            }),
-            "PositionalEmbedding: x has shape [2, 4, 2], expected [..., length, 3]");
+  EXPECT_INVALID("PositionalEmbedding: length 5 is more than the context of 4",
+                 position.forward(tape.constant(zeros({2, 5, 3}))));
+  EXPECT_INVALID("PositionalEmbedding: x has shape [2, 4, 2], expected [..., length, 3]",
+                 position.forward(tape.constant(zeros({2, 4, 2}))));
   EXPECT_THROW(position.forward(tape.constant(zeros({3}))), std::invalid_argument);
   EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
 }
@@ -295,10 +265,9 @@ TEST(Embedding, TakesTheSameShapesToAddWhetherItScalesOrNot) {
     const std::string message = error_of<std::invalid_argument>([&] {
       token.forward(tape, ids({2, 2}, {0, 1, 2, 3}), tape.input(zeros({2, 1, 4})));
     });
-    EXPECT_NE(message.find(": what is added has shape [2, 1, 4], expected the last axes of [2, 2, "
-                           "4]"),
-              std::string::npos)
-        << message;
+    EXPECT_HAS(message,
+               ": what is added has shape [2, 1, 4], expected the last axes of [2, 2, "
+               "4]");
   }
 }
 
@@ -307,13 +276,11 @@ TEST(Positions, RefuseLengthsThatTheyDoNotHave) {
   PositionalEmbedding learned(3, 4, random);
   Sinusoidal fixed(3, 5);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { learned.rows(tape, 4); }),
-            "PositionalEmbedding: length 4 is more than the context of 3");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { fixed.rows(tape, 4); }),
-            "Sinusoidal: length 4 is more than the max_length of 3");
+  EXPECT_INVALID("PositionalEmbedding: length 4 is more than the context of 3",
+                 learned.rows(tape, 4));
+  EXPECT_INVALID("Sinusoidal: length 4 is more than the max_length of 3", fixed.rows(tape, 4));
   EXPECT_EQ(learned.rows(tape, 3).value(), learned.weight.value());
   EXPECT_EQ(fixed.rows(tape, 3).value(), fixed.table.value());
 }
 
 }  // namespace
-}  // namespace rowgrad

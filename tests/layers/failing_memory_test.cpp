@@ -1,24 +1,9 @@
 // A model that is trained and loaded while memory runs out: each call finishes or does nothing.
 
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::FailingAllocations;
-using testing::for_every_failure;
 using Numbers = std::map<std::string, Tensor>;
 
 const std::vector<NextTokenOptions>& models() {
@@ -47,7 +32,7 @@ struct Training {
   }
 
   // All values, bit by bit.
-  std::string numbers() const { return testing::bits_of(model.state_dict()); }
+  std::string numbers() const { return bits_of(model.state_dict()); }
 
   Numbers gradients() const {
     Numbers all;
@@ -57,8 +42,8 @@ struct Training {
     return all;
   }
 
-  Ids ids = testing::ids({2, 3}, {4, 0, 1, 4, 8, 3});
-  Ids targets = testing::ids({2, 3}, {0, 1, 4, 8, 3, 3});
+  Ids ids = rowgrad::testing::ids({2, 3}, {4, 0, 1, 4, 8, 3});
+  Ids targets = rowgrad::testing::ids({2, 3}, {0, 1, 4, 8, 3, 3});
   NextTokenModel model;
   SGD sgd{model.parameters(), {.learning_rate = 0.5, .momentum = 0.9}};
 };
@@ -122,7 +107,7 @@ TEST(FailingMemory, LeavesTheModelsStateWhole) {
     for_every_failure([&] { return std::make_unique<Reading>(options); },
                       [](Reading& reading) { reading.found = reading.model.state_dict(); },
                       [&](Reading& reading, bool finished) {
-                        EXPECT_TRUE(testing::bits_of(reading.found) == (finished ? expected : ""));
+                        EXPECT_TRUE(bits_of(reading.found) == (finished ? expected : ""));
                         EXPECT_TRUE(reading.numbers() == expected);
                       });
   }
@@ -135,14 +120,12 @@ TEST(FailingMemory, LeavesLoadingAllOrNothing) {
     Checkpoint loaded;  // buffers change too
     for (const std::string& name : state.names())
       loaded.put(name, Tensor(std::get<Tensor>(state.at(name)) + 1));
-    for_every_failure(
-        [&] { return std::make_unique<Training>(options); },
-        [&](Training& training) { training.model.load_state_dict(loaded); },
-        [&](const Training& training, bool finished) {
-          EXPECT_TRUE(training.numbers() == (finished ? testing::bits_of(loaded) : before));
-        });
+    for_every_failure([&] { return std::make_unique<Training>(options); },
+                      [&](Training& training) { training.model.load_state_dict(loaded); },
+                      [&](const Training& training, bool finished) {
+                        EXPECT_TRUE(training.numbers() == (finished ? bits_of(loaded) : before));
+                      });
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

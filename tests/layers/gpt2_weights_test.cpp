@@ -1,35 +1,12 @@
 // GPT-2's layout, against a file that tests/golden/make_gpt2_weights.py wrote, and read again by
 // PyTorch.
 
-#include <array>
 #include <cstdio>
-#include <filesystem>
-#include <functional>
 #include <sys/wait.h>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::expect_near;
-using testing::golden;
-using testing::irregular;
-using testing::TemporaryFolder;
-using testing::tensor_from;
-using testing::with;
-using testing::without;
 
 const std::string kFile = ROWGRAD_TEST_DATA "/gpt2_weights.safetensors";
 
@@ -59,7 +36,7 @@ Tensor logits_of(GptModel& model, const std::vector<std::int32_t>& ids) {
 }
 
 TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
-  const nlohmann::json expected = golden("gpt2_weights.json");
+  const json expected = golden("gpt2_weights.json");
   for (const Checkpoint& file : {published(), prefixed(published())}) {
     GptModel model(gpt2_options(file, expected["heads"]), Random(1));
     load_gpt2_weights(model, file);
@@ -211,10 +188,9 @@ TEST(Gpt2Weights, AreRefusedForModelsThatTheLayoutCannotDescribe) {
     GptOptions options = small(true);
     change(options);
     GptModel model(options, Random(1));
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { gpt2_weights(model); }),
-              "gpt2_weights: the model has " + got);
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { load_gpt2_weights(model, published()); }),
-              "load_gpt2_weights: the model has " + got);
+    EXPECT_INVALID("gpt2_weights: the model has " + got, gpt2_weights(model));
+    EXPECT_INVALID("load_gpt2_weights: the model has " + got,
+                   load_gpt2_weights(model, published()));
   };
   for (const Positions positions : {Positions::kNone, Positions::kSinusoidal, Positions::kRotary,
                                     Positions::kAlibi, Positions::kT5})
@@ -256,10 +232,8 @@ TEST(Gpt2Weights, AreReadByPyTorch) {
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127))
       GTEST_SKIP() << "needs /usr/bin/python3 and python3-torch";
     ASSERT_EQ(status, 0) << output;
-    expect_near(logits_of(model, {10, 0, 3, 3, 9, 6, 1}),
-                tensor_from(nlohmann::json::parse(output)), 1e-5);
+    expect_near(logits_of(model, {10, 0, 3, 3, 9, 6, 1}), tensor_from(json::parse(output)), 1e-5);
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,23 +1,9 @@
 // A textbook GPT block, made from existing layers and ops.
 
-#include <cmath>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/layer_list.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
+// Layers named as the library's.
+namespace gpt_block {
 namespace {
 
 class LayerNorm : public Layer {
@@ -133,9 +119,10 @@ TEST(Optimizer, NamesWhatItWouldNotTrain) {
   SGD sgd(model.parameters());
   Tape tape;
   model.forward(tape.constant(zeros({1, 2})));
-  EXPECT_EQ(testing::error_of<std::logic_error>([&] { sgd.check_trains_all(tape); }),
-            "Optimizer: 'weight' [2, 2] takes part in the loss, but is none of the optimizer's "
-            "parameters: is its layer a Part of the model?");
+  EXPECT_ERROR(std::logic_error,
+               "Optimizer: 'weight' [2, 2] takes part in the loss, but is none of the optimizer's "
+               "parameters: is its layer a Part of the model?",
+               sgd.check_trains_all(tape));
   model.second.freeze();
   Tape frozen;
   model.forward(frozen.constant(zeros({1, 2})));
@@ -154,4 +141,4 @@ TEST(GptBlock, HasTheGradientsOfDifferenceQuotients) {
 #endif
 
 }  // namespace
-}  // namespace rowgrad
+}  // namespace gpt_block

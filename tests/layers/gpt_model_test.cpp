@@ -1,26 +1,6 @@
-#include <numeric>
-#include <stdexcept>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
 
 GptOptions small(Positions positions) {
   return {.vocabulary = 11,
@@ -90,7 +70,7 @@ TEST(GptModel, PassesAllThroughWhatADerivedModelPutsInFrontOfABlock) {
     const Variable logits = model.forward(tape, text);
     EXPECT_GT(largest_difference(logits.value(), base.forward(tape, text).value()), 0.1);
     const Variable loss = model.loss(tape, text, targets);
-    EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * testing::kEpsilon);
+    EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * kEpsilon);
     tape.backward(loss);
     for (const Parameter* parameter : {&model.bigrams.weight, &model.mixed.weight})
       EXPECT_FALSE(parameter->gradient().is_none());
@@ -117,7 +97,7 @@ TEST(GptModel, ReadsPieceByPieceWithADerivedModel) {
       const Tensor logits = reader->read(next);
       read += piece;
       for (std::size_t i = 0; i < 11; ++i)
-        EXPECT_NEAR(logits(i), whole(read - 1, i), 500 * testing::kEpsilon)
+        EXPECT_NEAR(logits(i), whole(read - 1, i), 500 * kEpsilon)
             << static_cast<int>(positions) << ' ' << read;
     }
 
@@ -138,8 +118,7 @@ TEST(GptModel, IsNotSavedAsGpt2IfADerivedModelHasMore) {
   GptOptions options = small(Positions::kLearned);
   options.qkv_bias = true;
   WithBigrams model(options, Random(3));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { gpt2_weights(model); }),
-            "gpt2_weights: GPT-2 has no \"bigrams.weight\" [16, 12]");
+  EXPECT_INVALID("gpt2_weights: GPT-2 has no \"bigrams.weight\" [16, 12]", gpt2_weights(model));
 }
 
 TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
@@ -153,10 +132,9 @@ TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
     }
   } model(small(Positions::kNone), Random(1));
   Tape tape;
-  EXPECT_EQ(error_of<std::logic_error>([&] {
-              model.forward(tape, ids({1, 2}, {1, 2}));
-            }),
-            "GptModel: before_block(0, …) returned shape [1, 4, 12], expected [1, 2, 12]");
+  EXPECT_ERROR(std::logic_error,
+               "GptModel: before_block(0, …) returned shape [1, 4, 12], expected [1, 2, 12]",
+               model.forward(tape, ids({1, 2}, {1, 2})));
 }
 
 // The first numbers that PyTorch 1.13 draws for the same modules under seed 123.
@@ -189,11 +167,11 @@ TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnce) {
       read += piece;
       ASSERT_EQ(logits.shape(), Shape({11}));
       for (std::size_t i = 0; i < 11; ++i)
-        EXPECT_NEAR(logits(i), whole(read - 1, i), 200 * testing::kEpsilon)
+        EXPECT_NEAR(logits(i), whole(read - 1, i), 200 * kEpsilon)
             << static_cast<int>(positions) << ' ' << read;
     }
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { reader->read(std::span(text).first(1)); }),
-              "GptModel: cannot read 1 ids after 8, the context is 8");
+    EXPECT_INVALID("GptModel: cannot read 1 ids after 8, the context is 8",
+                   reader->read(std::span(text).first(1)));
   }
 }
 
@@ -361,12 +339,12 @@ TEST(GptModel, StartsAsGpt2DoesIfAsked) {
   EXPECT_EQ(derived.token.weight.value(), GptModel(options, same).token.weight.value());
   EXPECT_NEAR(deviation(derived.mixed.weight), 0.02, 1e-3);
   EXPECT_EQ(deviation(*derived.mixed.bias), 0);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(derived, 0, next); }),
-            "initialize_as_gpt2: layers is 0, expected at least 1");
+  EXPECT_INVALID("initialize_as_gpt2: layers is 0, expected at least 1",
+                 initialize_as_gpt2(derived, 0, next));
 }
 
 TEST(GptModel, LeavesALayerAsItIsWhoseRowsItCannotInitialize) {
-  testing::TemporaryFolder folder;
+  TemporaryFolder folder;
   TableFile file(folder / "table", {.rows = 4, .width = 3});
   struct Both : Layer {
     Both(TableFile& table, Random random)
@@ -376,10 +354,11 @@ TEST(GptModel, LeavesALayerAsItIsWhoseRowsItCannotInitialize) {
   } layer(file, Random(1));
   const Tensor before = layer.mixed.weight.value();
   Random random(2);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { initialize_as_gpt2(layer, 2, random); }),
-            "initialize_as_gpt2 draws all values, which takes a pass over all rows, but those of "
-            "rows.weight are in " +
-                file.path().string());
+  EXPECT_INVALID(
+      "initialize_as_gpt2 draws all values, which takes a pass over all rows, but those of "
+      "rows.weight are in " +
+          file.path().string(),
+      initialize_as_gpt2(layer, 2, random));
   EXPECT_EQ(layer.mixed.weight.value(), before);
 }
 
@@ -400,12 +379,10 @@ TEST(GptModel, RefusesWhatDoesNotFit) {
             "GptModel: shaw_max_distance is 9223372036854775808, expected less than 2^30");
   GptModel model(small(Positions::kRotary), Random(1));
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              model.forward(tape, ids({9}, {0, 0, 0, 0, 0, 0, 0, 0, 0}));
-            }),
-            "GptModel: ids have shape [9], expected [..., length] with a length of at most the "
-            "context, 8");
+  EXPECT_INVALID(
+      "GptModel: ids have shape [9], expected [..., length] with a length of at most the "
+      "context, 8",
+      model.forward(tape, ids({9}, {0, 0, 0, 0, 0, 0, 0, 0, 0})));
 }
 
 }  // namespace
-}  // namespace rowgrad

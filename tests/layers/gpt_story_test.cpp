@@ -1,25 +1,9 @@
 // Whole small GPTs, one for each kind of position, trained on The Verdict step by step as PyTorch
 // does in float64.
 
-#include <memory>
-#include <numeric>
-#include <string>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/golden.hpp"
-#include "tests/support/published_data.hpp"
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using nlohmann::json;
-using testing::golden;
-using testing::wave;
 
 // Double: the two programs add the same numbers in another order. Float: 2^-24 a rounding.
 constexpr double kRelative = sizeof(real) == 8 ? 1e-10 : 2e-5;
@@ -66,8 +50,7 @@ std::unique_ptr<Optimizer> optimizer_of(const json& run, const std::vector<Param
       SgdOptions{.learning_rate = rate, .momentum = options["momentum"], .weight_decay = decay});
 }
 
-class GptStory : public testing::PublishedData,
-                 public ::testing::WithParamInterface<std::size_t> {};
+class GptStory : public PublishedData, public ::testing::WithParamInterface<std::size_t> {};
 
 TEST_P(GptStory, FollowsPyTorchStepByStep) {
   const json run = golden("gpt_story.json")["runs"][GetParam()];
@@ -134,4 +117,3 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
 INSTANTIATE_TEST_SUITE_P(Golden, GptStory, ::testing::Range<std::size_t>(0, 5));
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,22 +1,6 @@
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/language_model.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 // Counts of 1,000 draws under torch.manual_seed(123), as "Build a Large Language Model From
 // Scratch", chapter 5, prints them.
@@ -53,20 +37,19 @@ TEST(DrawToken, LeavesOutAllButTheLikeliest) {
 
 TEST(DrawToken, RefusesWhatIsNoDistribution) {
   Random random(1);
-  const std::string before = testing::bits_of(random.state_dict());
+  const std::string before = bits_of(random.state_dict());
   const std::array<real, 2> logits{1, 2};
   const std::array<real, 2> nan{NAN, 1};
   const std::array<real, 2> nothing{-INFINITY, -INFINITY};
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { draw_token({}, 1, 0, random); }),
-            "draw_token: there are no logits");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { draw_token(logits, -1, 0, random); }),
-            "draw_token: temperature -1 must be finite and not below 0");
+  EXPECT_INVALID("draw_token: there are no logits", draw_token({}, 1, 0, random));
+  EXPECT_INVALID("draw_token: temperature -1 must be finite and not below 0",
+                 draw_token(logits, -1, 0, random));
   for (const auto& wrong : {nan, nothing})
     for (const double temperature : {0, 1})
       EXPECT_TRUE(error_of<std::invalid_argument>([&] {
                     draw_token(wrong, temperature, 0, random);
                   }).starts_with("draw_token: the logits are not finite"));
-  EXPECT_TRUE(testing::bits_of(random.state_dict()) == before);
+  EXPECT_TRUE(bits_of(random.state_dict()) == before);
   EXPECT_EQ(draw_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
 }
 
@@ -84,10 +67,10 @@ TEST(LanguageModel, HasALossOfItsLogits) {
   Random random(1);
   Bigram model(random);
   Tape tape;
-  const Ids ids = testing::ids({1, 3}, {1, 2, 3});
-  const Ids targets = testing::ids({1, 3}, {2, 3, 4});
-  EXPECT_EQ(model.loss(tape, ids, targets).item(),
-            cross_entropy(model.forward(tape, ids), targets).item());
+  const Ids inputs = ids({1, 3}, {1, 2, 3});
+  const Ids targets = ids({1, 3}, {2, 3, 4});
+  EXPECT_EQ(model.loss(tape, inputs, targets).item(),
+            cross_entropy(model.forward(tape, inputs), targets).item());
 }
 
 TEST(LanguageModel, IsGivenBatchesOnly) {
@@ -107,8 +90,8 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   const auto reader = model.reader();
   const std::vector<std::int32_t> text{1, 2, 3};
   model.flattens = true;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { reader->read(std::span(text).first(2)); }),
-            "LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]");
+  EXPECT_INVALID("LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]",
+                 reader->read(std::span(text).first(2)));
   model.flattens = false;
   reader->read(std::span(text).first(2));  // as if nothing had been read before
   const Tensor logits = reader->read(std::span(text).last(1));
@@ -130,9 +113,8 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {
   const real* row = logits.data() + 3 * 7;
   EXPECT_EQ(generate(model, prompt, {.count = 1, .temperature = 0}, first)(0),
             std::max_element(row, row + 7) - row);
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([&] { generate(model, Ids::from_shape({0}), {}, first); }),
-      "generate: the prompt has no tokens");
+  EXPECT_INVALID("generate: the prompt has no tokens",
+                 generate(model, Ids::from_shape({0}), {}, first));
   EXPECT_THROW(generate(model, prompt, {.temperature = -1}, first), std::invalid_argument);
   EXPECT_THROW(generate(model, prompt, {.temperature = NAN}, first), std::invalid_argument);
 }
@@ -156,14 +138,13 @@ TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
 TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   Random random(1);
   Bigram model(random);
-  const Ids text = testing::ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
+  const Ids text = ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
   DataLoader loader(TokenWindows(text, {.context = 2, .stride = 2}), {.batch = 3});
   Tape tape(Tape::inference);
-  const real whole = model
-                         .loss(tape, testing::ids({8}, {0, 1, 2, 3, 4, 5, 6, 0}),
-                               testing::ids({8}, {1, 2, 3, 4, 5, 6, 0, 1}))
-                         .item();
-  EXPECT_NEAR(evaluate(model, loader).value(), whole, 20 * testing::kEpsilon);
+  const real whole =
+      model.loss(tape, ids({8}, {0, 1, 2, 3, 4, 5, 6, 0}), ids({8}, {1, 2, 3, 4, 5, 6, 0, 1}))
+          .item();
+  EXPECT_NEAR(evaluate(model, loader).value(), whole, 20 * kEpsilon);
   EXPECT_TRUE(model.training());
   EXPECT_FALSE(evaluate(model, loader, {.after_batch = [] { return false; }}).has_value());
   loader.rewind();
@@ -171,9 +152,8 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   const double part = model.loss(tape, first.inputs, first.targets).item();
   for (int i = 0; i < 2; ++i) {
     loader.rewind();
-    EXPECT_NEAR(evaluate(model, loader, {.batches = 1}).value(), part, 20 * testing::kEpsilon);
+    EXPECT_NEAR(evaluate(model, loader, {.batches = 1}).value(), part, 20 * kEpsilon);
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,18 +1,6 @@
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/normalize.hpp>
-#include <rowgrad/layers/transformer.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::irregular;
 
 std::string message(const auto& action) { return error_of<std::invalid_argument>(action); }
 
@@ -90,4 +78,3 @@ TEST(LayerNorm, RefusesWidthsAndEpsilonsByName) {
 }
 
 }  // namespace
-}  // namespace rowgrad

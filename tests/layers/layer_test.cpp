@@ -1,27 +1,8 @@
 #include <deque>
-#include <memory>
-#include <optional>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/layer_list.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/positions.hpp>
-#include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::with;
-using testing::without;
 
 class Inner : public Layer {
  public:
@@ -97,8 +78,7 @@ TEST(Layer, NamesALayerThatIsAddedAfterItsParentWasRegistered) {
 TEST(Layer, RefusesNamesThatCannotBeTold) {
   Growing layer;
   layer.add("weight");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { layer.add("weight"); }),
-            "Layer: 'weight' is there twice");
+  EXPECT_INVALID("Layer: 'weight' is there twice", layer.add("weight"));
   EXPECT_THROW(layer.add("a.b"), std::invalid_argument);
   EXPECT_THROW(layer.add(""), std::invalid_argument);
 }
@@ -125,7 +105,7 @@ TEST(Layer, SummarisesNamesShapesAndCounts) {
             "inner.linear.bias    [3]     3\n"
             "total                        9 to train, 8 frozen\n");
   const Embedding large(1500, 1000, random);
-  EXPECT_NE(large.summary().find("1,500,000\n"), std::string::npos) << large.summary();
+  EXPECT_HAS(large.summary(), "1,500,000\n") << large.summary();
 }
 
 TEST(Layer, ListsABorrowedParameterOnceUnderItsOwnersName) {
@@ -193,8 +173,7 @@ TEST(Layer, RefusesABorrowedPartUnderATakenName) {
     }
   };
   Parameter table("table", zeros({2, 2}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { Twice{table}; }),
-            "Layer: 'table' is there twice");
+  EXPECT_INVALID("Layer: 'table' is there twice", Twice{table});
 }
 
 TEST(Layer, PassesModeOnToEverythingInIt) {
@@ -365,4 +344,3 @@ TEST(LayerList, NamesItsLayersByTheirPlace) {
 }
 
 }  // namespace
-}  // namespace rowgrad

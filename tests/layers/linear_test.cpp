@@ -1,15 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/linear.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::tensor;
 
 TEST(Linear, ReadsABorrowedWeightAndPassesItsGradientOn) {
   Random random(1);
@@ -45,23 +36,19 @@ TEST(Linear, StartsFromTheValuesThatAreGiven) {
   EXPECT_EQ(without.forward(x).value(), zeros({1, 3}));
   EXPECT_EQ(layer.parameter_count(), 9U);
   EXPECT_EQ(without.parameter_count(), 6U);
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              Linear(zeros({3, 2}), zeros({2}));
-            }),
-            "Linear: the bias has shape [2], expected [3]");
-  EXPECT_EQ(error_of<std::invalid_argument>([] { Linear(zeros({3})); }),
-            "Linear: weight has shape [3], expected [outputs, inputs], both above 0");
+  EXPECT_INVALID("Linear: the bias has shape [2], expected [3]", Linear(zeros({3, 2}), zeros({2})));
+  EXPECT_INVALID("Linear: weight has shape [3], expected [outputs, inputs], both above 0",
+                 Linear(zeros({3})));
 }
 
 TEST(Linear, RefusesToBorrowWhatIsNoWeight) {
   Random random(1);
   for (const Shape& shape : {Shape{4}, Shape{0, 4}, Shape{4, 0}, Shape{1, 2, 3}}) {
     Parameter weight("token.weight", zeros(shape));
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { Linear(weight, random); }),
-              concat("Linear: token.weight has shape ", bracketed(shape),
-                     ", expected [outputs, inputs], both above 0"));
+    EXPECT_INVALID(concat("Linear: token.weight has shape ", bracketed(shape),
+                          ", expected [outputs, inputs], both above 0"),
+                   Linear(weight, random));
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

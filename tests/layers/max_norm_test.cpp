@@ -1,31 +1,13 @@
 // max_norm of Embedding and EmbeddingBag.
 
-#include <cmath>
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::wave;
 
 TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
   // 25 steps of a dozen roundings of numbers of about one.
   const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-5;
-  for (const auto& reference : testing::golden("max_norm.json")) {
+  for (const auto& reference : golden("max_norm.json")) {
     const double norm_type = reference["norm_type"].is_string()
                                  ? std::numeric_limits<double>::infinity()
                                  : reference["norm_type"].get<double>();
@@ -44,7 +26,7 @@ TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
       ASSERT_TRUE(embedding.weight.gradient().is_rows());
       sgd.step();
     }
-    const Tensor expected = testing::tensor_from(reference["table_after"]);
+    const Tensor expected = tensor_from(reference["table_after"]);
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(embedding.weight.value().data()[i], expected.data()[i], tolerance) << i;
   }
@@ -82,9 +64,10 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   }
   const Tensor before = embedding.weight.value();
   EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // small enough
-  EXPECT_EQ(error_of<std::logic_error>([&] { embedding.forward(tape, ids({1}, {0})); }),
-            "embedding: max_norm has to change weight, which was read as a whole on this tape "
-            "before");
+  EXPECT_ERROR(std::logic_error,
+               "embedding: max_norm has to change weight, which was read as a whole on this tape "
+               "before",
+               embedding.forward(tape, ids({1}, {0})));
   EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
   EXPECT_EQ(embedding.weight.value(), before);
   // A frozen table's values are in the gradients of other variables.
@@ -95,17 +78,14 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   const Variable loss = sum(tape.parameter(embedding.weight));
   Tape other;
   embedding.forward(other, ids({1}, {0}));
-  EXPECT_NE(error_of<std::logic_error>([&] { tape.backward(loss); }).find("changed after"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::logic_error, "changed after", tape.backward(loss));
 }
 
 TEST(MaxNorm, ChangesNothingForBagsThatAreRefused) {
   EmbeddingBag bag(Tensor{{3, 4}, {0.3, 0.4}}, {.mode = BagMode::kSum, .max_norm = 1});
   Tape tape;
-  EXPECT_NE(error_of<std::invalid_argument>([&] {
-              bag.forward(tape, {ids({2}, {0, 1}), ids({2}, {0, 5})});
-            }).find("offset 5 at [1] is beyond the 2 ids"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::invalid_argument, "offset 5 at [1] is beyond the 2 ids",
+                    bag.forward(tape, {ids({2}, {0, 1}), ids({2}, {0, 5})}));
   EXPECT_EQ(bag.weight.value(), (Tensor{{3, 4}, {0.3, 0.4}}));
 }
 
@@ -116,13 +96,10 @@ TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
     const auto version = embedding.weight.version();
     Tape tape, other;
     const std::string op = scale ? "Embedding" : "embedding_add";
-    EXPECT_EQ(error_of<std::invalid_argument>(
-                  [&] { embedding.forward(tape, ids({1}, {1}), tape.constant(zeros({3}))); }),
-              op + ": what is added has shape [3], expected the last axes of [1, 2]");
-    EXPECT_EQ(error_of<std::logic_error>([&] {
-                embedding.forward(tape, ids({1}, {1}), other.constant(zeros({1, 2})));
-              }),
-              op + ": what is added belongs to another tape");
+    EXPECT_INVALID(op + ": what is added has shape [3], expected the last axes of [1, 2]",
+                   embedding.forward(tape, ids({1}, {1}), tape.constant(zeros({3}))));
+    EXPECT_ERROR(std::logic_error, op + ": what is added belongs to another tape",
+                 embedding.forward(tape, ids({1}, {1}), other.constant(zeros({1, 2}))));
     EXPECT_THROW(embedding.forward(tape, ids({1}, {2}), tape.constant(zeros({1, 2}))),
                  std::invalid_argument);
     EXPECT_EQ(embedding.weight.version(), version);
@@ -130,20 +107,16 @@ TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
   }
   EmbeddingBag bag(start, {.mode = BagMode::kSum, .max_norm = 1});
   Tape tape, other;
-  EXPECT_EQ(error_of<std::logic_error>([&] {
-              bag.forward(tape, {.ids = ids({1, 1}, {1}),
-                                 .per_sample_weights = other.constant(zeros({1, 1}))});
-            }),
-            "embedding_bag: the per-sample weights belong to another tape");
+  EXPECT_ERROR(std::logic_error, "embedding_bag: the per-sample weights belong to another tape",
+               bag.forward(tape, {.ids = ids({1, 1}, {1}),
+                                  .per_sample_weights = other.constant(zeros({1, 1}))}));
   EXPECT_EQ(bag.weight.value(), start);
 }
 
 TEST(MaxNorm, RefusesATableThatIsNoParameter) {
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              rowgrad::embedding(tape.input(zeros({2, 2})), ids({1}, {0}), {.max_norm = 1});
-            }),
-            "embedding: max_norm changes rows, so the table has to be a parameter");
+  EXPECT_INVALID("embedding: max_norm changes rows, so the table has to be a parameter",
+                 rowgrad::embedding(tape.input(zeros({2, 2})), ids({1}, {0}), {.max_norm = 1}));
 }
 
 TEST(MaxNorm, HoldsInBags) {
@@ -197,17 +170,12 @@ TEST(MaxNorm, RefusesWhatIsNoNorm) {
        {EmbeddingOptions{.max_norm = 0}, EmbeddingOptions{.max_norm = -1},
         EmbeddingOptions{.max_norm = INFINITY}, EmbeddingOptions{.max_norm = 1, .norm_type = 0}})
     EXPECT_THROW(Embedding(full({2, 2}, 1), options), std::invalid_argument);
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              Embedding(full({2, 2}, 1), {.max_norm = -1});
-            }),
-            "Embedding: max_norm is -1, expected a finite number above 0");
+  EXPECT_INVALID("Embedding: max_norm is -1, expected a finite number above 0",
+                 Embedding(full({2, 2}, 1), {.max_norm = -1}));
   Embedding embedding(full({2, 2}, 1), {.max_norm = 1});
   Tape tape;
-  EXPECT_NE(error_of<std::invalid_argument>([&] {
-              embedding.forward(tape, ids({1}, {2}));
-            }).find("id 2 at [0] is outside the table's 2 rows"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::invalid_argument, "id 2 at [0] is outside the table's 2 rows",
+                    embedding.forward(tape, ids({1}, {2})));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,17 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
 
 std::vector<std::string> names(const NextTokenModel& model) {
   std::vector<std::string> all;
@@ -75,12 +64,10 @@ TEST(NextTokenModel, RefusesWhatDoesNotFit) {
   EXPECT_THROW(NextTokenModel({.vocabulary = 9, .width = 0}, Random(1)), std::invalid_argument);
   NextTokenModel model({.vocabulary = 9, .context = 2, .width = 6}, Random(1));
   Tape tape;
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([&] {
-        model.forward(tape, ids({3}, {0, 1, 2}));
-      }),
+  EXPECT_INVALID(
       "NextTokenModel: ids have shape [3], expected [..., length] with a length of at most the "
-      "context, 2");
+      "context, 2",
+      model.forward(tape, ids({3}, {0, 1, 2})));
   EXPECT_THROW(model.forward(tape, ids({1}, {9})), std::invalid_argument);
 }
 
@@ -97,9 +84,7 @@ TEST(NextTokenModel, TiesItsHeadToTheTokenTable) {
                                       "hidden.0.bias", "head.bias"}));
   EXPECT_EQ(&tied.head.weight, &tied.token.weight);
   EXPECT_EQ(tied.parameter_count(), 9U * 6 + 4 * 6 + 12 * 6 + 6 + 9);
-  EXPECT_NE(tied.summary().find("head.weight      [9, 6]   tied to token.weight\n"),
-            std::string::npos)
-      << tied.summary();
+  EXPECT_HAS(tied.summary(), "head.weight      [9, 6]   tied to token.weight\n") << tied.summary();
 }
 
 // The tied table is a variable read twice: its gradient is the sum of those of the two places.
@@ -109,7 +94,7 @@ TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
   options.tie_weights = true;
   NextTokenModel tied(options, Random(2));
   untied.head.weight.assign(untied.token.weight.value());
-  tied.load_state_dict(testing::without(untied.state_dict(), "head.weight"));
+  tied.load_state_dict(without(untied.state_dict(), "head.weight"));
 
   const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
   const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
@@ -139,12 +124,11 @@ TEST(NextTokenModel, HasALossThatIsTheCrossEntropyOfItsLogits) {
   Tape tape;
   const double expected = cross_entropy(model.forward(tape, inputs), targets, options).item();
   EXPECT_NEAR(model.loss(tape, inputs, targets, options).item(), expected,
-              20 * testing::kEpsilon * expected);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              model.loss(tape, inputs, ids({3}, {0, 0, 0}));
-            }),
-            "linear_cross_entropy: logits have shape [2, 3, 9], expected [3] of the targets and "
-            "one more axis");
+              20 * kEpsilon * expected);
+  EXPECT_INVALID(
+      "linear_cross_entropy: logits have shape [2, 3, 9], expected [3] of the targets and "
+      "one more axis",
+      model.loss(tape, inputs, ids({3}, {0, 0, 0})));
 }
 
 TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {
@@ -154,16 +138,13 @@ TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {
         "but it reads ",
         read, ": make the last hidden layer 6 wide, or do not tie the weights");
   };
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              NextTokenModel({.vocabulary = 9, .width = 6, .look_back = 3, .tie_weights = true},
-                             Random(1));
-            }),
-            message(18));
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              NextTokenModel({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true},
-                             Random(1));
-            }),
-            message(5));
+  EXPECT_INVALID(message(18),
+                 NextTokenModel({.vocabulary = 9, .width = 6, .look_back = 3, .tie_weights = true},
+                                Random(1)));
+  EXPECT_INVALID(
+      message(5),
+      NextTokenModel({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true},
+                     Random(1)));
 }
 
 #if defined(ROWGRAD_DOUBLE)
@@ -224,14 +205,12 @@ TEST(NextTokenModel, PassesAllThroughWhatADerivedModelPutsInFrontOfTheLookBack) 
   const Variable logits = model.forward(tape, text);
   EXPECT_NE(logits.value(), base.forward(tape, text).value());
   const Variable loss = model.loss(tape, text, targets);
-  EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * testing::kEpsilon);
+  EXPECT_NEAR(loss.item(), cross_entropy(logits, targets).item(), 20 * kEpsilon);
   tape.backward(loss);
   EXPECT_EQ(model.previous.weight.gradient().rows().indices(),
             std::vector<std::int32_t>({0, 1, 2, 4}));
   const Tensor read = model.reader()->read(std::vector<std::int32_t>{4, 2, 0});
-  for (std::size_t i = 0; i < 5; ++i)
-    EXPECT_NEAR(read(i), logits.value()(1, 2, i), 20 * testing::kEpsilon);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(read(i), logits.value()(1, 2, i), 20 * kEpsilon);
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -2,21 +2,13 @@
 // those of Raschka's "Build a Large Language Model (From Scratch)", chapter 5, and of the tests of
 // Hugging Face's transformers.
 
-#include <cstdlib>
-#include <memory>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/published_data.hpp"
-#include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
-
-namespace rowgrad {
 namespace {
 
 // Skipped without the variable ROWGRAD_GPT2, which names a folder with model.safetensors of
 // openai-community/gpt2, and without ROWGRAD_DATA.
-class PublishedGpt2 : public testing::PublishedData {
+class PublishedGpt2 : public PublishedData {
  protected:
   void SetUp() override {
     PublishedData::SetUp();
@@ -83,4 +75,3 @@ TEST_F(PublishedGpt2, HasItsLossOnTheVerdict) {
 }
 
 }  // namespace
-}  // namespace rowgrad

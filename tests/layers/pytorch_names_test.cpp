@@ -1,27 +1,14 @@
 // Each expression on the right-hand side of the table "From PyTorch" in layers/README.md stands
 // here and does what the left-hand side does. tests/readme.sh looks for them.
 
-#include <cmath>
-#include <filesystem>
-#include <span>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/rowgrad.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::counting;
-using testing::kEpsilon;
 
 TEST(PyTorchNames, OfTensorsAndTapes) {
   const Tensor pair = Tensor{1, 2};
-  EXPECT_EQ(pair, testing::tensor({2}, {1, 2}));
+  EXPECT_EQ(pair, tensor({2}, {1, 2}));
   EXPECT_EQ(zeros({2, 3}).size() + full({2, 3}, 7).size(), 12U);
   Random random(123);
   EXPECT_EQ(random.normal({2, 3}).shape(), Shape({2, 3}));
@@ -41,7 +28,7 @@ TEST(PyTorchNames, OfTensorsAndTapes) {
 
   Tape inference(Tape::inference);
   EXPECT_FALSE(inference.input(pair).needs_gradient());
-  const auto square = [](std::span<const Variable> in) { return in[0] * in[0]; };
+  const auto square = [](Inputs in) { return in[0] * in[0]; };
   EXPECT_TRUE(gradient_check(square, {pair}).passed);
   const int threads = blas::info().threads;
   set_threads(1);
@@ -58,7 +45,7 @@ TEST(PyTorchNames, OfShapes) {
   EXPECT_EQ(reshape(x, {3, 2}).value(), counting({3, 2}));
   EXPECT_EQ(permute(x, {1, 0}).value(), transpose(x).value());
   EXPECT_EQ(unsqueeze(x, 0).shape(), Shape({1, 2, 3}));
-  EXPECT_EQ(slice(x, 1, 1).value(), testing::tensor({2, 2}, {2, 3, 5, 6}));
+  EXPECT_EQ(slice(x, 1, 1).value(), tensor({2, 2}, {2, 3, 5, 6}));
   EXPECT_EQ(squeeze(slice(x, 0, 0, 1), 0).value(), counting({3}));
   EXPECT_EQ(split(x, 2, 1).size(), 2U);
 }
@@ -67,7 +54,7 @@ TEST(PyTorchNames, OfReductions) {
   Tape tape;
   const Variable x = tape.input(counting({2, 3}));
   EXPECT_EQ(sum(x).item(), 21);
-  EXPECT_EQ(sum(x, {1}, KeepAxes::kYes).value(), testing::tensor({2, 1}, {6, 15}));
+  EXPECT_EQ(sum(x, {1}, KeepAxes::kYes).value(), tensor({2, 1}, {6, 15}));
   EXPECT_EQ(mean(x, {0, 1}).item(), real{3.5});
   EXPECT_NEAR(var(x, {1}, {.correction = 0}).value()(0), 2.0 / 3, kEpsilon);
   EXPECT_EQ(stddev(x, {1}).value(), full({2}, 1));
@@ -82,21 +69,21 @@ TEST(PyTorchNames, OfSelections) {
   Tape tape;
   const Variable x = tape.input(counting({2, 3}));
   const Variable y = tape.input(full({2, 3}, 3));
-  const Variable mask = tape.constant(testing::tensor({3}, {0, 0, 1}));
-  const Ids ids = testing::ids({2, 1}, {2, 0});
+  const Variable mask = tape.constant(tensor({3}, {0, 0, 1}));
+  const Ids ids = rowgrad::testing::ids({2, 1}, {2, 0});
   EXPECT_EQ(maximum(x, y).value()(0, 0), 3);
   EXPECT_EQ(where(mask, x, y).value()(1, 1), 3);
   EXPECT_EQ(masked_fill(x, mask, -1).value()(1, 2), -1);
   EXPECT_EQ(clamp(x, 2, 5).value()(0, 0), 2);
-  EXPECT_EQ(gather(x, 1, ids).value(), testing::tensor({2, 1}, {3, 4}));
+  EXPECT_EQ(gather(x, 1, ids).value(), tensor({2, 1}, {3, 4}));
   EXPECT_EQ(embedding(x, Ids{1, 1, 0}).shape(), Shape({3, 3}));
 }
 
 TEST(PyTorchNames, OfFunctions) {
   Random random(1);
   Tape tape(random);
-  const Variable x = tape.input(testing::irregular({2, 3}));
-  const Variable w = tape.input(testing::irregular({4, 3}));
+  const Variable x = tape.input(irregular({2, 3}));
+  const Variable w = tape.input(irregular({4, 3}));
   EXPECT_EQ(matmul(x, transpose(w)).value(), linear(x, w).value());
   EXPECT_NEAR(pow(x, 2).value()(0), std::pow(x.value()(0), 2), kEpsilon);
   for (const Variable& y : {relu(x), leaky_relu(x, 0.2), gelu_tanh(x), silu(x), softplus(x),
@@ -107,7 +94,7 @@ TEST(PyTorchNames, OfFunctions) {
 
 TEST(PyTorchNames, OfAttention) {
   Tape tape;
-  const Variable q = tape.input(testing::irregular({2, 5, 6}));
+  const Variable q = tape.input(irregular({2, 5, 6}));
   const Variable all = attention(q, q, q, {.heads = 2});
   const Variable past = causal_attention(q, q, q, {.heads = 2});
   const Variable padded = attention(q, q, q, {.heads = 2, .key_lengths = {5, 3}});
@@ -121,7 +108,7 @@ TEST(PyTorchNames, OfLosses) {
   const Variable y = tape.constant(full({2, 3}, 1));
   const Variable log_p = log_softmax(x);
   const Ids targets{2, 0};
-  const Ids ids = testing::ids({2, 1}, {2, 0});
+  const Ids ids = rowgrad::testing::ids({2, 1}, {2, 0});
   EXPECT_NEAR(cross_entropy(x, targets).item(), std::log(3.0), 4 * kEpsilon);
   EXPECT_NEAR(cross_entropy(x, targets, {.ignore_index = 0}).item(), std::log(3.0), 4 * kEpsilon);
   EXPECT_NEAR((-mean(gather(log_p, 1, ids))).item(), std::log(3.0), 8 * kEpsilon);
@@ -158,7 +145,7 @@ TEST(PyTorchNames, OfLayersAndTraining) {
   optimizer.step();
   optimizer.set_learning_rate(1e-4);
 
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "model.safetensors";
   write_safetensors(path, model.state_dict());
   model.load_state_dict(read_safetensors(path));
@@ -169,4 +156,3 @@ TEST(PyTorchNames, OfLayersAndTraining) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,23 +1,12 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/layers/sequential.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 TEST(Linear, IsTheOpWithItsParameters) {
   Random random(1);
   Linear layer(3, 2, random);
   Tape tape;
-  const Variable x = tape.constant(testing::irregular({4, 3}));
+  const Variable x = tape.constant(irregular({4, 3}));
   EXPECT_EQ(layer.forward(x).value(),
             linear(x, tape.parameter(layer.weight), tape.parameter(*layer.bias)).value());
   Linear bare(3, 2, random, {.bias = false});
@@ -35,15 +24,12 @@ TEST(Linear, StartsWithinItsBound) {
 
 TEST(Linear, RefusesSizesOfNothingAndForeignInputs) {
   Random random(1);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { Linear(0, 2, random); }),
-            "Linear: inputs 0 and outputs 2 must be above 0");
+  EXPECT_INVALID("Linear: inputs 0 and outputs 2 must be above 0", Linear(0, 2, random));
   EXPECT_THROW(Linear(2, 0, random), std::invalid_argument);
   Linear layer(3, 2, random);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              layer.forward(tape.constant(zeros({4, 5})));
-            }),
-            "linear: x has shape [4, 5], expected [..., 3] for a weight of [2, 3]");
+  EXPECT_INVALID("linear: x has shape [4, 5], expected [..., 3] for a weight of [2, 3]",
+                 layer.forward(tape.constant(zeros({4, 5}))));
 }
 
 TEST(Dropout, ActsInTrainingModeOnly) {
@@ -56,12 +42,12 @@ TEST(Dropout, ActsInTrainingModeOnly) {
   EXPECT_NE(std::count(dropped.begin(), dropped.end(), 0), 0);
   EXPECT_NE(dropout.forward(x).value(), dropped);  // no layer draws the mask of another
   Tape without;
-  EXPECT_EQ(error_of<std::logic_error>([&] { dropout.forward(without.constant(scalar(1))); }),
-            "dropout: the tape has no random numbers: make it as Tape tape(random)");
+  EXPECT_ERROR(std::logic_error,
+               "dropout: the tape has no random numbers: make it as Tape tape(random)",
+               dropout.forward(without.constant(scalar(1))));
   dropout.eval();
   EXPECT_EQ(dropout.forward(x).value(), x.value());
-  EXPECT_EQ(error_of<std::invalid_argument>([] { Dropout(1.5); }),
-            "Dropout: p is 1.5, expected 0 to 1");
+  EXPECT_INVALID("Dropout: p is 1.5, expected 0 to 1", Dropout(1.5));
   EXPECT_THROW(Dropout(-0.1), std::invalid_argument);
 }
 
@@ -69,7 +55,7 @@ TEST(Sequential, RunsItsStepsInOrder) {
   Random random(1);
   Sequential steps;
   Tape tape;
-  const Variable x = tape.constant(testing::irregular({2, 3}));
+  const Variable x = tape.constant(irregular({2, 3}));
   EXPECT_EQ(steps.forward(x).value(), x.value());
   Linear& first = steps.add<Linear>(3, 4, random);
   steps.add(relu);
@@ -87,10 +73,10 @@ TEST(Mlp, AlternatesLinearLayersAndActivations) {
   EXPECT_EQ(plain.parameters()[2]->shape(), (Shape{2, 5}));
   Mlp activated({3, 5}, random, {.activate_last = true});
   Tape tape;
-  for (const real value : activated.forward(tape.constant(testing::irregular({20, 3}))).value())
+  for (const real value : activated.forward(tape.constant(irregular({20, 3}))).value())
     EXPECT_GE(value, 0);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { Mlp({3}, random); }),
-            "Mlp: widths [3] are too few, expected at least inputs and outputs");
+  EXPECT_INVALID("Mlp: widths [3] are too few, expected at least inputs and outputs",
+                 Mlp({3}, random));
   EXPECT_THROW(Mlp({3, 0, 2}, random), std::invalid_argument);
 }
 
@@ -98,7 +84,7 @@ TEST(Mlp, AlternatesLinearLayersAndActivations) {
 TEST(Mlp, PassesTheGradientCheck) {
   Random random(4);
   Mlp mlp({3, 5, 2}, random, {.activation = gelu});
-  const Tensor x = testing::irregular({4, 3});
+  const Tensor x = irregular({4, 3});
   const auto result =
       gradient_check([&](Tape& tape) { return mlp.forward(tape.constant(x)); }, mlp.parameters());
   EXPECT_TRUE(result.passed) << result.message();
@@ -108,17 +94,16 @@ TEST(Mlp, PassesTheGradientCheck) {
 TEST(LookBack, PutsEachPositionBesideItsPredecessors) {
   LookBack look_back(3);
   Tape tape;
-  const Variable x = tape.constant(testing::tensor({1, 4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(look_back.forward(x).value(), testing::tensor({1, 4, 6}, {0, 0, 0, 0, 1, 2,  //
-                                                                      0, 0, 1, 2, 3, 4,  //
-                                                                      1, 2, 3, 4, 5, 6,  //
-                                                                      3, 4, 5, 6, 7, 8}));
-  const Variable brief = tape.constant(testing::tensor({1, 2}, {1, 2}));
-  EXPECT_EQ(look_back.forward(brief).value(), testing::tensor({1, 6}, {0, 0, 0, 0, 1, 2}));
+  const Variable x = tape.constant(tensor({1, 4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(look_back.forward(x).value(), tensor({1, 4, 6}, {0, 0, 0, 0, 1, 2,  //
+                                                             0, 0, 1, 2, 3, 4,  //
+                                                             1, 2, 3, 4, 5, 6,  //
+                                                             3, 4, 5, 6, 7, 8}));
+  const Variable brief = tape.constant(tensor({1, 2}, {1, 2}));
+  EXPECT_EQ(look_back.forward(brief).value(), tensor({1, 6}, {0, 0, 0, 0, 1, 2}));
   EXPECT_EQ(LookBack(1).forward(x).value(), x.value());
   EXPECT_THROW(LookBack(0), std::invalid_argument);
   EXPECT_THROW(look_back.forward(tape.constant(zeros({2}))), std::invalid_argument);
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,19 +1,6 @@
-#include <cmath>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/positions.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
 
 // For values printed with all digits: one rounding by sine and cosine, and one to float.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
@@ -156,10 +143,8 @@ TEST(Sinusoidal, IsSavedButNeverTrained) {
 TEST(Sinusoidal, RefusesWhatIsLongerThanItsTable) {
   Sinusoidal positions(4, 3);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              positions.forward(tape.constant(zeros({2, 5, 3})));
-            }),
-            "Sinusoidal: length 5 is more than the max_length of 4");
+  EXPECT_INVALID("Sinusoidal: length 5 is more than the max_length of 4",
+                 positions.forward(tape.constant(zeros({2, 5, 3}))));
   EXPECT_THROW(positions.forward(tape.constant(zeros({4, 4}))), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(0, 4), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
@@ -171,14 +156,13 @@ TEST(Sinusoidal, RefusesPositionsBeyondItsTable) {
   Sinusoidal layer(8, 4);
   Tape tape;
   EXPECT_EQ(layer.rows(tape, 2, 6).shape(), Shape({2, 4}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { layer.rows(tape, 3, 6); }),
-            "Sinusoidal: 3 positions from 6 on exceed the max_length of 8");
+  EXPECT_INVALID("Sinusoidal: 3 positions from 6 on exceed the max_length of 8",
+                 layer.rows(tape, 3, 6));
   EXPECT_THROW(layer.rows(tape, 2, SIZE_MAX), std::invalid_argument);
   Random random(1);
   PositionalEmbedding learned(8, 4, random);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { learned.rows(tape, 3, 6); }),
-            "PositionalEmbedding: 3 positions from 6 on exceed the context of 8");
+  EXPECT_INVALID("PositionalEmbedding: 3 positions from 6 on exceed the context of 8",
+                 learned.rows(tape, 3, 6));
 }
 
 }  // namespace
-}  // namespace rowgrad

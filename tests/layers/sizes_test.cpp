@@ -1,16 +1,8 @@
 // Sizes whose product exceeds any memory, in every layer that multiplies sizes.
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 constexpr std::size_t kLarge = std::size_t{1} << 61;  // times 8 it is 0
 constexpr const char* kRefused =
@@ -18,7 +10,7 @@ constexpr const char* kRefused =
 
 TEST(Sizes, AreRefusedByNameWhereTheirProductWraps) {
   Random random(1);
-  const std::string before = testing::bits_of(random.state_dict());
+  const std::string before = bits_of(random.state_dict());
   const auto message = [](const auto& make) { return error_of<std::invalid_argument>(make); };
   EXPECT_EQ(message([&] { Embedding(kLarge, 8, random); }), concat("Embedding", kRefused));
   EXPECT_EQ(message([&] { Embedding(kLarge, 8, random, {.padding_idx = -1}); }),
@@ -30,24 +22,21 @@ TEST(Sizes, AreRefusedByNameWhereTheirProductWraps) {
   EXPECT_EQ(message([&] { Linear(8, kLarge, random); }), concat("Linear", kRefused));
   EXPECT_THROW(Linear(kLarge, 8, random), std::invalid_argument);
   EXPECT_THROW(Mlp({8, kLarge, 8}, random), std::invalid_argument);
-  EXPECT_TRUE(testing::bits_of(random.state_dict()) == before);
+  EXPECT_TRUE(bits_of(random.state_dict()) == before);
 }
 
 TEST(Sizes, OfALookBackAreRefusedBeforeTheWork) {
   Random random(1);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              NextTokenModel({.vocabulary = 4, .width = 8, .look_back = kLarge + 1}, random);
-            }),
-            "NextTokenModel: shape [2305843009213693953, 8] has more numbers than memory could "
-            "ever hold");
+  EXPECT_INVALID(
+      "NextTokenModel: shape [2305843009213693953, 8] has more numbers than memory could "
+      "ever hold",
+      NextTokenModel({.vocabulary = 4, .width = 8, .look_back = kLarge + 1}, random));
   LookBack look_back(kLarge);
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              look_back.forward(tape.constant(zeros({3, 8})));
-            }),
-            "look_back: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
-            "hold");
+  EXPECT_INVALID(
+      "look_back: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
+      "hold",
+      look_back.forward(tape.constant(zeros({3, 8}))));
 }
 
 }  // namespace
-}  // namespace rowgrad

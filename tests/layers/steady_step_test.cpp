@@ -1,11 +1,6 @@
 // A steady training step requests no memory from the operating system. So that no request is
 // missed, the kernel answers every system call for memory with a signal after some steps.
 
-#include <array>
-#include <csignal>
-#include <cstddef>
-#include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,16 +8,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
 
 constexpr int kAsked = 3;        // exit status: a step made a system call for memory
@@ -133,4 +121,3 @@ TEST_F(SteadyStep, IsToldFromOneThatAsks) {
 }
 
 }  // namespace
-}  // namespace rowgrad

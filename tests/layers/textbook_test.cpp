@@ -1,25 +1,11 @@
 // What "Build a Large Language Model From Scratch" prints in chapters 3 and 4, where PyTorch's
 // generator starts from seed 123.
 
-#include <cmath>
 #include <deque>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::expect_near;
-using testing::ids;
-using testing::tensor;
 
 // Half of the last of four printed decimals, and a rounding or two.
 constexpr double kFourDecimals = 0.5e-4 + 1e-6;
@@ -136,4 +122,3 @@ TEST(Textbook, PrintsTheSizeLogitsAndWordsOfAnUntrainedGpt) {
 #endif
 
 }  // namespace
-}  // namespace rowgrad

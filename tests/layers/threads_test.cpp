@@ -1,18 +1,8 @@
 // Models used by several threads at once: see tests/core/threads_test.cpp.
 
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/layers/embedding_bag.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::at_once;
 
 constexpr std::size_t kThreads = 4;
 
@@ -25,7 +15,7 @@ const NextTokenOptions kOptions{.vocabulary = 30,
                                 .dropout = 0.25};
 
 const Ids& some_ids() {
-  static const Ids all = testing::ids({2, 5}, {1, 2, 3, 4, 5, 29, 0, 7, 7, 8});
+  static const Ids all = ids({2, 5}, {1, 2, 3, 4, 5, 29, 0, 7, 7, 8});
   return all;
 }
 
@@ -73,7 +63,7 @@ TEST(Threads, LookUpRowsWithinTheirNormAtOnce) {
   Random random(1);
   Embedding token(20, 4, random, {.max_norm = 1});
   EmbeddingBag bag(20, 4, random, {.max_norm = 1});
-  const Ids all = testing::ids({2, 4}, {0, 3, 3, 19, 5, 6, 7, 8});
+  const Ids all = ids({2, 4}, {0, 3, 3, 19, 5, 6, 7, 8});
   const auto forward = [&] {
     Tape tape(Tape::inference);
     return std::pair(token.forward(tape, all).value(), bag.forward(tape, {all}).value());
@@ -95,4 +85,3 @@ TEST(Threads, EachTrainAModelOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,35 +1,16 @@
 // The toy next-token model, step by step against PyTorch (float64, dense gradients) on The
 // Verdict's tokens. Here the tables have row gradients, unless the head is tied to one.
 
-#include <memory>
-#include <numeric>
-#include <string>
-#include <string_view>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/golden.hpp"
-#include "tests/support/published_data.hpp"
-#include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/token_sequence.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::golden;
-using testing::wave;
 
 // Double: the two programs add the same numbers in another order, some 1e4 of them a step. Float:
 // 2^-24 a rounding.
 constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // The optimizer of a golden file, all its options given by PyTorch's names.
-std::unique_ptr<Optimizer> golden_optimizer(const nlohmann::json& reference,
+std::unique_ptr<Optimizer> golden_optimizer(const json& reference,
                                             const std::vector<Parameter*>& parameters) {
   if (reference.contains("sgd")) {
     const auto& sgd = reference["sgd"];
@@ -81,8 +62,7 @@ std::unique_ptr<Optimizer> golden_optimizer(const nlohmann::json& reference,
 
 double total(const Tensor& x) { return std::accumulate(x.data(), x.data() + x.size(), 0.0); }
 
-class ToyParity : public testing::PublishedData,
-                  public ::testing::WithParamInterface<const char*> {};
+class ToyParity : public PublishedData, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(ToyParity, FollowsPyTorchStepByStep) {
   const auto reference = golden(std::string("toy_") + GetParam() + ".json");
@@ -171,4 +151,3 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return std::string("toy_") + tested.param; });
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,18 +1,7 @@
 // Steps with row gradients against the same steps with dense gradients: random programs.
 
-#include <functional>
-#include <memory>
-#include <random>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
 
 // One program in kShare is run: fewer under AddressSanitizer.
@@ -21,8 +10,6 @@ constexpr std::uint32_t kShare = 12;
 #else
 constexpr std::uint32_t kShare = 1;
 #endif
-
-using testing::irregular;
 
 struct Case {
   const char* name;
@@ -332,4 +319,3 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, ChangingOptions,
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
-}  // namespace rowgrad

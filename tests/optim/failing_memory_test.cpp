@@ -1,25 +1,9 @@
 // Optimizers while memory runs out: a step or any other call that fails changes nothing, and the
 // run continues with the same bits as one that was never disturbed.
 
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/learning_rate_schedule.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::for_every_failure;
-using testing::irregular;
 
 // Two tables with row gradients, one that gets dense ones in between, and a parameter with dense
 // ones; different rows in each step.
@@ -145,7 +129,7 @@ TEST(FailingMemory, LeavesTheBitsOfALongRunAsTheyAre) {
     disturbed.next_gradients();
     bool made = false;
     for (std::size_t first = 1; !made && (i % 32 == 0 || i >= 4090); ++first) {
-      const testing::FailingAllocations failing(first);
+      const FailingAllocations failing(first);
       try {
         disturbed.optimizer.step();
         made = true;
@@ -231,4 +215,3 @@ TEST(FailingMemory, LeavesTheScheduleInStepWithItsOptimizer) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -3,12 +3,7 @@
 
 #include "tests/optim/frozen_checkpoints.hpp"
 
-#include <set>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
+#include "tests/test.hpp"
 
 namespace rowgrad {
 namespace testing {
@@ -17,10 +12,6 @@ void PrintTo(const FrozenCase& item, std::ostream* out) { *out << item.name; }
 
 }  // namespace testing
 namespace {
-
-using testing::FrozenCase;
-using testing::kEpsilon;
-using testing::TemporaryFolder;
 
 const std::filesystem::path kFrozen = std::filesystem::path(ROWGRAD_TEST_DATA) / "frozen";
 
@@ -36,7 +27,7 @@ void expect_values(const Checkpoint& got, const Checkpoint& expected, double tol
     const auto& tensor = std::get<Tensor>(got.at(name));
     double largest = 1;
     for (const real value : tensor) largest = std::max(largest, std::abs(double{value}));
-    testing::expect_near(tensor, expected.tensor(name, tensor.shape()), tolerance * largest, name);
+    expect_near(tensor, expected.tensor(name, tensor.shape()), tolerance * largest, name);
   }
 }
 
@@ -88,7 +79,7 @@ TEST_P(FrozenCheckpoints, HaveRowsThatAreOwedStepsOfManyLengths) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FrozenCheckpoints, ::testing::ValuesIn(testing::frozen_cases()),
+INSTANTIATE_TEST_SUITE_P(All, FrozenCheckpoints, ::testing::ValuesIn(frozen_cases()),
                          [](const auto& item) { return item.param.name; });
 
 }  // namespace

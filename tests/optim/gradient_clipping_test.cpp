@@ -1,24 +1,6 @@
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/optim/gradient_clipping.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::tensor;
 
 constexpr double kOrders[] = {0.5, 1, 2, 3, HUGE_VAL};
 
@@ -39,13 +21,13 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 TEST(GradientClipping, FollowsPyTorch) {
-  const nlohmann::json golden = testing::golden("clipping.json");
-  const auto numbers = golden["rows"].get<std::vector<std::int32_t>>();
-  const Tensor rows = testing::wave({3, 3}, 0.7, 1.3, 1.5);
-  for (const nlohmann::json& item : golden["cases"])
+  const json file = golden("clipping.json");
+  const auto numbers = file["rows"].get<std::vector<std::int32_t>>();
+  const Tensor rows = wave({3, 3}, 0.7, 1.3, 1.5);
+  for (const json& item : file["cases"])
     for (const bool as_rows : {false, true}) {
       const RowGradient row_gradient({7, 3}, numbers, rows);
-      const auto bias = with_gradient(testing::wave({5}, 0.9, 0.4, 2.0));
+      const auto bias = with_gradient(wave({5}, 0.9, 0.4, 2.0));
       const auto table = with_gradient(as_rows ? Gradient(row_gradient) : row_gradient.to_dense());
       Parameter unused("unused", zeros({4}));
       const std::vector<Parameter*> all{bias.get(), &unused, table.get()};
@@ -62,8 +44,8 @@ TEST(GradientClipping, FollowsPyTorch) {
         EXPECT_NEAR(gradient_norm(all, p), norm, 2 * kEpsilon * norm);
         EXPECT_NEAR(clip_grad_norm(all, item["max_norm"], options), norm, 2 * kEpsilon * norm);
       }
-      testing::expect_near(dense_gradient(*bias), testing::tensor_from(item["bias"]), tolerance);
-      testing::expect_near(dense_gradient(*table), testing::tensor_from(item["table"]), tolerance);
+      expect_near(dense_gradient(*bias), tensor_from(item["bias"]), tolerance);
+      expect_near(dense_gradient(*table), tensor_from(item["table"]), tolerance);
       EXPECT_EQ(table->gradient().is_rows(), as_rows);
       EXPECT_TRUE(unused.gradient().is_none());
     }
@@ -120,7 +102,7 @@ TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads
   const Tensor other = irregular({70'001}, 3);
   for (const double p : kOrders) {
     const auto run = [&](const Gradient& gradient, int threads) {
-      const testing::Threads scope(threads);
+      const Threads scope(threads);
       const auto table = with_gradient(gradient);
       const auto bias = with_gradient(other);
       const double norm = clip_grad_norm(std::vector{table.get(), bias.get()}, 0.75, {.p = p});
@@ -183,10 +165,10 @@ TEST(ClipGradientNorm, RefusesANormThatIsNotFiniteBeforeAnythingChangesIfAsked) 
     const Tensor gradient = tensor({2}, {1, number});
     const auto wrong = with_gradient(gradient);
     const std::vector<Parameter*> all{fine.get(), wrong.get()};
-    EXPECT_EQ(error_of<std::runtime_error>(
-                  [&] { clip_grad_norm(all, 1, {.error_if_not_finite = true}); }),
-              concat("clip_grad_norm: the norm of order 2 is ", message,
-                     "; the gradients are as they were"));
+    EXPECT_ERROR(std::runtime_error,
+                 concat("clip_grad_norm: the norm of order 2 is ", message,
+                        "; the gradients are as they were"),
+                 clip_grad_norm(all, 1, {.error_if_not_finite = true}));
     EXPECT_EQ(fine->gradient().dense(), tensor({2}, {30, 40}));
     EXPECT_TRUE(same_bits(wrong->gradient().dense(), gradient));
   }
@@ -240,4 +222,3 @@ TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -2,15 +2,7 @@
 
 // What the tests of lazy updates share: steps with made-up row gradients.
 
-#include <cstdint>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
+#include "tests/test.hpp"
 
 namespace rowgrad::testing {
 
@@ -47,6 +39,14 @@ void train(Optimizer& optimizer, Parameter& table, int from, int to, const Look&
          i < 5 ? std::vector<std::int32_t>{1, row} : std::vector<std::int32_t>{row, rows - 1}, i);
     look(i);
   }
+}
+
+// A table, up to date, and all that its optimizer keeps.
+inline std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
+  Checkpoint all;
+  all.put("table", table.value());
+  all.put("optimizer", optimizer.state_dict());
+  return bits_of(all);
 }
 
 inline void expect_near(const Tensor& a, const Tensor& b) {

@@ -1,20 +1,8 @@
 // Rows with postponed updates while options change, or whose values leave the range of `real`.
 
-#include <gtest/gtest.h>
-
 #include "tests/optim/lazy_rows.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::expect_near;
-using testing::give;
-using testing::gradient;
-using testing::irregular;
-using testing::step;
 
 TEST(LazyRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
   const Tensor start = irregular({6, 4});
@@ -85,7 +73,7 @@ void expect_the_same_after_overflow(const typename Made::Options& options) {
   const Tensor row = table.rows(std::vector<std::int32_t>{1});
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_TRUE(std::isfinite(row(0, i)));
-    EXPECT_NEAR(row(0, i), dense.value()(1, i), 900 * testing::kEpsilon) << i;
+    EXPECT_NEAR(row(0, i), dense.value()(1, i), 900 * kEpsilon) << i;
   }
 }
 
@@ -129,4 +117,3 @@ TEST(LazyRowsOf, AmsgradSwitchedOnWhileARowRestsAreHeededAtOnce) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,40 +1,8 @@
 // Rows that are owed updates, saved and loaded.
 
-#include <cmath>
-#include <memory>
-#include <string>
-
-#include <gtest/gtest.h>
-
 #include "tests/optim/lazy_rows.hpp"
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/row_table.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::gradient;
-using testing::irregular;
-using testing::kAdam;
-using testing::kMomentum;
-using testing::step;
-using testing::train;
-using testing::with;
-using testing::without;
-
-// A table, up to date, and all that its optimizer keeps.
-std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
-  Checkpoint all;
-  all.put("table", table.value());
-  all.put("optimizer", optimizer.state_dict());
-  return testing::bits_of(all);
-}
 
 template <class Made>
 class LazyRowsStateTest : public ::testing::Test {
@@ -208,7 +176,7 @@ TYPED_TEST(LazyRowsStateTest, LeavesOutRowsThatWereNeverTouched) {
       Parameter other("table", model.tensor("table", shape));
       TypeParam resumed({&other}, TestFixture::options());
       resumed.load_state_dict(saved);
-      EXPECT_TRUE(testing::bits_of(resumed.state_dict()) == testing::bits_of(state));
+      EXPECT_TRUE(bits_of(resumed.state_dict()) == bits_of(state));
       for (int i = 20; i < 30; ++i) step(resumed, other, i);
       EXPECT_TRUE(bits_of(other, resumed) == bits_of(table, optimizer)) << zero;
     }
@@ -227,16 +195,15 @@ TEST(LazyRowsStateOf, RowsThatDoNotFitAreRefused) {
   EXPECT_TRUE(std::signbit(rows_in(state, "x", shape)(7, 0)));
   for (const std::vector<std::int64_t>& rows :
        {std::vector<std::int64_t>{7, 3}, {3, 3}, {-1, 3}, {3, 40'000}})
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { rows_in(with(state, "x.rows", rows), "x", shape); }),
-        "load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most");
+    EXPECT_INVALID("load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most",
+                   rows_in(with(state, "x.rows", rows), "x", shape));
   EXPECT_THROW(rows_in(with(state, "x.rows", std::vector<std::int64_t>{3}), "x", shape),
                std::invalid_argument);
   EXPECT_THROW(rows_in(without(state, "x.values"), "x", shape), std::invalid_argument);
   EXPECT_THROW(rows_in(state, "x", {40'000, 9}), std::invalid_argument);
   state.put("x", table);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { rows_in(state, "x", shape); }),
-            "load_state_dict: 'x' is there as a whole and in rows");
+  EXPECT_INVALID("load_state_dict: 'x' is there as a whole and in rows",
+                 rows_in(state, "x", shape));
   Checkpoint small;
   put_rows(small, "x", zeros({3, 2}));
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
@@ -308,4 +275,3 @@ TEST(LazyRowsStateOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -2,39 +2,7 @@
 
 #include "tests/optim/lazy_rows.hpp"
 
-#include <cmath>
-#include <memory>
-#include <string>
-#include <thread>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::expect_near;
-using testing::give;
-using testing::gradient;
-using testing::ids;
-using testing::irregular;
-using testing::kAdam;
-using testing::kMomentum;
-using testing::step;
-using testing::train;
 
 template <class Made>
 class LazyRowsTest : public ::testing::Test {
@@ -68,7 +36,7 @@ TYPED_TEST(LazyRowsTest, TheBitsOfARunDoNotDependOnWhoLooked) {
 
 TYPED_TEST(LazyRowsTest, AreTheSameForAnyNumberOfThreads) {
   const auto run = [](int threads) {
-    const testing::Threads limited(threads);
+    const Threads limited(threads);
     Parameter table("table", irregular({700, 96}));
     TypeParam optimizer({&table}, TestFixture::options());
     std::vector<std::int32_t> many;
@@ -235,4 +203,3 @@ TEST(LazyRowsOf, ATableSettledWholeCanBeReadByThreads) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,29 +1,8 @@
 // What lazy updates cost, and how exact they are after a long time.
 
-#include <memory>
-
-#include <gtest/gtest.h>
-
 #include "tests/optim/lazy_rows.hpp"
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::give;
-using testing::gradient;
-using testing::ids;
-using testing::irregular;
-using testing::kAdam;
-using testing::kMomentum;
-using testing::step;
 
 template <class Made>
 std::uint64_t work_of_steps(std::size_t rows, const typename Made::Options& options) {
@@ -107,7 +86,7 @@ void expect_exact_after_long_absence(const typename Made::Options& options) {
   const Tensor rows = table.rows(std::vector<std::int32_t>{0, 1});
   EXPECT_EQ(optimizer.rows_visited() - before, 2U);
   // 100,000 roundings: in float each may take half a unit of the last place.
-  const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * testing::kEpsilon / 2;
+  const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * kEpsilon / 2;
   for (std::size_t i = 0; i < rows.size(); ++i)
     EXPECT_NEAR(rows.data()[i], dense.value().data()[i], tolerance) << i;
 }
@@ -137,7 +116,7 @@ TEST(LazyRowsOf, AHistoryThatGrowsTooLongIsSettled) {
     dense_optimizer.step();
   }
   EXPECT_LT(optimizer.state_dict().integers("table.lazy.steps").size(), 4098U);
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : 9000 * testing::kEpsilon;
+  const double tolerance = sizeof(real) == 8 ? 1e-10 : 9000 * kEpsilon;
   for (std::size_t i = 0; i < start.size(); ++i)
     EXPECT_NEAR(table.value().data()[i], dense.value().data()[i], tolerance) << i;
 }
@@ -197,7 +176,7 @@ void expect_even_work(std::uint64_t most_visited) {
   EXPECT_TRUE(bits_of(stopped.optimizer->state_dict()) == bits_of(whole.optimizer->state_dict()));
 
   dense.run(0, kSteps, true);
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : kSteps * testing::kEpsilon;
+  const double tolerance = sizeof(real) == 8 ? 1e-10 : kSteps * kEpsilon;
   for (std::size_t i = 0; i < dense.table.size(); ++i)
     ASSERT_NEAR(whole.table.value().data()[i], dense.table.value().data()[i], tolerance) << i;
 }
@@ -209,4 +188,3 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
 }
 
 }  // namespace
-}  // namespace rowgrad

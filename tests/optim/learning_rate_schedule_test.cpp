@@ -1,28 +1,6 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/learning_rate_schedule.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using nlohmann::json;
-using testing::bits_of;
-using testing::error_of;
-using testing::with;
-using testing::without;
 
 // An SGD with one group, of one parameter, for each learning rate.
 struct Groups {
@@ -95,7 +73,7 @@ Schedule schedule_from(const json& item) {
 }
 
 TEST(LearningRateSchedule, FollowsPyTorchStepByStepInEveryGroup) {
-  const json cases = testing::golden("schedules.json")["cases"];
+  const json cases = golden("schedules.json")["cases"];
   ASSERT_EQ(cases.size(), 20U);
   for (const json& item : cases) {
     const json what = {item["schedule"], item.value("options", json()), item.value("then", json())};
@@ -163,15 +141,15 @@ TEST(Schedule, FollowedByAnotherCountsFromZeroAgain) {
                              .then(Schedule::constant());
   EXPECT_EQ(three.factor(4), Schedule::cosine({.steps = 3}).factor(2));
   EXPECT_EQ(three.factor(5), 1);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { first.then(second); }),
-            "Schedule::then: Schedule::lambda has no end; say at which step the next one begins");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { first.then(second, 0); }),
-            "Schedule::then: at is 0, expected at least 1");
+  EXPECT_INVALID(
+      "Schedule::then: Schedule::lambda has no end; say at which step the next one begins",
+      first.then(second));
+  EXPECT_INVALID("Schedule::then: at is 0, expected at least 1", first.then(second, 0));
 }
 
 TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   const auto refuses = [](auto make, auto options, const std::string& message) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { make(options); }), message);
+    EXPECT_INVALID(message, make(options));
   };
   const std::string count = ", expected at least 1";
   const std::string share = ", expected a number from 0 to 1";
@@ -240,9 +218,9 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
     const auto late = [wrong](std::uint64_t step) { return step < 2 ? 2.0 : wrong; };
     LearningRateSchedule schedule(*groups.sgd, Schedule::lambda(late));
     schedule.step();
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { schedule.step(); }),
-              concat("Schedule::lambda: the factor of its step 2 is ", wrong,
-                     ", expected a finite number not below 0"));
+    EXPECT_INVALID(concat("Schedule::lambda: the factor of its step 2 is ", wrong,
+                          ", expected a finite number not below 0"),
+                   schedule.step());
     EXPECT_EQ(groups.rates(), (std::vector<double>{1, 0.5}));
     EXPECT_EQ(schedule.step_count(), 1U);
     const auto always = [wrong](std::uint64_t) { return wrong; };
@@ -253,12 +231,10 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
   // Only the product with the second rate is too large for `real`.
   Groups groups({0.5, 1e30});
   const double factor = sizeof(real) == 8 ? 1e300 : 1e20;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              LearningRateSchedule(*groups.sgd,
-                                   Schedule::lambda([factor](std::uint64_t) { return factor; }));
-            }),
-            concat("LearningRateSchedule: base rate 1e+30 times factor ", factor,
-                   " of step 0 is not finite"));
+  EXPECT_INVALID(concat("LearningRateSchedule: base rate 1e+30 times factor ", factor,
+                        " of step 0 is not finite"),
+                 LearningRateSchedule(
+                     *groups.sgd, Schedule::lambda([factor](std::uint64_t) { return factor; })));
   EXPECT_EQ(groups.rates(), (std::vector<double>{0.5, 1e30}));
 }
 
@@ -308,4 +284,3 @@ TEST(LearningRateSchedule, LoadsItsStateAfterAGroupWasAdded) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,17 +1,7 @@
 // Rows of Adam and AdamW that were away, against the rule itself, step by step in long double.
 
-#include <array>
-#include <cmath>
-#include <limits>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-
-namespace rowgrad {
 namespace {
 
 // Row 0 of a table, every column with gradients of another size. Row 1 has gradients in all steps.
@@ -70,8 +60,8 @@ class Away {
 
   void expect_near(real found, Exact expected, const std::string& what, std::size_t column,
                    Exact roundings) const {
-    const Exact most = roundings * Exact{testing::kEpsilon} * std::abs(expected) +
-                       Exact{std::numeric_limits<real>::min()};
+    const Exact most =
+        roundings * Exact{kEpsilon} * std::abs(expected) + Exact{std::numeric_limits<real>::min()};
     EXPECT_LE(std::abs(found - expected), most)
         << what << ' ' << found << " of column " << column << ", expected "
         << static_cast<double>(expected) << ", after step " << step_;
@@ -245,9 +235,8 @@ class Idling {
 
   void expect_near(real found, Exact expected, std::string_view what, Exact roundings) const {
     if (found == expected) return;  // both infinite
-    EXPECT_LE(std::abs(found - expected),
-              roundings * Exact{testing::kEpsilon} * std::abs(expected) +
-                  Exact{std::numeric_limits<real>::min()})
+    EXPECT_LE(std::abs(found - expected), roundings * Exact{kEpsilon} * std::abs(expected) +
+                                              Exact{std::numeric_limits<real>::min()})
         << what << ' ' << found << ", expected " << static_cast<double>(expected) << ", after "
         << history_.steps() << " steps";
   }
@@ -305,4 +294,3 @@ TEST(MissedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,24 +1,9 @@
 // Rows whose values, or the factors that many steps multiply them by, are near the limits of the
 // range of `real`, beyond it, or NaN: postponed updates must give what the dense optimizer gives.
 
-#include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::irregular;
-using testing::kInfinity;
 
 // The range of double has some eight times as many powers of ten as that of float.
 constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
@@ -30,8 +15,8 @@ real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, expone
   if (rows.shape() != dense.shape()) return ::testing::AssertionFailure() << "different shapes";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double a = rows.data()[i], b = dense.data()[i];
-    const double most = roundings * testing::kEpsilon * std::abs(b) +
-                        static_cast<double>(std::numeric_limits<real>::min());
+    const double most =
+        roundings * kEpsilon * std::abs(b) + static_cast<double>(std::numeric_limits<real>::min());
     if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= most) continue;
     return ::testing::AssertionFailure() << "number " << i << ": " << a << ", dense " << b;
   }
@@ -186,10 +171,9 @@ TEST(RowRange, ReadingChangesNoBitOfRowsThatAreReplayed) {
     table.mutable_values();
     Checkpoint all = optimizer.state_dict();
     all.put("table", table.value());
-    return testing::bits_of(all);
+    return bits_of(all);
   };
   EXPECT_TRUE(run(true) == run(false));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,30 +1,8 @@
 // What every optimizer made from a rule has: groups, options, rates.
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <tuple>
-#include <type_traits>
-#include <utility>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/learning_rate_schedule.hpp>
-#include <rowgrad/optim/row_check.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::irregular;
 
 TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   Parameter table("table", irregular({5, 3}));
@@ -58,15 +36,12 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   EXPECT_EQ(adamw.group_count(), 3U);
   Parameter only("only", zeros({2}));
   EXPECT_EQ(AdamW(std::vector<AdamW::Group>{{.parameters = {&only}}, {}}).group_count(), 2U);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { AdamW(std::vector<AdamW::Group>(1)); }),
-            "Optimizer: there are no parameters");
+  EXPECT_INVALID("Optimizer: there are no parameters", AdamW(std::vector<AdamW::Group>(1)));
   EXPECT_EQ(adamw.learning_rate(2), 0.5);
   EXPECT_EQ(adamw.parameters().size(), 4U);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.add_group({.parameters = {&late}}); }),
-            "Optimizer: late is given twice");
+  EXPECT_INVALID("Optimizer: late is given twice", adamw.add_group({.parameters = {&late}}));
   EXPECT_EQ(adamw.group_count(), 3U);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { adamw.learning_rate(3); }),
-            "AdamW: there is no group 3, expected a number below 3");
+  EXPECT_INVALID("AdamW: there is no group 3, expected a number below 3", adamw.learning_rate(3));
 }
 
 TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
@@ -75,16 +50,14 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   w.add_gradient(full({2}, 1));
   adam.step();
   constexpr std::int64_t kMany = (std::int64_t{3} << 24) + 5;
-  const Checkpoint state = testing::with(adam.state_dict(), "w.step", kMany);
+  const Checkpoint state = with(adam.state_dict(), "w.step", kMany);
   adam.load_state_dict(state);
   adam.step();
   EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { adam.load_state_dict(testing::without(state, "w.exp_avg_sq")); }),
-            "Checkpoint: \"w.exp_avg_sq\" is missing");
+  EXPECT_INVALID("Checkpoint: \"w.exp_avg_sq\" is missing",
+                 adam.load_state_dict(without(state, "w.exp_avg_sq")));
   EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { adam.load_state_dict({}); }),
-            "Checkpoint: \"w.step\" is missing");
+  EXPECT_INVALID("Checkpoint: \"w.step\" is missing", adam.load_state_dict({}));
   const Checkpoint fresh = Adam({&w}).state_dict();
   adam.load_state_dict(fresh);  // begins anew
   EXPECT_EQ(adam.state_dict().names(), std::vector<std::string>{"w.step"});
@@ -164,14 +137,13 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     const Tensor before = weight.value();
     const std::string message =
         "Optimizer: model.token.weight was destroyed before the optimizer that trains it";
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->step(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { other.step(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->zero_grad(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->state_dict(); }), message);
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->load_state_dict(state); }), message);
+    EXPECT_ERROR(std::logic_error, message, adam->step());
+    EXPECT_ERROR(std::logic_error, message, other.step());
+    EXPECT_ERROR(std::logic_error, message, adam->zero_grad());
+    EXPECT_ERROR(std::logic_error, message, adam->state_dict());
+    EXPECT_ERROR(std::logic_error, message, adam->load_state_dict(state));
     Parameter late("late", irregular({2}));
-    EXPECT_EQ(error_of<std::logic_error>([&] { adam->add_group({.parameters = {&late}}); }),
-              message);
+    EXPECT_ERROR(std::logic_error, message, adam->add_group({.parameters = {&late}}));
     EXPECT_EQ(adam->parameters(), std::vector<Parameter*>{&weight});
     EXPECT_NO_THROW(schedule.step());  // sets rates, which need no parameter
     adam->rows_visited();
@@ -239,14 +211,16 @@ static_assert(!kListsItsMembers<Padded>);
 
 TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   Parameter table("table", irregular({3, 2}));
-  EXPECT_EQ(error_of<std::logic_error>(
-                [&] { RuleOptimizer<Claiming<Idle::kNothing>> optimizer({&table}); }),
-            "Claiming: idle() says that a step without gradient changes nothing, but it makes the "
-            "number 0.59375, expected 0.75");
-  EXPECT_EQ(error_of<std::logic_error>(
-                [&] { RuleOptimizer<Claiming<Idle::kLinear>> optimizer({&table}); }),
-            "Claiming: idle() says that a step without gradient is linear, but it makes the number "
-            "0.515625, expected 0.75");
+  EXPECT_ERROR(
+      std::logic_error,
+      "Claiming: idle() says that a step without gradient changes nothing, but it makes the "
+      "number 0.59375, expected 0.75",
+      RuleOptimizer<Claiming<Idle::kNothing>> optimizer({&table}));
+  EXPECT_ERROR(
+      std::logic_error,
+      "Claiming: idle() says that a step without gradient is linear, but it makes the number "
+      "0.515625, expected 0.75",
+      RuleOptimizer<Claiming<Idle::kLinear>> optimizer({&table}));
   EXPECT_NO_THROW(RuleOptimizer<Claiming<Idle::kReplay>>({&table}));
   for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
@@ -285,18 +259,20 @@ struct SignRule : RuleDefaults {
 };
 
 TEST(RuleOptimizer, ChoosesForEachValue) {
-  Parameter weight("weight", testing::tensor({5}, {1, 2, 3, 4, 5}));
+  Parameter weight("weight", tensor({5}, {1, 2, 3, 4, 5}));
   RuleOptimizer<SignRule<false>> optimizer({&weight});
-  weight.add_gradient(testing::tensor({5}, {1, -1, 1, 1, -1}));
+  weight.add_gradient(tensor({5}, {1, -1, 1, 1, -1}));
   optimizer.step();
-  EXPECT_EQ(weight.value(), testing::tensor({5}, {0.5, 2.5, 2.5, 3.5, 5.5}));
+  EXPECT_EQ(weight.value(), tensor({5}, {0.5, 2.5, 2.5, 3.5, 5.5}));
 }
 
 TEST(RuleOptimizer, RefusesARuleInWhichValuesSeeEachOther) {
   Parameter weight("weight", irregular({4}));
-  EXPECT_EQ(error_of<std::logic_error>([&] { RuleOptimizer<SignRule<true>> all({&weight}); }),
-            "SignRule: the number in lane 1 of a vector is 0.5, expected 1.5, which comes of the "
-            "same numbers [1, 0] in all lanes: a lane must not depend on others");
+  EXPECT_ERROR(
+      std::logic_error,
+      "SignRule: the number in lane 1 of a vector is 0.5, expected 1.5, which comes of the "
+      "same numbers [1, 0] in all lanes: a lane must not depend on others",
+      RuleOptimizer<SignRule<true>> all({&weight}));
 }
 
 TEST(RowCheck, TellsExactOptimizersFromOthers) {
@@ -321,10 +297,10 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
 }
 
 TEST(RowCheck, RefusesRowUpdatesThatDifferByDesign) {
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [] { row_check<SGD>({.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}); }),
-            "row_check: rows is RowUpdates::kTouchedOnly, which leaves out steps that the dense "
-            "optimizer makes; expected RowUpdates::kExact");
+  EXPECT_INVALID(
+      "row_check: rows is RowUpdates::kTouchedOnly, which leaves out steps that the dense "
+      "optimizer makes; expected RowUpdates::kExact",
+      row_check<SGD>({.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}));
 }
 
 // [normalized]
@@ -388,16 +364,14 @@ TEST(RowCheck, ChecksAnOptimizerThatIsNoRule) {
   EXPECT_TRUE(result.passed) << result.message();
   Parameter table("table", zeros({3, 2})), weight("weight", zeros({2}));
   NormalizedSgd optimizer({&table, &weight}, 10);
-  table.add_gradient(RowGradient({3, 2}, {2}, testing::tensor({1, 2}, {3, 4})));
-  weight.add_gradient(testing::tensor({2}, {0, 1}));
+  table.add_gradient(RowGradient({3, 2}, {2}, tensor({1, 2}, {3, 4})));
+  weight.add_gradient(tensor({2}, {0, 1}));
   optimizer.step();
-  EXPECT_EQ(table.value(), testing::tensor({3, 2}, {0, 0, 0, 0, -6, -8}));
-  EXPECT_EQ(weight.value(), testing::tensor({2}, {0, -10}));
+  EXPECT_EQ(table.value(), tensor({3, 2}, {0, 0, 0, 0, -6, -8}));
+  EXPECT_EQ(weight.value(), tensor({2}, {0, -10}));
   EXPECT_EQ(optimizer.rows_visited(), 1U);
-  EXPECT_EQ(testing::error_of<std::invalid_argument>(
-                [] { row_check([](Parameter&) { return std::unique_ptr<Optimizer>(); }); }),
-            "row_check: make returned no optimizer");
+  EXPECT_INVALID("row_check: make returned no optimizer",
+                 row_check([](Parameter&) { return std::unique_ptr<Optimizer>(); }));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,27 +1,6 @@
-#include <cmath>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::irregular;
-using testing::with;
-using testing::without;
 
 struct SgdCase {
   const char* name;
@@ -65,7 +44,7 @@ TEST_P(SgdSteps, FollowsTheFormula) {
   }
   // Some ten roundings of numbers below 4 in each of five steps.
   for (std::size_t i = 0; i < count; ++i)
-    EXPECT_NEAR(w.value()(i), reference.w[i], 5 * 10 * 4 * testing::kEpsilon / 2) << i;
+    EXPECT_NEAR(w.value()(i), reference.w[i], 5 * 10 * 4 * kEpsilon / 2) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -144,12 +123,9 @@ TEST(Sgd, RefusesOptionsOutsideTheirRange) {
       {.weight_decay = -1}};
   for (const SgdOptions& options : wrong)
     EXPECT_THROW(SGD({&w}, options), std::invalid_argument) << &options - wrong.data();
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { SGD({&w}, {.learning_rate = -1}); }),
-            "SGD: learning_rate is -1, expected a finite number not below 0");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              SGD({&w, &w}, SgdOptions{});
-            }),
-            "Optimizer: w is given twice");
+  EXPECT_INVALID("SGD: learning_rate is -1, expected a finite number not below 0",
+                 SGD({&w}, {.learning_rate = -1}));
+  EXPECT_INVALID("Optimizer: w is given twice", SGD({&w, &w}, SgdOptions{}));
   EXPECT_THROW(SGD({nullptr}, SgdOptions{}), std::invalid_argument);
   EXPECT_THROW(SGD(std::vector<Parameter*>{}, SgdOptions{}), std::invalid_argument);
 }
@@ -200,11 +176,8 @@ TEST(Sgd, RefusesAStateThatDoesNotFit) {
   EXPECT_EQ(message(fits), "no error");
   Parameter same("w", full({2}, 1));
   SGD ambiguous({&w, &same}, {.momentum = 0.9});
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { ambiguous.load_state_dict({}); }),
-            "SGD::load_state_dict: two parameters are named w");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { ambiguous.state_dict(); }),
-            "SGD::state_dict: two parameters are named w");
+  EXPECT_INVALID("SGD::load_state_dict: two parameters are named w", ambiguous.load_state_dict({}));
+  EXPECT_INVALID("SGD::state_dict: two parameters are named w", ambiguous.state_dict());
 }
 
 }  // namespace
-}  // namespace rowgrad

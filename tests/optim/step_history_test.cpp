@@ -1,14 +1,5 @@
-#include <cmath>
-#include <random>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/step_history.hpp>
-
-namespace rowgrad {
 namespace {
 
 SgdRule sgd(double rate, double momentum = 0.9, double decay = 0.01) {
@@ -147,4 +138,3 @@ TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -16,7 +16,8 @@
 
 namespace rowgrad::testing {
 
-using Function = std::function<Variable(std::span<const Variable>)>;
+using Inputs = std::span<const Variable>;
+using Function = std::function<Variable(Inputs)>;
 
 /// A scalar that depends on every entry of x, each with its own weight.
 inline Variable weighted_sum(const Variable& x) {

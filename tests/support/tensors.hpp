@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ inline Ids ids(const std::vector<std::size_t>& shape, const std::vector<std::int
   result.reshape(shape);
   return result;
 }
+
+/// Ids in a form that EXPECT_EQ prints.
+inline std::vector<std::int32_t> values(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 using Index = Shape;
 

@@ -1,23 +1,6 @@
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient_check.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::irregular;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 // x² with the given backward rule.
 Variable square_with(const Variable& x, const BackwardRule& rule) {
@@ -76,7 +59,7 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
   // about 91, over twice the step.
   EXPECT_EQ(result.backward, 5);
   const GradientCheckOptions defaults;
-  const double rounding = 128 * testing::kEpsilon / (2 * defaults.step);
+  const double rounding = 128 * kEpsilon / (2 * defaults.step);
   EXPECT_NEAR(result.difference, 10, rounding);
   EXPECT_NEAR(result.error, 0.5, rounding);
   const std::string start =
@@ -129,9 +112,8 @@ TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
 }
 
 TEST(GradientCheck, NeedsSomethingToCheck) {
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [] { gradient_check([](Inputs x) { return x[0]; }, std::vector<Tensor>()); }),
-            "gradient_check: there are no inputs");
+  EXPECT_INVALID("gradient_check: there are no inputs",
+                 gradient_check([](Inputs x) { return x[0]; }, std::vector<Tensor>()));
 
   Parameter frozen("frozen", scalar(1));
   frozen.set_trainable(false);
@@ -194,16 +176,14 @@ TEST(GradientCheck, LeavesParametersAsTheyWereWhenTheFunctionThrows) {
     Parameter weight("weight", value);
     weight.add_gradient(gradient);
     int calls = 0;
-    EXPECT_EQ(error_of<std::runtime_error>([&] {
-                gradient_check(
-                    [&](Tape& tape) {
-                      const Variable y = right_square(tape.parameter(weight));
-                      if (++calls == failing_call) throw std::runtime_error("failed");
-                      return y;
-                    },
-                    {&weight});
-              }),
-              "failed");
+    EXPECT_ERROR(std::runtime_error, "failed",
+                 gradient_check(
+                     [&](Tape& tape) {
+                       const Variable y = right_square(tape.parameter(weight));
+                       if (++calls == failing_call) throw std::runtime_error("failed");
+                       return y;
+                     },
+                     {&weight}));
     EXPECT_EQ(weight.value(), value) << "call " << failing_call;
     EXPECT_EQ(weight.gradient().dense(), gradient) << "call " << failing_call;
   }
@@ -228,19 +208,14 @@ TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {
     tape.parameter(forgotten);
     return exp(tape.parameter(used));
   };
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              gradient_check(function, {&used, &forgotten});
-            }),
-            "gradient_check: 'norm.weight' [1] gets no gradient: does the function use it?");
+  EXPECT_INVALID("gradient_check: 'norm.weight' [1] gets no gradient: does the function use it?",
+                 gradient_check(function, {&used, &forgotten}));
   EXPECT_TRUE(forgotten.gradient().is_none());
   forgotten.set_trainable(false);
   EXPECT_TRUE(gradient_check(function, {&used, &forgotten}).passed);
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([] {
-        gradient_check([](Inputs x) { return exp(x[1]); }, {tensor({2}, {1, 2}), tensor({1}, {1})});
-      }),
-      "gradient_check: 'input 0' [2] gets no gradient: does the function use it?");
+  EXPECT_INVALID(
+      "gradient_check: 'input 0' [2] gets no gradient: does the function use it?",
+      gradient_check([](Inputs x) { return exp(x[1]); }, {tensor({2}, {1, 2}), tensor({1}, {1})}));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,22 +1,8 @@
 // Gradients that backward hands over while it runs.
 
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::ids;
-using testing::irregular;
 
 // The same value, whose backward rule notes that it runs.
 Variable noted(const Variable& x, std::vector<std::string>& events, const char* name) {
@@ -95,4 +81,3 @@ TEST(GradientSink, MayThrow) {
 }
 
 }  // namespace
-}  // namespace rowgrad

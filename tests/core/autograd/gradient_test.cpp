@@ -1,14 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/gradient.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::tensor;
 
 RowGradient rows_of(std::vector<std::int32_t> numbers, const std::vector<real>& values) {
   const std::size_t count = numbers.size();
@@ -75,45 +67,38 @@ TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
             {2, 2},
             "RowGradient: row indices 3 to 5 are outside the table's 5 rows"},
        })
-    EXPECT_EQ(error_of<std::invalid_argument>(
-                  [&] { RowGradient(item.table, item.numbers, zeros(item.values)); }),
-              item.message);
+    EXPECT_INVALID(item.message, RowGradient(item.table, item.numbers, zeros(item.values)));
 }
 
 TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
   const Gradient none;
   EXPECT_TRUE(none.is_none() && !none.is_dense() && !none.is_rows());
-  EXPECT_EQ(error_of<std::logic_error>([&] { none.dense(); }),
-            "Gradient::dense: the gradient is none");
-  EXPECT_EQ(error_of<std::logic_error>([&] { none.rows(); }),
-            "Gradient::rows: the gradient is none");
-  EXPECT_EQ(error_of<std::logic_error>([&] { none.shape(); }),
-            "Gradient::shape: there is no gradient");
-  EXPECT_EQ(error_of<std::logic_error>([&] { Gradient().take_dense(); }),
-            "Gradient::take_dense: there is no gradient");
+  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is none", none.dense());
+  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is none", none.rows());
+  EXPECT_ERROR(std::logic_error, "Gradient::shape: there is no gradient", none.shape());
+  EXPECT_ERROR(std::logic_error, "Gradient::take_dense: there is no gradient",
+               Gradient().take_dense());
 
   const Gradient dense = zeros({2, 3});
   EXPECT_TRUE(dense.is_dense() && !dense.is_none() && !dense.is_rows());
   EXPECT_EQ(dense.shape(), Shape({2, 3}));
-  EXPECT_EQ(error_of<std::logic_error>([&] { dense.rows(); }),
-            "Gradient::rows: the gradient is dense");
+  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is dense", dense.rows());
   Parameter named("head.weight", zeros({2, 2}));
   for (int i = 0; i < 2; ++i) {
     named.add_gradient(zeros({2, 2}));
-    EXPECT_EQ(error_of<std::logic_error>([&] { named.gradient().rows(); }),
-              "Gradient::rows: the gradient of head.weight is dense");
-    EXPECT_EQ(error_of<std::logic_error>([&] { Gradient(named.gradient()).rows(); }),
-              "Gradient::rows: the gradient is dense");
+    EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient of head.weight is dense",
+                 named.gradient().rows());
+    EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is dense",
+                 Gradient(named.gradient()).rows());
     named.zero_gradient();
-    EXPECT_EQ(error_of<std::logic_error>([&] { named.gradient().dense(); }),
-              "Gradient::dense: the gradient of head.weight is none");
+    EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient of head.weight is none",
+                 named.gradient().dense());
   }
 
   const Gradient rows = rows_of({1}, {7, 8});
   EXPECT_TRUE(rows.is_rows() && !rows.is_none() && !rows.is_dense());
   EXPECT_EQ(rows.shape(), Shape({5, 2}));
-  EXPECT_EQ(error_of<std::logic_error>([&] { rows.dense(); }),
-            "Gradient::dense: the gradient is rows");
+  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is rows", rows.dense());
 }
 
 TEST(Gradient, IsScaledWhateverItsKind) {
@@ -189,14 +174,8 @@ TEST(Gradient, AddsRowsOfNoWidth) {
 TEST(Gradient, IsUnchangedByASumThatIsRefused) {
   const Tensor kept = tensor({2, 1}, {1, 2});
   Gradient dense = kept;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              dense.add(zeros({1, 2}));
-            }),
-            "Gradient::add: shapes [2, 1] and [1, 2] differ");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              dense.add(rows_of({1}, {1, 2}));
-            }),
-            "Gradient::add: shapes [2, 1] and [5, 2] differ");
+  EXPECT_INVALID("Gradient::add: shapes [2, 1] and [1, 2] differ", dense.add(zeros({1, 2})));
+  EXPECT_INVALID("Gradient::add: shapes [2, 1] and [5, 2] differ", dense.add(rows_of({1}, {1, 2})));
   EXPECT_EQ(dense.dense(), kept);
 
   Gradient rows = rows_of({1}, {7, 8});
@@ -214,4 +193,3 @@ TEST(Gradient, CopiesAreIndependent) {
 }
 
 }  // namespace
-}  // namespace rowgrad

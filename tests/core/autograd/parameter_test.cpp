@@ -1,14 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/optim/sgd.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::tensor;
 
 TEST(Parameter, StartsTrainableAndWithoutGradient) {
   Parameter weight("token.weight", tensor({2}, {3, 4}));
@@ -49,19 +41,17 @@ TEST(Parameter, AddsGradientsUpUntilTheyAreCleared) {
 TEST(Parameter, RefusesValuesAndGradientsOfAnotherShape) {
   Parameter weight("head.weight", tensor({2}, {3, 4}));
   const std::uint64_t version = weight.version();
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              weight.assign(zeros({2, 1}));
-            }),
-            "head.weight: the new value has shape [2, 1], expected [2]");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { weight.add_gradient(zeros({3})); }),
-            "head.weight: a gradient of shape [3] was given, expected [2]");
+  EXPECT_INVALID("head.weight: the new value has shape [2, 1], expected [2]",
+                 weight.assign(zeros({2, 1})));
+  EXPECT_INVALID("head.weight: a gradient of shape [3] was given, expected [2]",
+                 weight.add_gradient(zeros({3})));
   EXPECT_EQ(weight.value(), tensor({2}, {3, 4}));
   EXPECT_EQ(weight.version(), version);
   EXPECT_TRUE(weight.gradient().is_none());
 }
 
 TEST(Parameter, GivesUpToDateValuesAgainAfterEachChange) {
-  const Tensor start = testing::irregular({4, 2});
+  const Tensor start = irregular({4, 2});
   for (const bool read_before_first_step : {true, false}) {
     Parameter table("table", start);
     Parameter dense("dense", start);
@@ -81,7 +71,7 @@ TEST(Parameter, GivesUpToDateValuesAgainAfterEachChange) {
       step(row);
       EXPECT_EQ(table.copy(), table.value());
       EXPECT_NE(table.value(), before);
-      testing::expect_near(table.value(), dense.value(), 1e-5);
+      expect_near(table.value(), dense.value(), 1e-5);
       EXPECT_EQ(&table.value(), &table.value());
       EXPECT_EQ(table.value().shape(), start.shape());
       EXPECT_EQ(table.value(), table.rows(std::vector<std::int32_t>{0, 1, 2, 3}));
@@ -147,4 +137,3 @@ TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,25 +1,11 @@
 // Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <numeric>
-#include <random>
-#include <set>
 #include <sys/stat.h>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/autograd/table_file.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
 using Ids32 = std::vector<std::int32_t>;
 
 class TableFiles : public ::testing::Test {
@@ -154,9 +140,7 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
   set_row(table, 0, 9);
   const std::string message = error_of<std::invalid_argument>([&] { table.restore(marks[2]); });
-  EXPECT_NE(message.find("has no '" + marks[2] + "', only its last one, '" + marks[4]),
-            std::string::npos)
-      << message;
+  EXPECT_HAS(message, "has no '" + marks[2] + "', only its last one, '" + marks[4]);
   EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
 
   table.restore(marks[4]);
@@ -179,7 +163,7 @@ TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
   EXPECT_EQ(table.mark(), mark);
   set_row(table, 1, 2);
   const std::string message = error_of<std::logic_error>([&] { table.mark(); });
-  EXPECT_NE(message.find("has changed since its last checkpoint"), std::string::npos) << message;
+  EXPECT_HAS(message, "has changed since its last checkpoint");
   table.checkpoint();
   EXPECT_NE(table.mark(), mark);
   table.set_pending();
@@ -237,12 +221,12 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
     file.seekp(static_cast<std::streamoff>(place));
     file.put('\x55');
     file.close();
-    EXPECT_NE(refused().find("words.table.undo-0: is damaged"), std::string::npos) << place;
+    EXPECT_HAS(refused(), "words.table.undo-0: is damaged") << place;
     std::filesystem::copy_file(path("whole"), journal,
                                std::filesystem::copy_options::overwrite_existing);
   }
   std::filesystem::resize_file(journal, size - 3);
-  EXPECT_NE(refused().find("is damaged at byte"), std::string::npos);
+  EXPECT_HAS(refused(), "is damaged at byte");
   std::filesystem::copy_file(path("whole"), journal,
                              std::filesystem::copy_options::overwrite_existing);
   TableFile table(path());
@@ -306,10 +290,7 @@ TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
   TableFile table(path());
   EXPECT_EQ(files().count("words.table.undo-0"), 1);
   set_row(table, 1, 3);
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              table.checkpoint();
-            }).find("undo-3: is no journal of a table"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is no journal of a table", table.checkpoint());
   std::filesystem::remove(path("words.table.undo-3"));
   table.checkpoint();
   EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
@@ -352,14 +333,10 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
       damage(path(), place, bits);
       TableFile table(path());
       const std::string expected = concat("row ", id, " is damaged");
-      EXPECT_NE(error_of<std::runtime_error>([&] { row(table, id); }).find(expected),
-                std::string::npos)
-          << i;
+      EXPECT_ERROR_WITH(std::runtime_error, expected, row(table, id)) << i;
       EXPECT_THROW(set_row(table, id, 7), std::runtime_error) << i;
-      EXPECT_NE(error_of<std::runtime_error>([&] {
-                  table.verify();
-                }).find(concat("1 row is damaged, the first is row ", id)),
-                std::string::npos)
+      EXPECT_ERROR_WITH(std::runtime_error, concat("1 row is damaged, the first is row ", id),
+                        table.verify())
           << i;
       EXPECT_NO_THROW(row(table, 5));
       damage(path(), place, bits);
@@ -385,9 +362,7 @@ TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
       .seekp(static_cast<std::streamoff>(4096 + 3 * kSmallStride))
       .write(std::string(kSmallStride, '\0').data(), kSmallStride);
   TableFile table(path());
-  EXPECT_NE(
-      error_of<std::runtime_error>([&] { table.verify(); }).find("has 0 rows, but there were 1"),
-      std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "has 0 rows, but there were 1", table.verify());
 }
 
 TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
@@ -540,10 +515,7 @@ TEST_F(TableFiles, AreUsedByOneLayerOnly) {
   const std::string mark = table.mark();
   {
     const TableFile::Lease lease = table.lease();
-    EXPECT_NE(error_of<std::invalid_argument>([&] {
-                table.lease();
-              }).find("another layer uses the table"),
-              std::string::npos);
+    EXPECT_ERROR_WITH(std::invalid_argument, "another layer uses the table", table.lease());
     EXPECT_THROW(table.restore(mark), std::logic_error);
     table.restore(mark, lease);
   }
@@ -561,37 +533,36 @@ TEST_F(TableFiles, AreOpenOnceOnly) {
 
 TEST_F(TableFiles, RefuseWhatIsNoTable) {
   const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
-  EXPECT_NE(refused().find("No such file"), std::string::npos);
+  EXPECT_HAS(refused(), "No such file");
   { std::ofstream(path()) << "text"; }
-  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  EXPECT_HAS(refused(), "is no table");
   std::filesystem::resize_file(path(), 5000);
-  EXPECT_NE(refused().find("is no table"), std::string::npos);
+  EXPECT_HAS(refused(), "is no table");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
   const auto size = std::filesystem::file_size(path());
   std::filesystem::resize_file(path(), size - 1);
-  EXPECT_NE(refused().find("which is not what a table [1000, 5] has"), std::string::npos);
+  EXPECT_HAS(refused(), "which is not what a table [1000, 5] has");
   std::filesystem::resize_file(path(), size);
   {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(24);
     file.put('\x55');
   }
-  EXPECT_NE(refused().find("the head of the table is damaged"), std::string::npos);
+  EXPECT_HAS(refused(), "the head of the table is damaged");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
   damage(path(), 7, '2' ^ '3');
-  EXPECT_NE(refused().find("is a table of format 3, expected 1 to 2"), std::string::npos);
+  EXPECT_HAS(refused(), "is a table of format 3, expected 1 to 2");
   damage(path(), 7, '2' ^ '3');
   damage(path("words.table.undo-0"), 7, '1' ^ '2');
-  EXPECT_NE(refused().find("words.table.undo-0: is a journal of format 02, expected 01"),
-            std::string::npos);
+  EXPECT_HAS(refused(), "words.table.undo-0: is a journal of format 02, expected 01");
   damage(path("words.table.undo-0"), 7, '1' ^ '2');
   std::filesystem::remove(path("words.table.undo-0"));
-  EXPECT_NE(refused().find("words.table.undo-0: is missing"), std::string::npos);
+  EXPECT_HAS(refused(), "words.table.undo-0: is missing");
   { TableFile other(path("other"), {.rows = 10, .width = 5}); }
   std::filesystem::copy_file(path("other.undo-0"), path("words.table.undo-0"));
-  EXPECT_NE(refused().find("no journal of this checkpoint of this table"), std::string::npos);
+  EXPECT_HAS(refused(), "no journal of this checkpoint of this table");
 }
 
 TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
@@ -640,4 +611,3 @@ TEST_F(TableFiles, GivePlacesToStatesByName) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,22 +1,9 @@
 // What a tape offers besides values: gradients of intermediate variables, its graph, its random
 // numbers.
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/tensor/random.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::tensor;
 
 TEST(Tape, RetainsGradientsInTheMiddle) {
   Tape tape;
@@ -32,15 +19,15 @@ TEST(Tape, RetainsGradientsInTheMiddle) {
   EXPECT_EQ(tape.gradient(loss).dense(), scalar(1));
   EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {6, 12}));
   EXPECT_THROW(tape.gradient(z), std::logic_error);
-  EXPECT_EQ(error_of<std::logic_error>([&] { tape.retain_gradient(z); }),
-            "Tape::retain_gradient: this tape has already gone backward");
+  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: this tape has already gone backward",
+               tape.retain_gradient(z));
   Tape other;
   const Variable fixed = other.constant(scalar(1));
   Parameter weight("weight", scalar(1));
-  EXPECT_EQ(error_of<std::logic_error>([&] { other.retain_gradient(other.parameter(weight)); }),
-            "Tape::retain_gradient: a parameter has its gradient itself");
-  EXPECT_EQ(error_of<std::logic_error>([&] { other.retain_gradient(fixed); }),
-            "Tape::retain_gradient: the variable needs no gradient");
+  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: a parameter has its gradient itself",
+               other.retain_gradient(other.parameter(weight)));
+  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: the variable needs no gradient",
+               other.retain_gradient(fixed));
 }
 
 TEST(Tape, DrawsItself) {
@@ -87,9 +74,8 @@ TEST(Tape, HandsOutItsRandomNumbers) {
   EXPECT_EQ(&tape.random("op"), &random);
   EXPECT_TRUE(Tape(random, Tape::inference).is_inference());
   Tape without;
-  EXPECT_EQ(error_of<std::logic_error>([&] { without.random("op"); }),
-            "op: the tape has no random numbers: make it as Tape tape(random)");
+  EXPECT_ERROR(std::logic_error, "op: the tape has no random numbers: make it as Tape tape(random)",
+               without.random("op"));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,25 +1,6 @@
-#include <memory>
-#include <thread>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::ids;
-using testing::tensor;
 
 // --- Values -------------------------------------------------------------------------------------
 
@@ -63,18 +44,16 @@ TEST(Tape, KeepsNothingForBackwardInInference) {
   EXPECT_EQ(y.item(), 6);
   EXPECT_FALSE(x.needs_gradient());
   EXPECT_FALSE(y.needs_gradient());
-  EXPECT_EQ(error_of<std::logic_error>([&] { tape.backward(y); }),
-            "Tape::backward: an inference tape keeps nothing to go back on");
+  EXPECT_ERROR(std::logic_error, "Tape::backward: an inference tape keeps nothing to go back on",
+               tape.backward(y));
 }
 
 TEST(Variable, GivesTheNumberOfAValueThatHasOne) {
   Tape tape;
   EXPECT_EQ(tape.constant(scalar(4)).item(), 4);
   EXPECT_EQ(tape.constant(tensor({1, 1}, {5})).item(), 5);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              tape.constant(zeros({2, 3})).item();
-            }),
-            "Variable::item: shape [2, 3] has 6 numbers, expected one");
+  EXPECT_INVALID("Variable::item: shape [2, 3] has 6 numbers, expected one",
+                 tape.constant(zeros({2, 3})).item());
   EXPECT_THROW(tape.constant(zeros({0})).item(), std::invalid_argument);
 }
 
@@ -117,8 +96,8 @@ TEST(Backward, StartsFromAGradientOfAnyShape) {
 
   Tape other;
   const Variable y = other.input(tensor({2}, {1, 2}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { other.backward(y, upstream); }),
-            "Tape::backward: the gradient has shape [2, 2], expected [2]");
+  EXPECT_INVALID("Tape::backward: the gradient has shape [2, 2], expected [2]",
+                 other.backward(y, upstream));
   other.backward(y, tensor({2}, {7, 8}));
   EXPECT_EQ(other.gradient(y).dense(), tensor({2}, {7, 8}));
 }
@@ -336,11 +315,11 @@ TEST(Backward, WalksTenThousandOpsWithoutRecursion) {
 TEST(Backward, RunsOnATapeAThread) {
   // Each thread trains the same model; neither may see the other's tape or disturb its products.
   auto train = [](Tensor& gradient) {
-    Parameter weight("weight", testing::irregular({8, 8}));
+    Parameter weight("weight", irregular({8, 8}));
     for (int step = 0; step < 200; ++step) {
       Tape tape;
       const Variable w = tape.parameter(weight);
-      const Variable x = tape.constant(testing::irregular({4, 8}, step));
+      const Variable x = tape.constant(irregular({4, 8}, step));
       tape.backward(mean(tanh(matmul(x, w))));
     }
     gradient = weight.gradient().dense();
@@ -357,29 +336,27 @@ TEST(Backward, RunsOnATapeAThread) {
 }
 
 TEST(Tape, ReleasesValuesInBackwardIfAsked) {
-  Parameter weight("weight", testing::tensor({2}, {3, 4}));
+  Parameter weight("weight", tensor({2}, {3, 4}));
   Tape tape;
   const Variable x = tape.parameter(weight);
   const Variable square = x * x;
-  const Variable constant = tape.constant(testing::tensor({2}, {1, 2}));
+  const Variable constant = tape.constant(tensor({2}, {1, 2}));
   const Variable loss = sum(square * constant);
   tape.backward(loss, {.keep_values = false});
-  EXPECT_EQ(weight.gradient().dense(), testing::tensor({2}, {6, 16}));
+  EXPECT_EQ(weight.gradient().dense(), tensor({2}, {6, 16}));
   EXPECT_EQ(loss.item(), 41);
   EXPECT_EQ(constant.value()(1), 2);
   EXPECT_EQ(square.shape(), Shape({2}));
-  EXPECT_EQ(error_of<std::logic_error>([&] { square.value(); }),
-            "multiply: backward has released this value");
-  EXPECT_NE(tape.to_dot().find("[2]"), std::string::npos);
+  EXPECT_ERROR(std::logic_error, "multiply: backward has released this value", square.value());
+  EXPECT_HAS(tape.to_dot(), "[2]");
 }
 
 TEST(Tape, EndsWithoutMemory) {
   std::vector<std::unique_ptr<Tape>> tapes;
   for (int i = 0; i < 100; ++i) tapes.push_back(std::make_unique<Tape>());
-  const testing::FailingAllocations failing(1);
+  const FailingAllocations failing(1);
   tapes.clear();
   EXPECT_FALSE(failing.any_failed());
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,27 +1,8 @@
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <fstream>
-#include <limits>
-#include <sstream>
-#include <string>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/buffer_pool.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-
-namespace rowgrad {
 namespace {
 
 // Under AddressSanitizer the pool keeps nothing, so that a use after free is seen.
@@ -232,7 +213,7 @@ TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
     const std::size_t in_use = BufferPool::statistics().bytes_in_use;
     BufferPool::deallocate(idle, 100000);  // so that the pool has a list of such blocks
     idle = BufferPool::allocate(100000);
-    const testing::FailingAllocations failing(1, refusals);
+    const FailingAllocations failing(1, refusals);
     BufferPool::deallocate(idle, 100000);  // only now, because the line above has emptied the pool
     void* block = nullptr;
     if (refusals == 1) {
@@ -270,8 +251,8 @@ TEST(BufferPool, TakesBackOnOneThreadWhatAnotherWasGiven) {
 
 TEST(BufferPool, LetsASteadyTrainingStepAskTheSystemForNothing) {
   if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
-  Parameter table("table", testing::irregular({500, 16}));
-  Parameter weight("weight", testing::irregular({500, 16}, 1));
+  Parameter table("table", irregular({500, 16}));
+  Parameter weight("weight", irregular({500, 16}, 1));
   Parameter bias("bias", zeros({500}));
   auto step = [&](std::int32_t first) {
     std::vector<std::int32_t> inputs, targets;
@@ -281,9 +262,9 @@ TEST(BufferPool, LetsASteadyTrainingStepAskTheSystemForNothing) {
     }
     for (Parameter* parameter : {&table, &weight, &bias}) parameter->zero_gradient();
     Tape tape;
-    const Variable x = embedding(tape.parameter(table), testing::ids({8, 4}, inputs));
+    const Variable x = embedding(tape.parameter(table), ids({8, 4}, inputs));
     const Variable logits = linear(x, tape.parameter(weight), tape.parameter(bias));
-    tape.backward(cross_entropy(logits, testing::ids({8, 4}, targets)));
+    tape.backward(cross_entropy(logits, ids({8, 4}, targets)));
   };
   for (std::int32_t i = 0; i < 3; ++i) step(i);
   const auto warm = BufferPool::statistics();
@@ -293,4 +274,3 @@ TEST(BufferPool, LetsASteadyTrainingStepAskTheSystemForNothing) {
 }
 
 }  // namespace
-}  // namespace rowgrad

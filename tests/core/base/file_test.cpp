@@ -1,25 +1,14 @@
-#include <csignal>
-#include <fstream>
 #include <iostream>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <utility>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
-
-namespace rowgrad {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
-using testing::TemporaryFolder;
 
 std::size_t entries(const TemporaryFolder& folder) {
   return static_cast<std::size_t>(
@@ -97,12 +86,9 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   EXPECT_EQ(entries(folder), 2u);
   made.publish();
   EXPECT_TRUE(fs::exists(folder / "file"));
-  EXPECT_NE(error_of<std::runtime_error>([&] { second.publish(); }).find("File exists"),
-            std::string::npos);
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              LockedFile(folder / "file", LockedFile::Open::kExisting);
-            }).find("is open already"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "File exists", second.publish());
+  EXPECT_ERROR_WITH(std::runtime_error, "is open already",
+                    LockedFile(folder / "file", LockedFile::Open::kExisting));
 }
 
 TEST(File, ExistsOrNotOrThatCannotBeTold) {
@@ -110,10 +96,8 @@ TEST(File, ExistsOrNotOrThatCannotBeTold) {
   EXPECT_TRUE(file_exists(folder.path()));
   EXPECT_FALSE(file_exists(folder / "none"));
   EXPECT_FALSE(file_exists(folder / "none/file"));
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              file_exists(folder / std::string(300, 'n'));
-            }).find("File name too long"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "File name too long",
+                    file_exists(folder / std::string(300, 'n')));
 }
 
 TEST(File, JoinsPieces) {
@@ -125,7 +109,7 @@ TEST(File, JoinsPieces) {
 }
 
 TEST(File, ReadsWhatHasNoSize) {
-  EXPECT_NE(read_file("/proc/self/status").find("Pid:"), std::string::npos);
+  EXPECT_HAS(read_file("/proc/self/status"), "Pid:");
 
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -170,8 +154,8 @@ TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
 
   fs::create_symlink("circle", folder / "circle");
   const std::string circle = folder / "circle";
-  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(circle, "x"); }),
-            "cannot write " + circle + ": Too many levels of symbolic links");
+  EXPECT_ERROR(std::runtime_error, "cannot write " + circle + ": Too many levels of symbolic links",
+               write_file(circle, "x"));
   EXPECT_TRUE(fs::is_symlink(folder / "circle"));
 }
 
@@ -184,18 +168,17 @@ TEST(File, RefusesWithThePathAndTheReason) {
   write_file(folder / "file", "");
   const std::string below_a_file = folder / "file/file";
 
-  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(missing); }),
-            "cannot read " + missing + ": No such file or directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { read_file(in_the_way); }),
-            "cannot read " + in_the_way + ": Is a directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(within, "x"); }),
-            "cannot write " + within + ": No such file or directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(in_the_way, "x"); }),
-            "cannot write " + in_the_way + ": Is a directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file(below_a_file, "x"); }),
-            "cannot write " + below_a_file + ": Not a directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { write_file("", "x"); }),
-            "cannot write : No such file or directory");
+  EXPECT_ERROR(std::runtime_error, "cannot read " + missing + ": No such file or directory",
+               read_file(missing));
+  EXPECT_ERROR(std::runtime_error, "cannot read " + in_the_way + ": Is a directory",
+               read_file(in_the_way));
+  EXPECT_ERROR(std::runtime_error, "cannot write " + within + ": No such file or directory",
+               write_file(within, "x"));
+  EXPECT_ERROR(std::runtime_error, "cannot write " + in_the_way + ": Is a directory",
+               write_file(in_the_way, "x"));
+  EXPECT_ERROR(std::runtime_error, "cannot write " + below_a_file + ": Not a directory",
+               write_file(below_a_file, "x"));
+  EXPECT_ERROR(std::runtime_error, "cannot write : No such file or directory", write_file("", "x"));
   EXPECT_EQ(entries(folder), 2u);
 }
 
@@ -271,8 +254,8 @@ TEST(File, LeavesALivingWriterAlone) {
 TEST(File, WritesIntoADeviceInsteadOfReplacingIt) {
   write_file("/dev/null", "gone");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_EQ(error_of<std::runtime_error>([] { write_file("/dev/full", "x"); }),
-            "cannot write /dev/full: No space left on device");
+  EXPECT_ERROR(std::runtime_error, "cannot write /dev/full: No space left on device",
+               write_file("/dev/full", "x"));
 }
 
 TEST(File, LeavesAWriteProtectedFileAlone) {
@@ -301,20 +284,19 @@ TEST(InputFile, ReadsAtAnyPlace) {
   file.read(0, std::as_writable_bytes(std::span(bytes)));
   EXPECT_EQ(bytes, "012");
   file.read(10, {});
-  EXPECT_EQ(
-      error_of<std::runtime_error>([&] { file.read(8, std::as_writable_bytes(std::span(bytes))); }),
-      "cannot read " + file.path().string() + ": it ends at byte 10");
+  EXPECT_ERROR(std::runtime_error, "cannot read " + file.path().string() + ": it ends at byte 10",
+               file.read(8, std::as_writable_bytes(std::span(bytes))));
 }
 
 TEST(InputFile, RefusesWhatIsNoFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder / "missing"); }),
-            "cannot read " + (folder / "missing").string() + ": No such file or directory");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { InputFile file(folder.path()); }),
-            "cannot read " + folder.path().string() + ": Is a directory");
-  EXPECT_EQ(error_of<std::runtime_error>([] { InputFile file("/dev/null"); }),
-            "cannot read /dev/null: Illegal seek");
+  EXPECT_ERROR(std::runtime_error,
+               "cannot read " + (folder / "missing").string() + ": No such file or directory",
+               InputFile file(folder / "missing"));
+  EXPECT_ERROR(std::runtime_error, "cannot read " + folder.path().string() + ": Is a directory",
+               InputFile file(folder.path()));
+  EXPECT_ERROR(std::runtime_error, "cannot read /dev/null: Illegal seek",
+               InputFile file("/dev/null"));
 }
 
 }  // namespace
-}  // namespace rowgrad

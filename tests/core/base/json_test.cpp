@@ -1,19 +1,6 @@
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/json.hpp>
-#include <rowgrad/core/base/utf8.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 std::string read_string(const std::string& text) { return Json(text, "text").string(); }
 
@@ -158,9 +145,8 @@ TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
   for (char32_t point = 0; point < 0x110000; ++point)
     if (!is_surrogate(point)) append_utf8(all, point);
   EXPECT_EQ(read_string(json_string(all)), all);
-  EXPECT_EQ(error_of<std::invalid_argument>([] { json_string("a\xFF"); }),
-            "json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
+  EXPECT_INVALID("json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8",
+                 json_string("a\xFF"));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,11 +1,5 @@
-#include <random>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <rowgrad/core/tensor/random.hpp>
-
-namespace rowgrad {
 namespace {
 
 TEST(MersenneTwister, DrawsTheNumbersOfTheStandardLibrarys) {
@@ -52,4 +46,3 @@ TEST(MersenneTwister, GoesOnFromItsWords) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,14 +1,5 @@
-#include <cstring>
-#include <functional>
-#include <set>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <rowgrad/core/base/hash.hpp>
-
-namespace rowgrad {
 namespace {
 
 constexpr std::uint64_t kFactor = 0xC6A4A7935BD1E995;  // of MurmurHash64A, which libstdc++ has
@@ -82,4 +73,3 @@ TEST(TextHash, LooksAtEveryByteAndTheLength) {
 }
 
 }  // namespace
-}  // namespace rowgrad

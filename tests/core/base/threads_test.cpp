@@ -1,27 +1,12 @@
-#include "tests/support/threads.hpp"
-
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <ctime>
-#include <functional>
 #include <mutex>
 #include <pthread.h>
-#include <set>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/blas/gemm.hpp>
-
-namespace rowgrad {
 namespace {
 
 using namespace std::chrono_literals;
@@ -31,8 +16,8 @@ constexpr std::size_t kRanges = 4;
 // The product of two matrices that are large enough for several threads.
 Tensor large_product() {
   constexpr std::size_t kSide = 400;
-  const Tensor a = testing::irregular({kSide, kSide}, 1);
-  const Tensor b = testing::irregular({kSide, kSide}, 2);
+  const Tensor a = irregular({kSide, kSide}, 1);
+  const Tensor b = irregular({kSide, kSide}, 2);
   Tensor result = empty({kSide, kSide});
   blas::gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
   return result;
@@ -65,14 +50,13 @@ bool all_at_once(std::size_t ranges, const std::function<void()>& action) {
 
 TEST(SetThreads, RefusesFewerThanOne) {
   const int before = thread_count();
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([] { set_threads(0); }),
-            "set_threads: count 0 is below 1");
+  EXPECT_INVALID("set_threads: count 0 is below 1", set_threads(0));
   EXPECT_THROW(set_threads(-3), std::invalid_argument);
   EXPECT_EQ(thread_count(), before);
 }
 
 TEST(RangeCount, IsTheNumberOfThreadsThatAreWorthwhile) {
-  const testing::Threads scope(3);
+  const Threads scope(3);
   EXPECT_EQ(range_count(29, 10), 2U);
   EXPECT_EQ(range_count(19, 10), 1U);
   EXPECT_EQ(range_count(1000, 10), 3U);
@@ -80,13 +64,13 @@ TEST(RangeCount, IsTheNumberOfThreadsThatAreWorthwhile) {
 }
 
 TEST(RunRanges, UsesAThreadForEachRange) {
-  const testing::Threads scope(kRanges);
+  const Threads scope(kRanges);
   EXPECT_TRUE(all_at_once(kRanges, [] {}));
 }
 
 TEST(RunRanges, RunsEachOnceIfManyThreadsHaveLoops) {
-  const testing::Threads scope(kRanges);
-  testing::at_once(3, [&](std::size_t) {
+  const Threads scope(kRanges);
+  at_once(3, [&](std::size_t) {
     for (int round = 0; round < 300; ++round) {
       std::array<std::atomic<int>, 7> visits{};
       run_ranges(visits.size(), RangeBody([&](std::size_t range) { ++visits[range]; }));
@@ -96,7 +80,7 @@ TEST(RunRanges, RunsEachOnceIfManyThreadsHaveLoops) {
 }
 
 TEST(RunRanges, RunsManyMoreRangesThanThereAreProcessors) {
-  const testing::Threads scope(200);
+  const Threads scope(200);
   std::atomic<int> ranges = 0;
   for (int round = 0; round < 50; ++round)
     run_ranges(200, RangeBody([&](std::size_t) { ++ranges; }));
@@ -104,7 +88,7 @@ TEST(RunRanges, RunsManyMoreRangesThanThereAreProcessors) {
 }
 
 TEST(RunRanges, LeavesIdleThreadsAsleep) {
-  const testing::Threads scope(kRanges);
+  const Threads scope(kRanges);
   run_ranges(kRanges, RangeBody([](std::size_t) {}));
   std::this_thread::sleep_for(20ms);
   const double before = processor_seconds();
@@ -113,7 +97,7 @@ TEST(RunRanges, LeavesIdleThreadsAsleep) {
 }
 
 TEST(RunRanges, LeavesSignalsToTheProgram) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<bool> seen = false;
   EXPECT_TRUE(all_at_once(2, [&] {
@@ -127,7 +111,7 @@ TEST(RunRanges, LeavesSignalsToTheProgram) {
 }
 
 TEST(RunRanges, StayOnTheThreadThatIsThereInsideARange) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   std::atomic<int> inner = 0;
   run_ranges(2, RangeBody([&](std::size_t) {
                const std::thread::id outer = std::this_thread::get_id();
@@ -142,8 +126,8 @@ TEST(RunRanges, StayOnTheThreadThatIsThereInsideARange) {
 }
 
 TEST(RunRanges, UseNoMoreThreadsThanWereSet) {
-  { const testing::Threads many(kRanges); }
-  const testing::Threads scope(2);
+  { const Threads many(kRanges); }
+  const Threads scope(2);
   std::mutex mutex;
   std::set<std::thread::id> threads;
   for (int round = 0; round < 20; ++round)
@@ -171,7 +155,7 @@ TEST(Products, LeaveTheThreadsOfOpenMpAlone) {
 
 // A forked process has one thread only.
 TEST(RunRanges, WorksInAForkedProcess) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   const Tensor expected = large_product();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -190,10 +174,10 @@ TEST(Products, AgreeOnAnyNumberOfThreads) {
            {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}})
     for (const bool transposed : {false, true}) {
       const std::size_t rows = sizes[0], inner = sizes[1], columns = sizes[2];
-      const Tensor a = testing::irregular({rows, inner}, 1);
-      const Tensor b = testing::irregular({inner, columns}, 2);
+      const Tensor a = irregular({rows, inner}, 1);
+      const Tensor b = irregular({inner, columns}, 2);
       const auto product = [&](int threads) {
-        const testing::Threads scope(threads);
+        const Threads scope(threads);
         Tensor result = empty({rows, columns});
         if (transposed) {  // other matrices of the same size
           blas::gemm({a.data(), rows, inner, true}, {b.data(), inner, columns, true},
@@ -206,12 +190,11 @@ TEST(Products, AgreeOnAnyNumberOfThreads) {
       };
       const Tensor expected = product(1);
       // The kernel may sum in another order at the end of a range: see the bound in gemm_test.
-      const double bound = 2 * static_cast<double>(inner * (inner + 1)) * testing::kEpsilon;
+      const double bound = 2 * static_cast<double>(inner * (inner + 1)) * kEpsilon;
       for (const int threads : {2, 3})
-        testing::expect_near(product(threads), expected, bound,
-                             concat(rows, " × ", inner, " × ", columns, " on ", threads));
+        expect_near(product(threads), expected, bound,
+                    concat(rows, " × ", inner, " × ", columns, " on ", threads));
     }
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,16 +1,6 @@
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/utf8.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 TEST(Utf8, DecodesTheSmallestAndLargestCharacterOfEveryLength) {
   struct Case {
@@ -58,8 +48,8 @@ TEST(Utf8, TakesABytePartOfNoValidCharacterByItself) {
 
 TEST(Utf8, NamesTheFirstByteThatIsNotValid) {
   EXPECT_NO_THROW(check_utf8("test", "mäß 世界 🙂"));
-  EXPECT_EQ(error_of<std::invalid_argument>([] { check_utf8("test", "ä\xC3("); }),
-            R"(test: the byte "\xc3" at byte 2 of the text is not part of valid UTF-8)");
+  EXPECT_INVALID(R"(test: the byte "\xc3" at byte 2 of the text is not part of valid UTF-8)",
+                 check_utf8("test", "ä\xC3("));
 }
 
 TEST(Utf8, QuotesTextsSoThatAMessageShowsEveryByte) {
@@ -70,4 +60,3 @@ TEST(Utf8, QuotesTextsSoThatAMessageShowsEveryByte) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,21 +1,7 @@
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/blas/gemm.hpp>
+#include "tests/test.hpp"
 
 namespace rowgrad::blas {
 namespace {
-
-using testing::irregular;
-using testing::kEpsilon;
 
 constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
 
@@ -46,7 +32,7 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
   const Tensor before = beta == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
   Tensor result = before;
   gemm(a.matrix, b.matrix, {result.data(), rows, columns}, beta);
-  auto product = [&, count = inner](const testing::Index& at) {
+  auto product = [&, count = inner](const Index& at) {
     double total = beta == 0 ? 0 : static_cast<double>(beta) * before(at[0], at[1]);
     for (std::size_t k = 0; k < count; ++k) total += a(at[0], k) * b(k, at[1]);
     return total;
@@ -55,7 +41,7 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
   // whatever order they are added, two more for beta · before (Higham 2002, section 3.1); twice
   // that, since the reference in the double build rounds as well.
   const double n = static_cast<double>(inner) + 2;
-  testing::expect_entries(
+  expect_entries(
       result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
       concat("[", rows, ", ", inner, ", ", columns, "], a ", a_transpose ? "transposed" : "plain",
              ", b ", b_transpose ? "transposed" : "plain", ", beta ", beta));
@@ -84,11 +70,11 @@ TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
 }
 
 TEST(Gemm, IsExactForSmallWholeNumbers) {
-  const Tensor a = testing::tensor({2, 3}, {1, 2, 3, 4, 5, 6});
-  const Tensor b = testing::tensor({3, 2}, {1, 0, 0, 1, 2, 3});
-  Tensor result = testing::tensor({2, 2}, {100, 200, 300, 400});
+  const Tensor a = tensor({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor b = tensor({3, 2}, {1, 0, 0, 1, 2, 3});
+  Tensor result = tensor({2, 2}, {100, 200, 300, 400});
   gemm({a.data(), 2, 3}, {b.data(), 3, 2}, {result.data(), 2, 2}, 1);
-  EXPECT_EQ(result, testing::tensor({2, 2}, {107, 211, 316, 423}));
+  EXPECT_EQ(result, tensor({2, 2}, {107, 211, 316, 423}));
 }
 
 TEST(Gemm, TransposesBackAndForth) {
@@ -112,28 +98,21 @@ TEST(Gemm, RefusesSizesThatDoNotFit) {
   const ConstMatrix a{memory.data(), 2, 3};
   const ConstMatrix b{memory.data(), 4, 5};
   const Matrix result{memory.data(), 2, 5};
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { gemm(a, b, result); }),
-            "gemm: [2, 3] times [4, 5] does not make [2, 5]");
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { gemm(transposed(a), b, result); }),
-            "gemm: [3, 2] times [4, 5] does not make [2, 5]");
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
-              gemm(a, {memory.data(), 3, 5}, {memory.data(), 3, 5});
-            }),
-            "gemm: [2, 3] times [3, 5] does not make [3, 5]");
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
-              gemm(a, {memory.data(), 3, 5}, {memory.data(), 2, 4});
-            }),
-            "gemm: [2, 3] times [3, 5] does not make [2, 4]");
+  EXPECT_INVALID("gemm: [2, 3] times [4, 5] does not make [2, 5]", gemm(a, b, result));
+  EXPECT_INVALID("gemm: [3, 2] times [4, 5] does not make [2, 5]", gemm(transposed(a), b, result));
+  EXPECT_INVALID("gemm: [2, 3] times [3, 5] does not make [3, 5]",
+                 gemm(a, {memory.data(), 3, 5}, {memory.data(), 3, 5}));
+  EXPECT_INVALID("gemm: [2, 3] times [3, 5] does not make [2, 4]",
+                 gemm(a, {memory.data(), 3, 5}, {memory.data(), 2, 4}));
 }
 
 TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
   constexpr std::size_t kTooLong = std::size_t{1} << 31;
   real number = 0;
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] {
-              gemm({&number, 1, kTooLong}, {&number, kTooLong, 1}, {&number, 1, 1});
-            }),
-            "gemm: a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
-            "2147483647");
+  EXPECT_INVALID(
+      "gemm: a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
+      "2147483647",
+      gemm({&number, 1, kTooLong}, {&number, kTooLong, 1}, {&number, 1, 1}));
 }
 
 // On one core with AVX-512, BLAS was measured to be 17 (double) to 38 times (float) as fast as this
@@ -141,7 +120,7 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
 // are no faster than this one.
 TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
   constexpr std::size_t kSide = 192;
-  const testing::Threads one(1);  // two that wait for each other would measure other load
+  const Threads one(1);  // two that wait for each other would measure other load
   const Tensor a = irregular({kSide, kSide}, 1);
   const Tensor b = irregular({kSide, kSide}, 2);
   Tensor result = empty({kSide, kSide});
@@ -174,13 +153,13 @@ TEST(Gemm, AgreesOnOneAndTwoThreads) {
   const Tensor a = irregular({200, 150}, 1);
   const Tensor b = irregular({150, 180}, 2);
   auto product = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     Tensor result = empty({200, 180});
     gemm({a.data(), 200, 150}, {b.data(), 150, 180}, {result.data(), 200, 180});
     return result;
   };
   // Both within the bound above of the true product.
-  testing::expect_near(product(2), product(1), 2 * 150 * 151 * kEpsilon);
+  expect_near(product(2), product(1), 2 * 150 * 151 * kEpsilon);
 }
 
 }  // namespace

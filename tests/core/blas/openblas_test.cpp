@@ -1,20 +1,12 @@
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/blas/gemm.hpp>
+#include "tests/test.hpp"
 
 namespace rowgrad::blas {
 namespace {
 
 Tensor product() {
   constexpr std::size_t kSide = 96;
-  const Tensor a = testing::irregular({kSide, kSide}, 1);
-  const Tensor b = testing::irregular({kSide, kSide}, 2);
+  const Tensor a = irregular({kSide, kSide}, 1);
+  const Tensor b = irregular({kSide, kSide}, 2);
   Tensor result = empty({kSide, kSide});
   gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
   return result;
@@ -46,9 +38,9 @@ TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
   const Tensor with_new_kernel = product();
 
   // Each sums 96 products of numbers below 1 in an order of its own: see the bound in gemm_test.
-  const double bound = 2 * 96 * 97 * testing::kEpsilon;
-  testing::expect_near(with_old_kernel, before, bound, "Prescott");
-  testing::expect_near(with_new_kernel, before, bound, info().kernel);
+  const double bound = 2 * 96 * 97 * kEpsilon;
+  expect_near(with_old_kernel, before, bound, "Prescott");
+  expect_near(with_new_kernel, before, bound, info().kernel);
   EXPECT_TRUE(select_kernel(kernel));  // as the other tests expect it
   EXPECT_EQ(product(), before);
 }
@@ -88,7 +80,7 @@ TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
 
 TEST(OpenBlas, DescribesItselfInOneLine) {
   for (const int threads : {1, 2}) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     const Info now = info();
     EXPECT_EQ(now.threads, threads);
     EXPECT_EQ(describe(),

@@ -1,24 +1,9 @@
-#include <algorithm>
 #include <iterator>
-#include <memory>
-#include <numeric>
-#include <string>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/base/buffer_pool.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::values;
 using Numbers = std::vector<std::int32_t>;
 using Position = DataLoader::Position;
 
@@ -132,7 +117,7 @@ TEST(DataLoader, OrdersAnEpochByItsSeedAndNumberAlone) {
 }
 
 TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
-  for (const nlohmann::json& run : testing::golden("loader_order.json")) {
+  for (const json& run : golden("loader_order.json")) {
     Random random(run["seed"].get<std::uint64_t>());
     const auto loader = [&](bool shuffle) {
       return DataLoader(windows(run["windows"]), {.batch = run["batch"],
@@ -142,7 +127,7 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
     };
     DataLoader training = loader(true);
     DataLoader validation = loader(false);
-    for (const nlohmann::json& expected : run["loops"]) {
+    for (const json& expected : run["loops"]) {
       std::vector<Numbers> batches;
       for (const Batch& batch : expected["shuffle"].get<bool>() ? training : validation) {
         batches.push_back(window_numbers(batch));
@@ -273,27 +258,23 @@ TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
   DataLoader loader(windows(5), {.batch = 2});
   loader.load_state_dict(at({2, 1}));
   for (const std::size_t batch : {3, 4}) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                loader.load_state_dict(at({0, batch}));
-              }),
-              "DataLoader::load_state_dict: there is no batch " + std::to_string(batch) +
-                  " in an epoch of 3 batches");
+    EXPECT_INVALID("DataLoader::load_state_dict: there is no batch " + std::to_string(batch) +
+                       " in an epoch of 3 batches",
+                   loader.load_state_dict(at({0, batch})));
   }
   EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
   EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4}}));
 }
 
 TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] { DataLoader(windows(5), {.batch = 0}); }),
-            "DataLoader: batch is 0, expected at least 1");
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [] { DataLoader(windows(7), {.batch = 8, .drop_last = true}); }),
-            "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
-            "out");
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              DataLoader(windows(7), {.batch = 2, .shard = {.begin = 2, .end = 3, .count = 2}});
-            }),
-            "DataLoader: the shard is [2, 3) of 2, expected a range that is not empty");
+  EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
+                 DataLoader(windows(5), {.batch = 0}));
+  EXPECT_INVALID(
+      "DataLoader: 7 windows do not fill one batch of 8, and drop_last leaves a shorter one "
+      "out",
+      DataLoader(windows(7), {.batch = 8, .drop_last = true}));
+  EXPECT_INVALID("DataLoader: the shard is [2, 3) of 2, expected a range that is not empty",
+                 DataLoader(windows(7), {.batch = 2, .shard = {.begin = 2, .end = 3, .count = 2}}));
 }
 
 TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {
@@ -304,7 +285,7 @@ TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {
     return loader;
   };
   const std::vector<Numbers> expected = loop(*make());
-  testing::for_every_failure(
+  for_every_failure(
       make, [](DataLoader& loader) { loader.begin(); },
       [&](DataLoader& loader, bool finished) {
         if (finished) return;
@@ -314,4 +295,3 @@ TEST(DataLoader, StaysWhereItIsIfAnEpochCannotBegin) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,24 +1,8 @@
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/data/encode_files.hpp>
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/tensor/random.hpp>
-
-namespace rowgrad {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
-using testing::values;
 using Numbers = std::vector<std::int32_t>;
 
 const std::vector<std::string> kSpecial = {"<|endoftext|>", "<|a b|>", "a'"};
@@ -144,7 +128,7 @@ class EncodeFiles : public ::testing::Test {
     return ids;
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
@@ -233,19 +217,17 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
   const auto words = WordTokenizer::from_text("a b");
   const fs::path broken = file("broken", "a b a b a b \xFF");
   TokenFileWriter of_words(folder_ / "words.bin", words.vocabulary());
-  EXPECT_EQ(error_of<std::runtime_error>(
-                [&] { encode_files(words, {broken}, of_words, {.block_bytes = 4}); }),
-            broken.string() +
-                ": encode: the byte \"\\xff\" at byte 12 of the text is not part of valid UTF-8");
+  EXPECT_ERROR(std::runtime_error,
+               broken.string() +
+                   ": encode: the byte \"\\xff\" at byte 12 of the text is not part of valid UTF-8",
+               encode_files(words, {broken}, of_words, {.block_bytes = 4}));
   const fs::path empty = file("empty", "");
   EXPECT_EQ(refusal(empty, {}), empty.string() + " is empty");
   // Before there is a writer.
   EXPECT_THROW(encode_files_job(letters, {empty}, {}), std::runtime_error);
   TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { encode_files(letters, {other}, writer, {.separator = "<|x|>"}); }),
-            "encode_files: the separator <|x|> is no special token of this tokenizer");
+  EXPECT_INVALID("encode_files: the separator <|x|> is no special token of this tokenizer",
+                 encode_files(letters, {other}, writer, {.separator = "<|x|>"}));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,12 +1,5 @@
-#include <algorithm>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/data/data_loader.hpp>
-
-namespace rowgrad {
 namespace {
 
 std::vector<std::uint64_t> order(std::uint64_t size, std::uint64_t seed) {
@@ -60,11 +53,8 @@ TEST(IndexPermutation, LooksRandom) {
 }
 
 TEST(IndexPermutation, RefusesWhatIsOutside) {
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([] { IndexPermutation(0, 1); }),
-            "IndexPermutation: size is 0, expected 1 to 2^62");
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([] { IndexPermutation(5, 1)(5); }),
-            "IndexPermutation: index 5 is outside the 5");
+  EXPECT_INVALID("IndexPermutation: size is 0, expected 1 to 2^62", IndexPermutation(0, 1));
+  EXPECT_INVALID("IndexPermutation: index 5 is outside the 5", IndexPermutation(5, 1)(5));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,25 +1,14 @@
 // The published numbers of The Verdict (Edith Wharton, 1908): characters, words, GPT-2's byte
 // pairs, windows and the first batch.
 
-#include <set>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/golden.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/published_data.hpp"
-#include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::values;
 using Numbers = std::vector<std::int32_t>;
 
-class TheVerdict : public testing::PublishedData {};
-class Gpt2 : public testing::PublishedData {};
+class TheVerdict : public PublishedData {};
+class Gpt2 : public PublishedData {};
 
 TEST_F(TheVerdict, Has62Characters) {
   const std::string text = verdict();
@@ -90,7 +79,7 @@ TEST_F(TheVerdict, GivesThePublishedWindowsAndFirstBatch) {
 
 TEST_F(Gpt2, EncodesTheGoldenTextsExactly) {
   const auto tokenizer = gpt2();
-  const auto cases = testing::golden("gpt2_bpe_cases.json");
+  const auto cases = golden("gpt2_bpe_cases.json");
   ASSERT_EQ(cases.size(), 200U);
   for (const auto& item : cases) {
     const auto text = item["text"].get<std::string>();
@@ -115,4 +104,3 @@ TEST_F(Gpt2, SurvivesItsOwnJson) {
 }
 
 }  // namespace
-}  // namespace rowgrad

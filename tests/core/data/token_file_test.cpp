@@ -1,19 +1,8 @@
-#include <cstring>
-#include <numeric>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/data/token_file.hpp>
-
-namespace rowgrad {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
 using Numbers = std::vector<std::int32_t>;
 
 Vocabulary vocabulary(std::size_t size) {
@@ -64,7 +53,7 @@ class TokenFiles : public ::testing::Test {
     return message.substr(std::min(message.size(), path.string().size() + 2));
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(TokenFiles, AreReadWhateverTheirKind) {
@@ -143,13 +132,13 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
   const std::string message = file.path().string() +
                               ": id 10 at index 2 is outside the vocabulary "
                               "of 10 tokens";
-  EXPECT_EQ(error_of<std::runtime_error>([&] { file.read(1, ids); }), message);
-  EXPECT_EQ(error_of<std::runtime_error>([&] { file.verify(); }), message);
+  EXPECT_ERROR(std::runtime_error, message, file.read(1, ids));
+  EXPECT_ERROR(std::runtime_error, message, file.verify());
   const TokenFile large(written(bytes_of(std::vector<std::uint32_t>{0x80000000})),
                         {.raw_bytes = 4});
   EXPECT_THROW(large.verify(), std::runtime_error);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { file.read(2, ids); }),
-            "TokenFile: ids 2 to 4 are outside the 3 of " + file.path().string());
+  EXPECT_INVALID("TokenFile: ids 2 to 4 are outside the 3 of " + file.path().string(),
+                 file.read(2, ids));
 }
 
 TEST_F(TokenFiles, NoticeADamagedIdAndAChangedFile) {
@@ -160,15 +149,17 @@ TEST_F(TokenFiles, NoticeADamagedIdAndAChangedFile) {
   EXPECT_EQ(good.fingerprint(), bad.fingerprint());
   EXPECT_NO_THROW(good.check_unchanged());
   const TokenFile file(written(damaged));
-  EXPECT_EQ(error_of<std::runtime_error>([&] { file.verify(); }),
-            file.path().string() + ": its ids are not those that were written, by their checksum");
+  EXPECT_ERROR(
+      std::runtime_error,
+      file.path().string() + ": its ids are not those that were written, by their checksum",
+      file.verify());
   EXPECT_NO_THROW(good.verify());  // it still reads the file that was replaced
   fs::resize_file(folder_ / "a.bin", 68);
-  EXPECT_EQ(error_of<std::runtime_error>([&] { file.check_unchanged(); }),
-            file.path().string() + ": was changed after it was opened");
+  EXPECT_ERROR(std::runtime_error, file.path().string() + ": was changed after it was opened",
+               file.check_unchanged());
   Numbers ids(3);
-  EXPECT_EQ(error_of<std::runtime_error>([&] { file.read(0, ids); }),
-            "cannot read " + file.path().string() + ": it ends at byte 68");
+  EXPECT_ERROR(std::runtime_error, "cannot read " + file.path().string() + ": it ends at byte 68",
+               file.read(0, ids));
 }
 
 TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
@@ -198,17 +189,15 @@ TEST_F(TokenFiles, AreWrittenBesideAndContinuedForTheSameJob) {
     writer.append(Numbers{1, 2});
     writer.save(17);
     writer.append(Numbers{3});
-    EXPECT_EQ(error_of<std::runtime_error>([&] { TokenFileWriter(path, ten, 5); }),
-              partial.string() + ": is open already, here or in another program");
-    EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                writer.append(Numbers{4, 10});
-              }),
-              "TokenFileWriter: id 10 is outside the vocabulary of 10 tokens");
+    EXPECT_ERROR(std::runtime_error,
+                 partial.string() + ": is open already, here or in another program",
+                 TokenFileWriter(path, ten, 5));
+    EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
+                   writer.append(Numbers{4, 10}));
     EXPECT_THROW(writer.append(Numbers{-1}), std::invalid_argument);
   }
   EXPECT_FALSE(fs::exists(path));
-  EXPECT_NE(error_of<std::runtime_error>([&] { TokenFile{partial}; }).find("is not finished"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "is not finished", TokenFile{partial});
   {
     TokenFileWriter writer(path, ten, 5);
     EXPECT_EQ(writer.position(), 17U);
@@ -254,9 +243,10 @@ TEST_F(TokenFiles, AreNotWrittenOverOtherFiles) {
   for (const std::string& mine :
        {std::string("mine"), std::string(100, 'a'), std::string(100, '\0'), own(10, {1, 2, 3})}) {
     write_file(partial, mine);
-    EXPECT_EQ(error_of<std::runtime_error>([&] { TokenFileWriter(path, ten, 5); }),
-              partial.string() +
-                  ": is no unfinished file of token ids, but in the place of one; move it away");
+    EXPECT_ERROR(std::runtime_error,
+                 partial.string() +
+                     ": is no unfinished file of token ids, but in the place of one; move it away",
+                 TokenFileWriter(path, ten, 5));
     EXPECT_EQ(read_file(partial), mine);
   }
   // What a machine may leave that stops while such a file is made.
@@ -267,4 +257,3 @@ TEST_F(TokenFiles, AreNotWrittenOverOtherFiles) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,21 +1,7 @@
-#include <numeric>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/data/token_sequence.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::values;
 using Numbers = std::vector<std::int32_t>;
 
 Numbers consecutive(std::size_t count, std::int32_t first = 0) {
@@ -43,7 +29,7 @@ class TokenSources : public ::testing::Test {
     return TokenSequence(std::move(files));
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(TokenSources, ReadAcrossFiles) {
@@ -81,17 +67,17 @@ TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
 TEST_F(TokenSources, RefuseWhatIsOutside) {
   const TokenSequence source = shards({10, 20});
   Numbers ids(5);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.read(26, ids); }),
-            "TokenSequence::read: ids 26 to 31 are outside the 30 of the text");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.slice(5, 10).read(6, ids); }),
-            "TokenSequence::read: ids 6 to 11 are outside the 10 of the text");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { source.slice(31, 0); }),
-            "TokenSequence::slice: ids 31 to 31 are outside the 30 of the text");
+  EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are outside the 30 of the text",
+                 source.read(26, ids));
+  EXPECT_INVALID("TokenSequence::read: ids 6 to 11 are outside the 10 of the text",
+                 source.slice(5, 10).read(6, ids));
+  EXPECT_INVALID("TokenSequence::slice: ids 31 to 31 are outside the 30 of the text",
+                 source.slice(31, 0));
   EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
   EXPECT_THROW(TokenSequence(std::vector<TokenFile>{}), std::invalid_argument);
   const TokenWindows windows(source, {.context = 4, .stride = 4});
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.read(0, std::span(ids).first(4)); }),
-            "TokenWindows: there is room for 4 ids, expected 4 + 1");
+  EXPECT_INVALID("TokenWindows: there is room for 4 ids, expected 4 + 1",
+                 windows.read(0, std::span(ids).first(4)));
 }
 
 TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
@@ -106,8 +92,7 @@ TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
   files.push_back(write("b.bin", "b"));
   const std::string message =
       error_of<std::runtime_error>([&] { TokenSequence{std::move(files)}; });
-  EXPECT_NE(message.find("b.bin: its ids are of another vocabulary than those of "),
-            std::string::npos);
+  EXPECT_HAS(message, "b.bin: its ids are of another vocabulary than those of ");
 }
 
 TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
@@ -131,9 +116,8 @@ TEST_F(TokenSources, AreReadOnlyAsLongAsTheyAreUnchanged) {
   DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
   for (const Batch& batch : loader) EXPECT_EQ(batch.inputs.shape(1), 4U);
   std::filesystem::resize_file(folder_ / "0.bin", 70);
-  EXPECT_EQ(error_of<std::runtime_error>([&] { loader.begin(); }),
-            (folder_ / "0.bin").string() + ": was changed after it was opened");
+  EXPECT_ERROR(std::runtime_error,
+               (folder_ / "0.bin").string() + ": was changed after it was opened", loader.begin());
 }
 
 }  // namespace
-}  // namespace rowgrad

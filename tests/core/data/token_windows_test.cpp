@@ -1,20 +1,7 @@
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/token_sequence.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::values;
 using Numbers = std::vector<std::int32_t>;
 
 // The ids 10, 11, 12 …
@@ -70,12 +57,9 @@ TEST(TokenWindows, RefusesWhatGivesNoWindow) {
        "the text has 4 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
   };
   for (const Case& c : cases)
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { TokenWindows(c.ids, c.options); }),
-              "TokenWindows: " + c.message);
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              TokenSequence(Ids{{1, 2}, {3, 4}});
-            }),
-            "TokenSequence: ids has shape [2, 2], expected rank 1");
+    EXPECT_INVALID("TokenWindows: " + c.message, TokenWindows(c.ids, c.options));
+  EXPECT_INVALID("TokenSequence: ids has shape [2, 2], expected rank 1",
+                 TokenSequence(Ids{{1, 2}, {3, 4}}));
 }
 
 TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
@@ -84,7 +68,7 @@ TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
     const std::string message =
         "TokenWindows: window " + std::to_string(i) + " is outside the 2 windows";
     Numbers ids(5);
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { windows.read(i, ids); }), message);
+    EXPECT_INVALID(message, windows.read(i, ids));
   }
 }
 
@@ -123,4 +107,3 @@ TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,16 +1,8 @@
-#include <cmath>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/attention.hpp>
-#include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
 
 // A call with everything that it can have, and the memory that it works on: rows and batches with
 // gaps of `gap` values between them, where nothing may be written.
@@ -151,10 +143,10 @@ TEST(CausalAttentionKernel, KeepsTheLargestScoreAndTheInverseSumOfExponentials) 
         for (const double score : scores) sum += std::exp(score - largest);
         // A score is a sum of eleven numbers that add up to less than 6 in size; an exponential
         // errs as its argument does and by 6 epsilon, their sum by half an epsilon for each.
-        const double of_score = 11 * 6 * testing::kEpsilon;
+        const double of_score = 11 * 6 * kEpsilon;
         EXPECT_NEAR(memory.softmax.largest(b, h, i), largest, of_score);
         EXPECT_NEAR(memory.softmax.inverse_sum(b, h, i) * sum, 1,
-                    2 * of_score + (6 + Memory::kKeys / 2.0) * testing::kEpsilon);
+                    2 * of_score + (6 + Memory::kKeys / 2.0) * kEpsilon);
       }
 }
 

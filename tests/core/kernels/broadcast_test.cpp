@@ -1,16 +1,7 @@
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/broadcast.hpp>
+#include "tests/test.hpp"
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::counting;
 
 struct BroadcastCase {
   Shape a;
@@ -56,18 +47,13 @@ TEST(Broadcast, FindsTheCommonShapeFromEitherSide) {
 }
 
 TEST(Broadcast, NamesOpShapesAndAxisWhereThereIsNone) {
-  using testing::error_of;
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              broadcast_shape("add", {2, 3}, {4});
-            }),
-            "add: shapes [2, 3] and [4] cannot be broadcast together: 3 against 4 on axis -1");
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([] {
-        broadcast_shape("add", {2, 3, 4}, {5, 1, 4});
-      }),
-      "add: shapes [2, 3, 4] and [5, 1, 4] cannot be broadcast together: 2 against 5 on axis -3");
-  EXPECT_EQ(error_of<std::invalid_argument>([] { broadcast_shape("add", {0}, {2}); }),
-            "add: shapes [0] and [2] cannot be broadcast together: 0 against 2 on axis -1");
+  EXPECT_INVALID("add: shapes [2, 3] and [4] cannot be broadcast together: 3 against 4 on axis -1",
+                 broadcast_shape("add", {2, 3}, {4}));
+  EXPECT_INVALID(
+      "add: shapes [2, 3, 4] and [5, 1, 4] cannot be broadcast together: 2 against 5 on axis -3",
+      broadcast_shape("add", {2, 3, 4}, {5, 1, 4}));
+  EXPECT_INVALID("add: shapes [0] and [2] cannot be broadcast together: 0 against 2 on axis -1",
+                 broadcast_shape("add", {0}, {2}));
 }
 
 TEST(Broadcast, MapsEveryPairOfShapes) {
@@ -75,14 +61,12 @@ TEST(Broadcast, MapsEveryPairOfShapes) {
   for (const BroadcastCase& item : kCases) {
     const Tensor a = counting(item.a);
     const Tensor b = counting(item.b);
-    testing::expect_exact(
+    expect_exact(
         broadcast_map("op", difference, a, b), item.result,
-        [&](const testing::Index& i) { return testing::at(a, i) - 1000 * testing::at(b, i); },
-        name(item));
-    testing::expect_exact(
+        [&](const Index& i) { return at(a, i) - 1000 * at(b, i); }, name(item));
+    expect_exact(
         broadcast_map("op", difference, b, a), item.result,
-        [&](const testing::Index& i) { return testing::at(b, i) - 1000 * testing::at(a, i); },
-        name(item) + " exchanged");
+        [&](const Index& i) { return at(b, i) - 1000 * at(a, i); }, name(item) + " exchanged");
   }
 }
 
@@ -121,15 +105,15 @@ TEST(Broadcast, ExpandRepeatsAndSumToAddsUpWhatWasRepeated) {
   for (const BroadcastCase& item : kCases) {
     for (const Shape& small : {item.a, item.b}) {
       const Tensor x = counting(small);
-      testing::expect_exact(
-          expand(x, item.result), item.result,
-          [&](const testing::Index& i) { return testing::at(x, i); }, name(item));
+      expect_exact(
+          expand(x, item.result), item.result, [&](const Index& i) { return at(x, i); },
+          name(item));
 
       // Walk the large shape and add each number to where it came from. Small whole numbers: exact.
       const Tensor large = counting(item.result);
       Tensor expected = zeros(small);
       for (std::size_t k = 0; k < large.size(); ++k) {
-        const testing::Index index = index_at(item.result, k);
+        const Index index = index_at(item.result, k);
         std::size_t to = 0;
         for (std::size_t axis = 0; axis < small.size(); ++axis)
           to =
@@ -153,10 +137,10 @@ TEST(Broadcast, GivesTheSameBitsOnOneAndTwoThreads) {
   for (const BroadcastCase& item : std::vector<BroadcastCase>{{{301, 1}, {1, 307}, {301, 307}},
                                                               {{301, 307}, {307}, {301, 307}},
                                                               {{301, 307}, {301, 1}, {301, 307}}}) {
-    const Tensor a = testing::irregular(item.a, 1, 1, 2);
-    const Tensor b = testing::irregular(item.b, 2, 1, 2);
+    const Tensor a = irregular(item.a, 1, 1, 2);
+    const Tensor b = irregular(item.b, 2, 1, 2);
     auto run = [&](int threads) {
-      const testing::Threads scope(threads);
+      const Threads scope(threads);
       const Tensor result = broadcast_map("op", quotient, a, b);
       return std::vector<Tensor>{result, sum_to(result, item.a), sum_to(result, item.b)};
     };

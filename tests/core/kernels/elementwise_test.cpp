@@ -1,19 +1,8 @@
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
-using testing::kInfinity;
 
 constexpr auto kPolynomial = [](const Simd& x) { return x * x * x - x / Simd(real{3}); };
 constexpr auto kExp = [](const Simd& x) { return exp(x); };
@@ -76,11 +65,11 @@ TEST(Map, GivesTheSameBitsOnOneAndTwoThreads) {
   const Tensor x = irregular({count});
   Tensor single, twofold;
   {
-    const testing::Threads scope(1);
+    const Threads scope(1);
     single = map(kPolynomial, x);
   }
   {
-    const testing::Threads scope(2);
+    const Threads scope(2);
     twofold = map(kPolynomial, x);
   }
   EXPECT_EQ(std::memcmp(single.data(), twofold.data(), count * sizeof(real)), 0);
@@ -121,7 +110,7 @@ double worst_error(const Range& range, const F& function, const Reference& refer
     // Written so that NaN counts as the worst.
     if (!(error <= worst)) worst = error;
   }
-  return static_cast<double>(worst / testing::kEpsilon);
+  return static_cast<double>(worst / kEpsilon);
 }
 
 // The bounds are what xsimd's polynomials promise: about two units in the last place, of which one
@@ -152,13 +141,12 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
 }
 
 TEST(VectorFunctions, GoToTheirLimitsOutsideIt) {
-  const Tensor x = testing::tensor({4}, {-kInfinity, -10000, 10000, kInfinity});
-  EXPECT_EQ(map(kExp, x), testing::tensor({4}, {0, 0, kInfinity, kInfinity}));
-  EXPECT_EQ(map([](const Simd& v) { return tanh(v); }, x), testing::tensor({4}, {-1, -1, 1, 1}));
-  EXPECT_EQ(map([](const Simd& v) { return erf(v); }, x), testing::tensor({4}, {-1, -1, 1, 1}));
+  const Tensor x = tensor({4}, {-kInfinity, -10000, 10000, kInfinity});
+  EXPECT_EQ(map(kExp, x), tensor({4}, {0, 0, kInfinity, kInfinity}));
+  EXPECT_EQ(map([](const Simd& v) { return tanh(v); }, x), tensor({4}, {-1, -1, 1, 1}));
+  EXPECT_EQ(map([](const Simd& v) { return erf(v); }, x), tensor({4}, {-1, -1, 1, 1}));
   const auto log_simd = [](const Simd& v) { return log(v); };
-  EXPECT_EQ(map(log_simd, testing::tensor({3}, {0, 1, kInfinity})),
-            testing::tensor({3}, {-kInfinity, 0, kInfinity}));
+  EXPECT_EQ(map(log_simd, tensor({3}, {0, 1, kInfinity})), tensor({3}, {-kInfinity, 0, kInfinity}));
   EXPECT_TRUE(std::isnan(map(log_simd, full({1}, -1)).data()[0]));
 }
 

@@ -1,28 +1,19 @@
-#include <algorithm>
-#include <numeric>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/layout.hpp>
 
 namespace rowgrad::kernels {
 namespace {
 
-using testing::counting;
-
 void expect_permuted(const Shape& shape, const std::vector<std::size_t>& axes) {
   const Tensor x = counting(shape);
   Shape permuted(shape.size());
   for (std::size_t i = 0; i < axes.size(); ++i) permuted[i] = shape[axes[i]];
-  testing::expect_exact(
+  expect_exact(
       permute(x, axes), permuted,
-      [&](const testing::Index& index) {
-        testing::Index source(shape.size());
+      [&](const Index& index) {
+        Index source(shape.size());
         for (std::size_t i = 0; i < axes.size(); ++i) source[axes[i]] = index[i];
-        return testing::at(x, source);
+        return at(x, source);
       },
       concat(bracketed(shape), " by ", bracketed(axes)));
 }
@@ -38,7 +29,7 @@ TEST(Permute, PutsEveryAxisWhereItIsToldInRanksZeroToFive) {
 }
 
 TEST(Permute, SharesLargeTensorsOutAmongThreads) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   expect_permuted({300, 301}, {1, 0});
   expect_permuted({40, 50, 60}, {0, 2, 1});
   expect_permuted({40, 50, 60}, {1, 0, 2});
@@ -48,10 +39,10 @@ TEST(CopyBlocks, CopiesBlocksAndNothingBetweenThem) {
   const Tensor from = counting({3, 4});
   Tensor to = zeros({3, 5});
   copy_blocks(from.data() + 1, 4, to.data() + 2, 5, 2, 3);
-  EXPECT_EQ(to, testing::tensor({3, 5}, {0, 0, 2, 3, 0, 0, 0, 6, 7, 0, 0, 0, 10, 11, 0}));
+  EXPECT_EQ(to, tensor({3, 5}, {0, 0, 2, 3, 0, 0, 0, 6, 7, 0, 0, 0, 10, 11, 0}));
   copy_blocks(from.data(), 4, to.data(), 5, 0, 3);
   copy_blocks(from.data(), 4, to.data(), 5, 2, 0);
-  EXPECT_EQ(to, testing::tensor({3, 5}, {0, 0, 2, 3, 0, 0, 0, 6, 7, 0, 0, 0, 10, 11, 0}));
+  EXPECT_EQ(to, tensor({3, 5}, {0, 0, 2, 3, 0, 0, 0, 6, 7, 0, 0, 0, 10, 11, 0}));
 }
 
 }  // namespace

@@ -1,17 +1,8 @@
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/norm.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
 
 constexpr double kOrders[] = {0.5, 1, 2, 3, 7.5};
 
@@ -64,7 +55,7 @@ TEST(SumOfPowers, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
                   table.data() + static_cast<std::size_t>(numbers[i]) * width);
     for (const double p : kOrders) {
       const auto run = [&, &numbers = numbers, width = width](int threads, bool whole) {
-        const testing::Threads scope(threads);
+        const Threads scope(threads);
         return whole ? sum_of_powers(numbers_of(table), p)
                      : sum_of_powers(numbers, width, numbers_of(values), p);
       };
@@ -84,7 +75,7 @@ TEST(LargestMagnitude, IsFoundAnywhere) {
   const std::size_t count = 100'003;
   const real infinity = std::numeric_limits<real>::infinity();
   for (const int threads : {1, 2}) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
       Tensor x = irregular({count});
       x(place) = -3;

@@ -1,15 +1,8 @@
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/normalize.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
 
 constexpr RowNorm kNorms[] = {RowNorm::kLayer, RowNorm::kRootMeanSquare};
 
@@ -45,7 +38,7 @@ TEST(NormalizeRows, HaveTheSameBitsOnOneAndTwoThreads) {
       const Tensor x = irregular(shape, 1, -20, 20);
       const Tensor dy = irregular(shape, 2);
       const auto on = [&](int threads) {
-        const testing::Threads scope(threads);
+        const Threads scope(threads);
         return run(norm, x, dy, 0, shape[0]);
       };
       EXPECT_TRUE(on(2) == on(1)) << bracketed(shape);

@@ -1,17 +1,8 @@
-#include <cmath>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/panels.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::counting;
-using testing::expect_exact;
-using testing::irregular;
 
 // Around the widths of a vector and of a panel.
 constexpr std::size_t kPanelSizes[] = {0,      1,          2,      3,          kLanes - 1,
@@ -54,7 +45,7 @@ TEST(MultiplyPanel, StoresOrAddsAnyRowsAndColumnsOfTheProduct) {
           multiply_panel(
               factor, rows, right.data(),
               {.data = result.data(), .stride = kPanel + 3, .columns = columns, .add = add});
-          testing::expect_entries(
+          expect_entries(
               result, before.shape(),
               [&](const Shape& at) {
                 double sum = add || at[1] >= columns ? before(at[0], at[1]) : 0;
@@ -64,7 +55,7 @@ TEST(MultiplyPanel, StoresOrAddsAnyRowsAndColumnsOfTheProduct) {
                 return sum;
               },
               // All numbers are below 1, so partial sums are at most 8.
-              [](const Shape&, double) { return 8 * 8 * testing::kEpsilon / 2; },
+              [](const Shape&, double) { return 8 * 8 * kEpsilon / 2; },
               concat(rows, " rows, ", columns, " columns"));
         }
 }

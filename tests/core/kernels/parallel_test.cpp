@@ -1,13 +1,6 @@
 #include <atomic>
-#include <new>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/parallel.hpp>
 
 namespace rowgrad::kernels {
@@ -15,7 +8,7 @@ namespace {
 
 TEST(ParallelFor, CoversEveryItemOnceOnAnyNumberOfThreads) {
   for (const int threads : {1, 2, 3}) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     for (const std::size_t count : {0UL, 1UL, 2UL, 3UL, 7UL, 100UL})
       for (const std::size_t grain : {0UL, 1UL, 3UL, 1000UL}) {
         std::vector<int> visits(count, 0);
@@ -34,7 +27,7 @@ TEST(ParallelFor, CoversEveryItemOnceOnAnyNumberOfThreads) {
 }
 
 TEST(ParallelFor, WakesNoThreadForLessThanItsGrain) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   const auto pieces_of = [](std::size_t count, std::size_t grain) {
     std::atomic<int> pieces = 0;
     parallel_for(count, grain, [&](std::size_t, std::size_t) { ++pieces; });
@@ -46,7 +39,7 @@ TEST(ParallelFor, WakesNoThreadForLessThanItsGrain) {
 }
 
 TEST(ParallelFor, RunsAnInnerLoopOnTheThreadThatIsThere) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   std::atomic<int> pieces = 0;
   parallel_for(2, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
@@ -64,7 +57,7 @@ TEST(RowGrain, CountsRowsThatHoldAThreadsWorthOfNumbers) {
 
 TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
   for (const int threads : {1, 2, 3}) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     for (const std::size_t thrower : {0UL, 1UL, 2UL}) {
       std::vector<int> visits(3, 0);
       const auto body = [&](std::size_t begin, std::size_t end) {
@@ -73,8 +66,7 @@ TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
           ++visits[i];
         }
       };
-      EXPECT_EQ(testing::error_of<std::out_of_range>([&] { parallel_for(3, 1, body); }),
-                std::to_string(thrower));
+      EXPECT_ERROR(std::out_of_range, std::to_string(thrower), parallel_for(3, 1, body));
       EXPECT_EQ(visits[thrower], 0);
       if (threads == 3) {
         EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the others ran on";

@@ -1,16 +1,8 @@
-#include <limits>
-#include <utility>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/product.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
 
 struct Sizes {
   std::size_t rows, inner, columns;
@@ -52,7 +44,7 @@ TEST(Product, IsThatOfBlas) {
           const Tensor result = multiplied(a, b, kind, added);
           // As in gemm_test.cpp: the two may add in different orders.
           const double n = static_cast<double>(inner) + 2;
-          const double tolerance = n * (n + 1) * testing::kEpsilon;
+          const double tolerance = n * (n + 1) * kEpsilon;
           for (std::size_t i = 0; i < result.size(); ++i)
             ASSERT_NEAR(result.data()[i], expected.data()[i], tolerance)
                 << rows << " x " << inner << " x " << columns << " at " << i;
@@ -66,7 +58,7 @@ TEST(Product, HasTheSameBitsOnAnyNumberOfThreads) {
   const Tensor of_c = irregular({700, 110}, 3);
   const blas::ConstMatrix other{of_c.data(), 700, 110};
   const auto on_threads = [&](int count) {
-    const testing::Threads threads(count);
+    const Threads threads(count);
     return std::pair(multiplied(tall, blas::transposed({of_b.data(), 110, 290})),
                      multiplied(blas::transposed(tall), other));
   };

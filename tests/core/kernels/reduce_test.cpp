@@ -1,18 +1,7 @@
-#include <cmath>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/broadcast.hpp>
+#include "tests/test.hpp"
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::counting;
-using testing::irregular;
-using testing::kEpsilon;
 
 TEST(Sum, AddsAnyCountOfNumbers) {
   for (const std::size_t count : {0, 1, 2, 3, 31, 64, 65, 1000, 4095, 4096, 4097, 40001}) {
@@ -33,7 +22,7 @@ TEST(Sum, OfAMillionNumbersIsAccurateAndTheSameOnOneAndTwoThreads) {
   long double expected = 0;
   for (const real number : x) expected += number;
   auto run = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     return sum(x.data(), kCount);
   };
   const real result = run(1);
@@ -65,7 +54,7 @@ TEST(SumAlong, KeepsTheMarkedAxesWithLengthOne) {
       }
       Tensor expected = zeros(summed);
       for (std::size_t k = 0; k < x.size(); ++k) {
-        const testing::Index index = index_at(shape, k);
+        const Index index = index_at(shape, k);
         std::size_t to = 0;
         for (std::size_t axis = 0; axis < shape.size(); ++axis)
           to = to * summed[axis] + (reduced[axis] ? 0 : index[axis]);
@@ -84,7 +73,7 @@ TEST(SumAlong, IsTheSameOnOneAndTwoThreads) {
       std::vector<bool> reduced(shape.size());
       for (std::size_t axis = 0; axis < shape.size(); ++axis) reduced[axis] = mask >> axis & 1U;
       auto run = [&](int threads) {
-        const testing::Threads scope(threads);
+        const Threads scope(threads);
         return sum_along(x, reduced);
       };
       EXPECT_EQ(run(2), run(1)) << bracketed(shape) << " along " << bracketed(reduced);

@@ -1,14 +1,8 @@
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/attention.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::irregular;
-using testing::tensor;
 
 TEST(RotateRows, GivesTheNumbersOfOnnxRuntimeForAPartOfTheColumns) {
   const Tensor x = tensor({1, 6}, {1.0076, -.7529, -.2250, -.4327, -1.5071, -.4586});
@@ -17,8 +11,7 @@ TEST(RotateRows, GivesTheNumbersOfOnnxRuntimeForAPartOfTheColumns) {
   Tensor y = empty({1, 6});
   rotate_rows({.pairs = 2, .interleaved = false}, x.data(), 1, 1, 1, 6, cosines.data(),
               sines.data(), 1, y.data());
-  testing::expect_near(y, tensor({1, 6}, {1.0076, -.0427, -.2250, -.8673, -1.5071, -.4586}),
-                       0.5e-4 * 3);
+  expect_near(y, tensor({1, 6}, {1.0076, -.0427, -.2250, -.8673, -1.5071, -.4586}), 0.5e-4 * 3);
 }
 
 TEST(RotateRows, HaveTheSameBitsInPlaceAndOnOneAndTwoThreads) {
@@ -31,7 +24,7 @@ TEST(RotateRows, HaveTheSameBitsInPlaceAndOnOneAndTwoThreads) {
       const Tensor sines = irregular({kLength, pairs}, 3);
       for (const real sign : {1, -1}) {
         const auto rotate = [&](int threads, const Tensor& from, Tensor& to) {
-          const testing::Threads scope(threads);
+          const Threads scope(threads);
           rotate_rows({pairs, interleaved}, from.data(), kRows, kLength, kHeads, head_width,
                       cosines.data(), sines.data(), sign, to.data());
         };

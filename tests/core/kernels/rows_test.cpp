@@ -1,19 +1,8 @@
-#include <cstring>
-#include <map>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::counting;
-using testing::irregular;
-using testing::tensor;
 
 using Numbers = std::vector<std::int32_t>;
 
@@ -176,7 +165,7 @@ TEST(Rows, HaveTheSameBitsOnOneAndTwoThreads) {
   const Tensor table = irregular({kRows, kWidth}, 1);
   const Tensor given = irregular({kIds, kWidth}, 2);
   auto run = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     Tensor gathered = empty({kIds, kWidth});
     gather_rows(table.data(), kWidth, ids, gathered.data());
     return std::pair(gathered, merge_rows(ids, given));

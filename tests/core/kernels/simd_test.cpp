@@ -1,23 +1,9 @@
-#include <array>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <type_traits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/simd.hpp>
 
 namespace rowgrad::kernels {
 namespace {
-
-using testing::error_of;
-using testing::kEpsilon;
-using testing::kInfinity;
 
 // No branch compiles that would decide for all lanes, on any processor.
 template <class Number>

@@ -1,26 +1,18 @@
-#include <cmath>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/softmax.hpp>
 
 namespace rowgrad::kernels {
 namespace {
 
-using testing::kInfinity;
-
 TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
   constexpr std::size_t kRows = 37;
   constexpr std::size_t kWidth = 1001;
-  const Tensor x = testing::irregular({kRows, kWidth}, 1, -20, 20);
-  const Tensor dy = testing::irregular({kRows, kWidth}, 2);
+  const Tensor x = irregular({kRows, kWidth}, 1, -20, 20);
+  const Tensor dy = irregular({kRows, kWidth}, 2);
   std::vector<std::int32_t> targets;
   for (std::size_t i = 0; i < kRows; ++i) targets.push_back(static_cast<std::int32_t>(i * 27));
   auto run = [&](int threads) {
-    const testing::Threads scope(threads);
+    const Threads scope(threads);
     std::vector<Tensor> results(5, empty({kRows, kWidth}));
     std::vector<double> log_sums(kRows);
     softmax_rows(x.data(), kRows, kWidth, results[0].data());
@@ -36,7 +28,7 @@ TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
 }
 
 TEST(LogSumExpRows, IsInfiniteWhereARowIs) {
-  const Tensor x = testing::tensor({3, 2}, {-kInfinity, -kInfinity, 1, kInfinity, 2, -kInfinity});
+  const Tensor x = tensor({3, 2}, {-kInfinity, -kInfinity, 1, kInfinity, 2, -kInfinity});
   std::vector<double> result(3);
   log_sum_exp_rows(x.data(), 3, 2, result.data());
   EXPECT_EQ(result, (std::vector<double>{-kInfinity, kInfinity, 2}));

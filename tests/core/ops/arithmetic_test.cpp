@@ -1,24 +1,6 @@
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::gradient_of;
-using testing::irregular;
-
-using Inputs = std::span<const Variable>;
 
 struct Binary {
   std::string name;
@@ -69,11 +51,9 @@ TEST(Arithmetic, GivesTheNumbersThatLoopsGiveForEveryPairOfShapes) {
         const Variable y = binary.op(tape.input(a), tape.constant(b));
         // One operation, rounded once. Computing the reference in double does not change that,
         // because a double has more than twice the digits of a float (Figueroa 1995).
-        testing::expect_exact(
+        expect_exact(
             y.value(), shapes.result,
-            [&](const testing::Index& i) {
-              return binary.reference(testing::at(a, i), testing::at(b, i));
-            },
+            [&](const Index& i) { return binary.reference(at(a, i), at(b, i)); },
             concat(binary.name, " ", bracketed(a.shape()), " and ", bracketed(b.shape())));
       }
 }
@@ -129,9 +109,10 @@ TEST(Arithmetic, RefusesShapesThatDoNotFitAndNamesTheOp) {
     Tape tape;
     const Variable a = tape.input(zeros({2, 3}));
     const Variable b = tape.input(zeros({2}));
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { binary.op(a, b); }),
-              binary.name +
-                  ": shapes [2, 3] and [2] cannot be broadcast together: 3 against 2 on axis -1");
+    EXPECT_INVALID(
+        binary.name +
+            ": shapes [2, 3] and [2] cannot be broadcast together: 3 against 2 on axis -1",
+        binary.op(a, b));
     EXPECT_EQ(tape.size(), 2U);
   }
 }
@@ -159,12 +140,11 @@ TEST(Arithmetic, TakesNumbersOnEitherSide) {
     for (const Shape& shape : {Shape{}, Shape{19}, Shape{2, 3}, Shape{0, 2}}) {
       const Tensor x = irregular(shape, 1, 0.5, 2);
       Tape tape;
-      testing::expect_exact(
+      expect_exact(
           unary.op(tape.input(x)).value(), shape,
-          [&](const testing::Index& i) { return unary.reference(testing::at(x, i)); }, unary.name);
+          [&](const Index& i) { return unary.reference(at(x, i)); }, unary.name);
       expect_gradients([&](Inputs in) { return unary.op(in[0]); }, {x}, unary.name);
     }
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,25 +1,9 @@
-#include <cmath>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/positions.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::expect_gradients;
-using testing::irregular;
-
-using Inputs = std::span<const Variable>;
-
 TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
-  const nlohmann::json file = testing::golden("gpt_ops.json");
+  const json file = golden("gpt_ops.json");
   for (const auto& [heads, slopes] : file["alibi_slopes"].items()) {
     const auto expected = slopes.get<std::vector<double>>();
     const std::vector<double> got = alibi_slopes(std::stoul(heads));
@@ -29,7 +13,7 @@ TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
       EXPECT_NEAR(got[i], expected[i], static_cast<double>(i + 1) * 0x1p-52 * expected[i]) << heads;
   }
   EXPECT_EQ(alibi_slopes(3), (std::vector<double>{0x1p-4, 0x1p-8, 0x1p-2}));
-  EXPECT_EQ(error_of<std::invalid_argument>([] { alibi_slopes(0); }), "alibi_slopes: heads is 0");
+  EXPECT_INVALID("alibi_slopes: heads is 0", alibi_slopes(0));
 }
 
 TEST(AlibiSlopes, AreThePublishedOnes) {
@@ -58,13 +42,13 @@ TEST(AlibiSlopes, AreThePublishedOnes) {
 }
 
 TEST(AlibiBias, GrowsWithTheDistance) {
-  testing::expect_exact(alibi_bias(2, 5), {2, 5}, [](const Shape& at) {
+  expect_exact(alibi_bias(2, 5), {2, 5}, [](const Shape& at) {
     return -(at[0] == 0 ? 0x1p-4 : 0x1p-8) * static_cast<double>(at[1]);
   });
 }
 
 TEST(T5Bucket, IsThatOfPyTorch) {
-  const nlohmann::json file = testing::golden("gpt_ops.json");
+  const json file = golden("gpt_ops.json");
   const auto compare = [&](std::size_t buckets, std::size_t max_distance) {
     const auto expected = file[concat("t5_buckets (", buckets, " buckets, max_distance ",
                                       max_distance, "; distance 0 ..)")]
@@ -98,17 +82,17 @@ TEST(T5Bias, GivesTheNumbersOfOnnxRuntime) {
   // Its tables [heads, 2, 2] of a query and a key, below the diagonal and on it.
   Tape tape(Tape::inference);
   const auto bias = [&](const Shape& table) {
-    return t5_bias(tape.constant(testing::counting(table)), 2, 128).value();
+    return t5_bias(tape.constant(counting(table)), 2, 128).value();
   };
-  EXPECT_EQ(bias({4, 3}), testing::tensor({3, 2}, {1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(bias({2, 2}), testing::tensor({2, 2}, {1, 3, 2, 4}));  // the earlier half of 4 buckets
+  EXPECT_EQ(bias({4, 3}), tensor({3, 2}, {1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(bias({2, 2}), tensor({2, 2}, {1, 3, 2, 4}));  // the earlier half of 4 buckets
 }
 
 TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   Tape tape;
-  const Variable table = tape.input(testing::counting({4, 3}));
+  const Variable table = tape.input(counting({4, 3}));
   const Tensor bias = t5_bias(table, 9, 8).value();  // buckets 0, 1, 2 from 2 on, 3 from 4 on
-  testing::expect_exact(bias, {3, 9}, [](const Shape& at) {
+  expect_exact(bias, {3, 9}, [](const Shape& at) {
     const std::size_t bucket = at[1] < 2 ? at[1] : at[1] < 4 ? 2 : 3;
     return static_cast<double>(bucket * 3 + at[0] + 1);
   });
@@ -121,7 +105,7 @@ TEST(T5Bias, GivesAGradientOnlyToBucketsThatWereReached) {
   const Gradient& gradient = tape.gradient(table);
   ASSERT_TRUE(gradient.is_rows());
   EXPECT_EQ(gradient.rows().indices(), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
-  EXPECT_EQ(gradient.rows().values(), testing::tensor({5, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(gradient.rows().values(), tensor({5, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 2, 2}));
   expect_gradients([](Inputs in) { return t5_bias(in[0], 40, 32); }, {irregular({8, 3})});
 }
 
@@ -135,9 +119,7 @@ TEST(T5Bias, RefusesWhatDoesNotFit) {
   EXPECT_EQ(apply({1, 2}, 8), "t5_bias: there are 1 buckets, expected at least 2");
   EXPECT_EQ(apply({8, 2}, 4),
             "t5_bias: max_distance is 4, expected more than half of the 8 buckets");
-  EXPECT_EQ(error_of<std::invalid_argument>([] { t5_bucket(3, 0, 8); }),
-            "t5_bucket: there are 0 buckets, expected at least 2");
+  EXPECT_INVALID("t5_bucket: there are 0 buckets, expected at least 2", t5_bucket(3, 0, 8));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,23 +1,6 @@
-#include <cmath>
-#include <limits>
-#include <string>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::expect_gradients;
-using testing::irregular;
-
-using Inputs = std::span<const Variable>;
 
 Tensor dropped(const Tensor& x, double p, std::uint64_t seed) {
   Random random(seed);
@@ -108,20 +91,15 @@ TEST(Dropout, TakesATensorOfNoNumbers) {
 }
 
 TEST(Dropout, RefusesWhatIsNoProbability) {
-  using testing::error_of;
   Random random(7);
   const std::string state = bits_of(random.state_dict());
   Tape tape(random);
   const Variable x = tape.input(zeros({2}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, -0.1); }),
-            "dropout: p is -0.1, expected 0 to 1");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { dropout(x, 1.5); }),
-            "dropout: p is 1.5, expected 0 to 1");
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { dropout(x, std::numeric_limits<double>::quiet_NaN()); }),
-            "dropout: p is nan, expected 0 to 1");
+  EXPECT_INVALID("dropout: p is -0.1, expected 0 to 1", dropout(x, -0.1));
+  EXPECT_INVALID("dropout: p is 1.5, expected 0 to 1", dropout(x, 1.5));
+  EXPECT_INVALID("dropout: p is nan, expected 0 to 1",
+                 dropout(x, std::numeric_limits<double>::quiet_NaN()));
   EXPECT_TRUE(bits_of(random.state_dict()) == state);
 }
 
 }  // namespace
-}  // namespace rowgrad

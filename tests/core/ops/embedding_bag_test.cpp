@@ -1,29 +1,7 @@
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::counting;
-using testing::error_of;
-using testing::expect_gradients;
-using testing::ids;
-using testing::irregular;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 using Numbers = std::vector<std::int32_t>;
 
 Ids list(const Numbers& numbers) { return to_ids(numbers); }
@@ -98,8 +76,7 @@ TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
                       tape.constant(counting({2, 2}))));
     const RowGradient& rows = table.gradient().rows();
     EXPECT_EQ(rows.indices(), item.numbers);
-    testing::expect_near(rows.values(), tensor({item.numbers.size(), 2}, item.values),
-                         4 * testing::kEpsilon);
+    expect_near(rows.values(), tensor({item.numbers.size(), 2}, item.values), 4 * kEpsilon);
   }
 }
 
@@ -119,7 +96,7 @@ TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
 
 TEST(EmbeddingBag, PassesNotANumberOnWhereverItStandsInABag) {
   constexpr real nan = std::numeric_limits<real>::quiet_NaN();
-  const Tensor rows = tensor({4, 2}, {nan, 5, 1, 6, -testing::kInfinity, 7, nan, 4});
+  const Tensor rows = tensor({4, 2}, {nan, 5, 1, 6, -kInfinity, 7, nan, 4});
   for (const Numbers& bag : {Numbers{0, 1, 2}, Numbers{1, 0, 2}, Numbers{2, 1, 0}}) {
     Tape tape;
     const Variable table = tape.input(rows);
@@ -150,19 +127,19 @@ TEST(EmbeddingBag, IsALookupAndAReduction) {
     Tape tape;
     const std::vector<Variable> inputs{tape.input(table)};
     // Sums of three numbers below 1; of at most four products below 1.5 in a gradient.
-    testing::expect_near(in_one(inputs).value(), in_two(inputs).value(), 6 * testing::kEpsilon);
-    testing::expect_near(testing::gradient_of(in_one, table).take_dense(),
-                         testing::gradient_of(in_two, table).take_dense(), 12 * testing::kEpsilon);
+    expect_near(in_one(inputs).value(), in_two(inputs).value(), 6 * kEpsilon);
+    expect_near(gradient_of(in_one, table).take_dense(), gradient_of(in_two, table).take_dense(),
+                12 * kEpsilon);
   }
 }
 
 TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
-  const auto file = testing::golden("embedding_bag.json");
+  const auto file = golden("embedding_bag.json");
   ASSERT_EQ(file["cases"].size(), 72U);
   const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-6;
   for (const auto& item : file["cases"]) {
     const std::string what = item.dump().substr(0, 120);
-    Tensor weight = testing::wave({7, 3}, 0.9, 0.4, 1.0);
+    Tensor weight = wave({7, 3}, 0.9, 0.4, 1.0);
     if (item.value("rounded", false))
       for (real& number : weight) number = std::nearbyint(2 * number) / 2;
     Bags bags;
@@ -170,7 +147,7 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
       bags.ids = list(item["ids"].get<Numbers>());
       bags.offsets = list(item["offsets"].get<Numbers>());
     } else {
-      const Tensor rectangle = testing::tensor_from(item["ids"]);
+      const Tensor rectangle = tensor_from(item["ids"]);
       Numbers numbers;
       for (const real id : rectangle) numbers.push_back(static_cast<std::int32_t>(id));
       bags.ids = ids({4, 4}, numbers);
@@ -188,18 +165,18 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
       Variable weights;
       if (item.contains("weights_grad")) {
         const Shape shape(bags.ids.shape().begin(), bags.ids.shape().end());
-        weights = tape.input(testing::wave(shape, 1.3, 0.7, 1.5));
+        weights = tape.input(wave(shape, 1.3, 0.7, 1.5));
         bags.per_sample_weights = weights;
       }
       const Variable result = embedding_bag(tape.parameter(table), bags, how);
-      testing::expect_near(result.value(), testing::tensor_from(item["bags"]), tolerance, what);
-      tape.backward(sum(result * tape.constant(testing::wave(result.shape(), 0.5, 0.2, 1.0))));
+      expect_near(result.value(), tensor_from(item["bags"]), tolerance, what);
+      tape.backward(sum(result * tape.constant(wave(result.shape(), 0.5, 0.2, 1.0))));
       EXPECT_EQ(table.gradient().is_dense(), dense) << what;
-      testing::expect_near(Gradient(table.gradient()).take_dense(),
-                           testing::tensor_from(item["grad"]), tolerance, what);
+      expect_near(Gradient(table.gradient()).take_dense(), tensor_from(item["grad"]), tolerance,
+                  what);
       if (bags.per_sample_weights)
-        testing::expect_near(tape.gradient(weights).dense(),
-                             testing::tensor_from(item["weights_grad"]), tolerance, what);
+        expect_near(tape.gradient(weights).dense(), tensor_from(item["weights_grad"]), tolerance,
+                    what);
     }
   }
 }
@@ -258,40 +235,6 @@ TEST(EmbeddingBag, CostsWhatTheIdsCostNotWhatTheTableDoes) {
     EXPECT_EQ(table.gradient().rows().indices(), (Numbers{0, 3'999'999}));
     EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
     EXPECT_FALSE(tape.has_read(table));
-  }
-}
-
-TEST(EmbeddingBag, HasTheSameBitsOnOneAndTwoThreads) {
-  constexpr std::size_t kBags = 2048;
-  constexpr std::size_t kLength = 8;
-  constexpr std::size_t kWidth = 67;    // not a whole number of vector registers
-  constexpr std::int32_t kRows = 3000;  // every row five times or so
-  Ids lookup = Ids::from_shape({kBags, kLength});
-  for (std::size_t i = 0; i < lookup.size(); ++i)
-    lookup.data()[i] = static_cast<std::int32_t>(i * i % 7919 % kRows);
-  Parameter table("table", irregular({kRows, kWidth}));
-  const Tensor factors = irregular({kBags, kLength}, 2);
-  const Tensor upstream = irregular({kBags, kWidth}, 1);
-  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
-    auto run = [&](int threads) {
-      const testing::Threads scope(threads);
-      table.zero_gradient();
-      Tape tape;
-      Bags bags{lookup};
-      const Variable weights = tape.input(factors);
-      if (mode == BagMode::kSum) bags.per_sample_weights = weights;
-      const Variable result = embedding_bag(tape.parameter(table), bags, {.mode = mode});
-      tape.backward(sum(result * tape.constant(upstream)));
-      std::vector<Tensor> results{result.value(), table.gradient().rows().values()};
-      if (bags.per_sample_weights) results.push_back(tape.gradient(weights).dense());
-      return results;
-    };
-    const auto one = run(1);
-    const auto two = run(2);
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      ASSERT_EQ(one[i].shape(), two[i].shape());
-      EXPECT_EQ(std::memcmp(one[i].data(), two[i].data(), one[i].size() * sizeof(real)), 0);
-    }
   }
 }
 
@@ -380,11 +323,9 @@ TEST(EmbeddingBag, RefusesWhatDoesNotFitBeforeAnythingHappens) {
            {.padding_idx = -1},
            "id -1 at [1] is outside the table's 5 rows"},
       })
-    EXPECT_EQ(error_of<std::invalid_argument>(
-                  [&] { embedding_bag(item.table, item.bags, item.options); }),
-              "embedding_bag: " + item.message);
+    EXPECT_INVALID("embedding_bag: " + item.message,
+                   embedding_bag(item.table, item.bags, item.options));
   EXPECT_EQ(tape.size(), size);
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,29 +1,6 @@
-#include <cstring>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::counting;
-using testing::error_of;
-using testing::expect_gradients;
-using testing::ids;
-using testing::irregular;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 TEST(Embedding, GivesTheRowsInTheShapeOfTheIdsAndOneMoreAxis) {
   struct Case {
@@ -41,13 +18,13 @@ TEST(Embedding, GivesTheRowsInTheShapeOfTheIdsAndOneMoreAxis) {
            {{2, 0}, {}, {2, 0, 3}},
        }) {
     Tape tape;
-    testing::expect_exact(embedding(tape.input(table), ids(item.shape, item.numbers)).value(),
-                          item.result, [&](const testing::Index& index) {
-                            std::size_t id = 0;
-                            for (std::size_t axis = 0; axis < item.shape.size(); ++axis)
-                              id = id * item.shape[axis] + index[axis];
-                            return 3 * item.numbers[id] + static_cast<double>(index.back()) + 1;
-                          });
+    expect_exact(embedding(tape.input(table), ids(item.shape, item.numbers)).value(), item.result,
+                 [&](const Index& index) {
+                   std::size_t id = 0;
+                   for (std::size_t axis = 0; axis < item.shape.size(); ++axis)
+                     id = id * item.shape[axis] + index[axis];
+                   return 3 * item.numbers[id] + static_cast<double>(index.back()) + 1;
+                 });
   }
 }
 
@@ -64,7 +41,7 @@ TEST(Embedding, GivesTheRowsThatWereLookedUpAGradientAndNoOthers) {
 TEST(Embedding, AddsUpOverAnIdThatOccursAgainAndReachesTheFirstAndLastRow) {
   Parameter table("table", irregular({5, 2}));
   Tape tape;
-  tape.backward(testing::weighted_sum(embedding(tape.parameter(table), ids({2, 2}, {4, 0, 4, 4}))));
+  tape.backward(weighted_sum(embedding(tape.parameter(table), ids({2, 2}, {4, 0, 4, 4}))));
   const Tensor w = irregular({2, 2, 2}, 5, 0.5, 1.5);  // the weights of weighted_sum
   const RowGradient& rows = table.gradient().rows();
   EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 4}));
@@ -91,28 +68,27 @@ TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoes) {
 }
 
 TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
-  const auto file = testing::golden("embedding.json");
+  const auto file = golden("embedding.json");
   ASSERT_EQ(file["cases"].size(), 4U);
-  const Tensor weight = testing::wave({7, 3}, 0.9, 0.4, 1.0);
-  const Tensor upstream = testing::wave({2, 3, 3}, 0.5, 0.2, 1.0);
+  const Tensor weight = wave({7, 3}, 0.9, 0.4, 1.0);
+  const Tensor upstream = wave({2, 3, 3}, 0.5, 0.2, 1.0);
   const Ids lookup = ids({2, 3}, {1, 3, 3, 6, 1, 0});
   // A row's gradient is the sum of at most two numbers below 1.
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : 4 * testing::kEpsilon;
+  const double tolerance = sizeof(real) == 8 ? 1e-10 : 4 * kEpsilon;
   for (const auto& item : file["cases"]) {
     const auto& options = item["options"];
     EmbeddingLookup how;
     if (options.contains("padding_idx"))
       how.padding_idx = options["padding_idx"].get<std::int32_t>();
     how.scale_grad_by_freq = options.value("scale_grad_by_freq", false);
-    const Tensor expected = testing::tensor_from(item["grad"]);
+    const Tensor expected = tensor_from(item["grad"]);
     for (const bool dense : {false, true}) {
       how.dense_gradient = dense;
       Parameter table("table", weight);
       Tape tape;
       tape.backward(sum(embedding(tape.parameter(table), lookup, how) * tape.constant(upstream)));
       EXPECT_EQ(table.gradient().is_dense(), dense);
-      testing::expect_near(Gradient(table.gradient()).take_dense(), expected, tolerance,
-                           options.dump());
+      expect_near(Gradient(table.gradient()).take_dense(), expected, tolerance, options.dump());
       if (!dense && how.padding_idx) {
         const auto& numbers = table.gradient().rows().indices();
         EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding_idx), 0);
@@ -150,18 +126,17 @@ TEST(Embedding, IsAProductWithOneHotRows) {
   EXPECT_EQ(embedding(tape.input(table), ids({2, 3}, numbers)).value(), product.value());
 
   const Tensor by_product =
-      testing::gradient_of([&](Inputs in) { return matmul(in[0].tape().constant(one_hot), in[0]); },
-                           table)
+      gradient_of([&](Inputs in) { return matmul(in[0].tape().constant(one_hot), in[0]); }, table)
           .dense();
   for (const bool dense : {false, true}) {
-    Gradient rows = testing::gradient_of(
+    Gradient rows = gradient_of(
         [&](Inputs in) {
           return embedding(in[0], ids({2, 3}, numbers), {.dense_gradient = dense});
         },
         table);
     EXPECT_EQ(rows.is_dense(), dense);
     // Sums of at most three weights below 1.5, perhaps in another order.
-    testing::expect_near(std::move(rows).take_dense(), by_product, 4 * 4.5 * testing::kEpsilon);
+    expect_near(std::move(rows).take_dense(), by_product, 4 * 4.5 * kEpsilon);
   }
 }
 
@@ -182,61 +157,28 @@ TEST(Embedding, HasTheGradientsOfDifferenceQuotients) {
           {table}, concat(bracketed(numbers)));
 }
 
-TEST(Embedding, HasTheSameBitsOnOneAndTwoThreads) {
-  constexpr std::size_t kIds = 16384;
-  constexpr std::size_t kWidth = 64;
-  constexpr std::int32_t kRows = 3000;  // every row five times or so
-  std::vector<std::int32_t> numbers;
-  for (std::size_t i = 0; i < kIds; ++i)
-    numbers.push_back(static_cast<std::int32_t>(i * i % 7919 % kRows));
-  Parameter table("table", irregular({kRows, kWidth}));
-  const Tensor upstream = irregular({kIds, kWidth}, 1);
-  auto run = [&](int threads) {
-    const testing::Threads scope(threads);
-    table.zero_gradient();
-    Tape tape;
-    const Variable rows = embedding(tape.parameter(table), ids({kIds}, numbers));
-    tape.backward(sum(rows * tape.constant(upstream)));
-    return std::pair(rows.value(), table.gradient().rows());
-  };
-  const auto [value, gradient] = run(1);
-  const auto [value_by_two, gradient_by_two] = run(2);
-  EXPECT_EQ(std::memcmp(value.data(), value_by_two.data(), value.size() * sizeof(real)), 0);
-  ASSERT_EQ(gradient.indices(), gradient_by_two.indices());
-  EXPECT_EQ(std::memcmp(gradient.values().data(), gradient_by_two.values().data(),
-                        gradient.values().size() * sizeof(real)),
-            0);
-}
-
 TEST(Embedding, NamesTheFirstIdOutsideTheTableAndItsPlace) {
   Tape tape;
   const Variable table = tape.input(zeros({50257, 1}));
   std::vector<std::int32_t> numbers(32, 7);
   numbers[2 * 8 + 5] = 50300;
   numbers[31] = -1;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              embedding(table, ids({4, 8}, numbers));
-            }),
-            "embedding: id 50300 at [2, 5] is outside the table's 50257 rows");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              embedding(table, ids({2}, {50256, 50257}));
-            }),
-            "embedding: id 50257 at [1] is outside the table's 50257 rows");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { embedding(table, ids({}, {-1})); }),
-            "embedding: id -1 at [] is outside the table's 50257 rows");
+  EXPECT_INVALID("embedding: id 50300 at [2, 5] is outside the table's 50257 rows",
+                 embedding(table, ids({4, 8}, numbers)));
+  EXPECT_INVALID("embedding: id 50257 at [1] is outside the table's 50257 rows",
+                 embedding(table, ids({2}, {50256, 50257})));
+  EXPECT_INVALID("embedding: id -1 at [] is outside the table's 50257 rows",
+                 embedding(table, ids({}, {-1})));
   EXPECT_EQ(tape.size(), 1U);
 }
 
 TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
   Tape tape;
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([&] { embedding(tape.input(zeros({5})), ids({1}, {0})); }),
-      "embedding: the table has shape [5], expected [rows, width]");
+  EXPECT_INVALID("embedding: the table has shape [5], expected [rows, width]",
+                 embedding(tape.input(zeros({5})), ids({1}, {0})));
   for (const std::int32_t padding : {-6, 5})
-    EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding_idx = padding});
-              }),
-              concat("embedding: padding id ", padding, " is outside the table's 5 rows"));
+    EXPECT_INVALID(concat("embedding: padding id ", padding, " is outside the table's 5 rows"),
+                   embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding_idx = padding}));
 }
 
 TEST(EmbeddingAdd, IsALookupAndASumInOne) {
@@ -265,8 +207,8 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
     Tape tape;
     const std::vector<Variable> variables{tape.input(inputs[0]), tape.input(inputs[1])};
     EXPECT_EQ(fused(variables).value(), plain(variables).value());
-    const auto got = testing::gradients_of(fused, inputs);
-    const auto expected = testing::gradients_of(plain, inputs);
+    const auto got = gradients_of(fused, inputs);
+    const auto expected = gradients_of(plain, inputs);
     for (std::size_t i = 0; i < 2; ++i) {
       EXPECT_EQ(got[i].is_rows(), expected[i].is_rows());
       EXPECT_EQ(Gradient(got[i]).take_dense(), Gradient(expected[i]).take_dense());
@@ -302,4 +244,3 @@ TEST(EmbeddingAdd, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace rowgrad

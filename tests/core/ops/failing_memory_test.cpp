@@ -1,36 +1,10 @@
 // Every op, forward and backward, while memory runs out: std::bad_alloc is thrown, and either all
 // gradients have been added or none.
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/kernels/broadcast.hpp>
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/parallel.hpp>
-#include <rowgrad/core/ops/attention.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/ops/selection.hpp>
-#include <rowgrad/core/ops/shape.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::for_every_failure;
-using testing::Function;
-using testing::ids;
-using testing::irregular;
-
-using Inputs = std::span<const Variable>;
 
 // Parameters and a function of them.
 class Computation {
@@ -49,7 +23,7 @@ class Computation {
     Tape tape(random);
     std::vector<Variable> variables;
     for (const auto& parameter : parameters_) variables.push_back(tape.parameter(*parameter));
-    tape.backward(testing::weighted_sum(function_(variables)));
+    tape.backward(weighted_sum(function_(variables)));
   }
 
   std::vector<Tensor> gradients() const {
@@ -199,7 +173,7 @@ TEST(FailingMemory, LeavesLookupsAllOrNothing) {
 
 // The sum of a long row allocates memory for its parts; here two threads sum rows.
 TEST(FailingMemory, LetsBadAllocOutOfParallelLoops) {
-  const testing::Threads scope(2);
+  const Threads scope(2);
   const Tensor x = irregular({4, 2 * kernels::kGrainNumbers});
   const std::vector<bool> last{false, true};
   for_every_failure([] { return std::make_unique<Tensor>(); },
@@ -212,4 +186,3 @@ TEST(FailingMemory, LetsBadAllocOutOfParallelLoops) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,30 +1,7 @@
-#include <cmath>
-#include <limits>
-#include <optional>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::expect_near;
-using testing::gradients_of;
-using testing::ids;
-using testing::irregular;
-using testing::kEpsilon;
-
-using Inputs = std::span<const Variable>;
 
 struct HeadCase {
   Shape x;  // [..., width]
@@ -132,21 +109,6 @@ TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
     }
 }
 
-TEST(LinearCrossEntropy, HasTheSameBitsForAnyNumberOfThreads) {
-  const HeadCase item{{300, 64}, 1132};
-  const std::vector<Tensor> inputs = inputs_of(item, true);
-  const auto run = [&](int threads) {
-    const testing::Threads scope(threads);
-    return gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
-  };
-  const auto expected = run(1);
-  for (const int threads : {2, 3}) {
-    const auto got = run(threads);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      EXPECT_EQ(got[i].dense(), expected[i].dense()) << threads << " threads, input " << i;
-  }
-}
-
 TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
   const real never = -std::numeric_limits<real>::infinity();
   const HeadCase item{{3, 2}, 300};
@@ -242,4 +204,3 @@ TEST(LinearCrossEntropy, RefusesWhatTheTwoOpsRefuse) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,23 +1,6 @@
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/core/ops/shape.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 // Rounding of a sum of n products of numbers below 1, in any order: each product and each sum by
 // half an epsilon of at most n (Higham 2002, section 3.1); twice that, since the reference in the
@@ -55,14 +38,14 @@ const std::vector<MatmulCase> kMatmulCases{
     {{2, 2, 0}, {2, 0, 2}, {2, 2, 2}},
 };
 
-double product_at(const Tensor& a, const Tensor& b, const testing::Index& index) {
-  testing::Index in_a = index;
-  testing::Index in_b = index;
+double product_at(const Tensor& a, const Tensor& b, const Index& index) {
+  Index in_a = index;
+  Index in_b = index;
   double total = 0;
   for (std::size_t k = 0; k < a.shape().back(); ++k) {
     in_a.back() = k;
     in_b[index.size() - 2] = k;
-    total += testing::at(a, in_a) * testing::at(b, in_b);
+    total += at(a, in_a) * at(b, in_b);
   }
   return total;
 }
@@ -72,9 +55,9 @@ TEST(Matmul, GivesTheProductsOfLoopsForEveryPairOfShapes) {
     const Tensor a = irregular(item.a, 1);
     const Tensor b = irregular(item.b, 2);
     Tape tape;
-    testing::expect_entries(
+    expect_entries(
         matmul(tape.input(a), tape.input(b)).value(), item.result,
-        [&](const testing::Index& index) { return product_at(a, b, index); },
+        [&](const Index& index) { return product_at(a, b, index); },
         [&](auto&, double) { return sum_bound(item.a.back()); },
         concat(bracketed(item.a), " times ", bracketed(item.b)));
   }
@@ -98,18 +81,18 @@ TEST(Matmul, SharesManySmallProductsOutAmongThreads) {
   const Tensor a = irregular({3, 8, 20, 30}, 1);
   const Tensor b = irregular({8, 30, 40}, 2);
   auto run = [&](int threads) {
-    const testing::Threads scope(threads);
-    return testing::gradients_of([](Inputs in) { return matmul(in[0], in[1]); }, {a, b});
+    const Threads scope(threads);
+    return gradients_of([](Inputs in) { return matmul(in[0], in[1]); }, {a, b});
   };
   const auto single = run(1);
   const auto twofold = run(2);
   EXPECT_EQ(twofold[0].dense(), single[0].dense());
   EXPECT_EQ(twofold[1].dense(), single[1].dense());
-  const testing::Threads scope(2);
+  const Threads scope(2);
   Tape tape;
-  testing::expect_entries(
+  expect_entries(
       matmul(tape.input(a), tape.input(b)).value(), {3, 8, 20, 40},
-      [&](const testing::Index& index) { return product_at(a, b, index); },
+      [&](const Index& index) { return product_at(a, b, index); },
       [](auto&, double) { return sum_bound(30); });
 }
 
@@ -143,13 +126,13 @@ TEST(Linear, MultipliesByTheTransposedWeightAndAddsTheBias) {
       const Variable input = tape.input(x);
       const Variable w = tape.input(weight);
       const Variable y = has_bias ? linear(input, w, tape.input(bias)) : linear(input, w);
-      testing::expect_entries(
+      expect_entries(
           y.value(), expected,
-          [&](testing::Index index) {
+          [&](Index index) {
             const std::size_t output = index.back();
             double total = has_bias ? bias(output) : 0;
             for (index.back() = 0; index.back() < 3; ++index.back())
-              total += testing::at(x, index) * static_cast<double>(weight(output, index.back()));
+              total += at(x, index) * static_cast<double>(weight(output, index.back()));
             return total;
           },
           [](auto&, double) { return sum_bound(4); }, concat(bracketed(shape)));
@@ -199,4 +182,3 @@ TEST(Linear, RefusesShapesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,31 +1,7 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/threads.hpp"
+#include "tests/test.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/core/ops/normalize.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::gradients_of;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::kInfinity;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
@@ -86,8 +62,8 @@ Variable rms_norm_of(Inputs in) { return rms_norm(in[0], in[1]); }
 // The tests of one op in turn with those of the other.
 struct NormCase {
   const char* name;
-  testing::Function fused;
-  testing::Function composed;
+  Function fused;
+  Function composed;
   std::size_t inputs;
 };
 const NormCase kNormCases[] = {
@@ -104,20 +80,19 @@ std::vector<Tensor> inputs_of(const NormCase& each, const Shape& shape) {
 }
 
 TEST(Normalize, GivesThePublishedNumbersAndGradients) {
-  const auto all = testing::golden("gpt_ops.json").at("cases");
+  const auto all = golden("gpt_ops.json").at("cases");
   for (const NormCase& each : kNormCases) {
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const auto& one) { return one.at("name") == each.name; });
     ASSERT_NE(found, all.end()) << each.name;
-    const auto numbers = [](const nlohmann::json& list, const Shape& shape) {
+    const auto numbers = [](const json& list, const Shape& shape) {
       return tensor(shape, list.get<std::vector<real>>());
     };
     const Shape shape{2, 3, 5};
     const Shape row{5};
-    Tensor weight = testing::wave(row, 0.9, 0.2, 0.5);
+    Tensor weight = wave(row, 0.9, 0.2, 0.5);
     for (real& number : weight.storage()) number += 1;
-    std::vector<Tensor> inputs{testing::wave(shape, 0.7, 0.1, 2), weight,
-                               testing::wave(row, 1.1, 0.3, 0.5)};
+    std::vector<Tensor> inputs{wave(shape, 0.7, 0.1, 2), weight, wave(row, 1.1, 0.3, 0.5)};
     inputs.resize(each.inputs);
     Tape tape;
     std::vector<Variable> variables;
@@ -126,16 +101,16 @@ TEST(Normalize, GivesThePublishedNumbersAndGradients) {
     // Rows of 5 whose values and weights are below 2: errors of x, x̂, and, in gradients, of sums
     // over 6 rows.
     const double tolerance = sizeof(real) == 8 ? 1e-12 : 100 * kEpsilon;
-    testing::expect_near(y.value(), numbers(found->at("output"), shape), tolerance, each.name);
-    tape.backward(y, testing::wave(shape, 0.23, 0.4, 1));
+    expect_near(y.value(), numbers(found->at("output"), shape), tolerance, each.name);
+    tape.backward(y, wave(shape, 0.23, 0.4, 1));
     const auto& gradients = found->at("gradients");
-    testing::expect_near(tape.gradient(variables[0]).dense(), numbers(gradients.at("x"), shape),
-                         tolerance, each.name);
-    testing::expect_near(tape.gradient(variables[1]).dense(), numbers(gradients.at("weight"), row),
-                         tolerance, each.name);
+    expect_near(tape.gradient(variables[0]).dense(), numbers(gradients.at("x"), shape), tolerance,
+                each.name);
+    expect_near(tape.gradient(variables[1]).dense(), numbers(gradients.at("weight"), row),
+                tolerance, each.name);
     if (each.inputs == 3)
-      testing::expect_near(tape.gradient(variables[2]).dense(), numbers(gradients.at("bias"), row),
-                           tolerance, each.name);
+      expect_near(tape.gradient(variables[2]).dense(), numbers(gradients.at("bias"), row),
+                  tolerance, each.name);
   }
 }
 
@@ -169,19 +144,18 @@ TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
         for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
         // Values are below 4; the composed version rounds a little more often.
         const double error = 2 * 4 * normal_error(width);
-        testing::expect_near(each.fused(variables).value(), each.composed(variables).value(), error,
-                             what);
+        expect_near(each.fused(variables).value(), each.composed(variables).value(), error, what);
         const auto fused = gradients_of(each.fused, inputs);
         const auto composed = gradients_of(each.composed, inputs);
         // Of dx: a row of one has a deviation of 0, so that 1 / sqrt(epsilon) multiplies errors. Of
         // weight and bias: sums over the rows.
         for (std::size_t i = 0; i < inputs.size(); ++i)
-          testing::expect_near(Gradient(fused[i]).take_dense(), Gradient(composed[i]).take_dense(),
-                               (i > 0        ? static_cast<double>(rows)
-                                : width == 1 ? 4 / std::sqrt(1e-5)
-                                             : 4) *
-                                   error,
-                               concat(what, ", input ", i));
+          expect_near(Gradient(fused[i]).take_dense(), Gradient(composed[i]).take_dense(),
+                      (i > 0        ? static_cast<double>(rows)
+                       : width == 1 ? 4 / std::sqrt(1e-5)
+                                    : 4) *
+                          error,
+                      concat(what, ", input ", i));
       }
 }
 
@@ -293,4 +267,3 @@ TEST(Normalize, RefusesShapesAndEpsilonsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace rowgrad

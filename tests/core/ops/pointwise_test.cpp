@@ -1,26 +1,8 @@
-#include <cmath>
-#include <limits>
 #include <numbers>
-#include <string>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/pointwise.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::expect_gradients;
-using testing::gradient_of;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::kInfinity;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 // The cubic in the tanh form of gelu (Hendrycks & Gimpel 2016).
 double gelu_by_tanh(double x) {
@@ -78,11 +60,11 @@ TEST(Pointwise, GivesTheNumbersOfTheStandardLibrary) {
     for (const Shape& shape : kPointwiseShapes) {
       const Tensor x = numbers_for(function, shape);
       Tape tape;
-      testing::expect_entries(
+      expect_entries(
           function.op(tape.input(x)).value(), shape,
-          [&](const testing::Index& i) { return function.reference(testing::at(x, i)); },
-          [&](const testing::Index& i, double expected) {
-            const double scale = std::max(std::abs(expected), std::abs(testing::at(x, i)));
+          [&](const Index& i) { return function.reference(at(x, i)); },
+          [&](const Index& i, double expected) {
+            const double scale = std::max(std::abs(expected), std::abs(at(x, i)));
             return (4 + erf_error) * kEpsilon * scale;
           },
           function.name);
@@ -164,8 +146,7 @@ TEST(Clamp, HasNoGradientOutsideAndPassesNotANumberOn) {
   Tape other;
   const Variable nan = other.input(scalar(std::numeric_limits<real>::quiet_NaN()));
   EXPECT_TRUE(std::isnan(clamp(nan, 0, 1).item()));
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { clamp(nan, 2, 1); }),
-            "clamp: low 2 is above high 1");
+  EXPECT_INVALID("clamp: low 2 is above high 1", clamp(nan, 2, 1));
 }
 
 TEST(Abs, HasNoGradientAtZero) {
@@ -213,9 +194,8 @@ TEST(Pointwise, RefusesAFunctionInWhichElementsSeeEachOther) {
   const std::string message =
       "wrong: the result in lane 0 of a vector is -2, expected -0.5, which comes of the same "
       "numbers [-2] in all lanes: a lane must not depend on others";
-  for (int time = 0; time < 2; ++time)
-    EXPECT_EQ(testing::error_of<std::logic_error>([&] { wrong(x); }), message);
-  EXPECT_TRUE(testing::error_of<std::logic_error>([&] {
+  for (int time = 0; time < 2; ++time) EXPECT_ERROR(std::logic_error, message, wrong(x));
+  EXPECT_TRUE(error_of<std::logic_error>([&] {
                 wrong_backward(x);
               }).starts_with("wrong backward: the gradient in lane 0 of a vector is "));
   EXPECT_EQ(tape.entries().size(), 1U);
@@ -224,4 +204,3 @@ TEST(Pointwise, RefusesAFunctionInWhichElementsSeeEachOther) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,21 +1,6 @@
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/reduction.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::counting;
-using testing::error_of;
-using testing::expect_gradients;
-using testing::irregular;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 struct ReductionCase {
   Shape shape;
@@ -42,7 +27,7 @@ const std::vector<ReductionCase> kReductionCases{
 Tensor summed(const Tensor& x, const ReductionCase& item) {
   Tensor result = zeros(item.kept);
   for (std::size_t k = 0; k < x.size(); ++k) {
-    const testing::Index index = index_at(x.shape(), k);
+    const Index index = index_at(x.shape(), k);
     std::size_t to = 0;
     for (std::size_t axis = 0; axis < index.size(); ++axis)
       to = to * item.kept[axis] + (item.kept[axis] == 1 ? 0 : index[axis]);
@@ -71,10 +56,9 @@ TEST(Mean, DividesTheSumByHowManyNumbersWentIn) {
     const double count = static_cast<double>(x.size()) / static_cast<double>(total.value().size());
     const Variable average = mean(tape.input(x), item.axes, KeepAxes::kYes);
     // Multiplied by a rounded reciprocal, while the reference divides: three roundings.
-    testing::expect_entries(
-        average.value(), item.kept,
-        [&](const testing::Index& i) { return testing::at(total.value(), i) / count; },
-        [](auto&, double expected) { return 1.5 * testing::kEpsilon * std::abs(expected); });
+    expect_entries(
+        average.value(), item.kept, [&](const Index& i) { return at(total.value(), i) / count; },
+        [](auto&, double expected) { return 1.5 * kEpsilon * std::abs(expected); });
     EXPECT_EQ(mean(tape.input(x), item.axes).shape(), item.dropped);
   }
   Tape tape;
@@ -116,21 +100,16 @@ TEST(Mean, OfNoNumbersIsRefused) {
   const std::string message = "mean: there are no numbers to take the mean of";
   Tape tape;
   const Variable nothing = tape.input(zeros({2, 0}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { mean(nothing); }), message);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { mean(nothing, {1}); }), message);
+  EXPECT_INVALID(message, mean(nothing));
+  EXPECT_INVALID(message, mean(nothing, {1}));
 }
 
 TEST(Reductions, RefuseAxesThatAreNotThere) {
   Tape tape;
   const Variable x = tape.input(zeros({2, 3}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { sum(x, {2}); }),
-            "sum: axis 2 is outside a rank of 2");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              sum(x, {1, -1});
-            }),
-            "sum: axis -1 is named twice");
+  EXPECT_INVALID("sum: axis 2 is outside a rank of 2", sum(x, {2}));
+  EXPECT_INVALID("sum: axis -1 is named twice", sum(x, {1, -1}));
   EXPECT_THROW(mean(x, {-3}), std::invalid_argument);
 }
 
 }  // namespace
-}  // namespace rowgrad

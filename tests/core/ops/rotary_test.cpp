@@ -1,25 +1,6 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/golden.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/positions.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 constexpr RotaryLayout kLayouts[] = {RotaryLayout::kHalves, RotaryLayout::kInterleaved};
 
@@ -37,7 +18,7 @@ Tensor rotated(const Tensor& x, const RotaryTable& table, std::size_t heads,
 constexpr double kFourDecimals = 0.5e-4 * (1 + 1.4142135623730951) + 8 * kEpsilon;
 
 TEST(Rotary, GivesThePublishedNumbersAndGradients) {
-  const auto all = testing::golden("gpt_ops.json").at("cases");
+  const auto all = golden("gpt_ops.json").at("cases");
   constexpr std::size_t kBatch = 2, kHeads = 3, kLength = 7, kWidth = 4;
   const Shape by_head{kBatch, kHeads, kLength, kWidth};
   // An angle below 7 is rounded to half an epsilon of it, and so are values below 1.5.
@@ -48,18 +29,18 @@ TEST(Rotary, GivesThePublishedNumbersAndGradients) {
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const auto& one) { return one.at("name") == name; });
     ASSERT_NE(found, all.end()) << name;
-    const auto numbers = [&](const nlohmann::json& list) {
+    const auto numbers = [&](const json& list) {
       return tensor(by_head, list.get<std::vector<real>>());
     };
     const Tensor expected = numbers(found->at("output"));
-    const Tensor x = testing::wave(by_head, 0.7, 0.1, 1.5);
+    const Tensor x = wave(by_head, 0.7, 0.1, 1.5);
     Tape tape;
     const Variable input = tape.input(x);
     const Variable y = rotary(input, table, 1);  // the heads are an axis in front
-    testing::expect_near(y.value(), expected, tolerance, name);
-    tape.backward(y, testing::wave(by_head, 0.23, 0.4, 1));
-    testing::expect_near(tape.gradient(input).dense(), numbers(found->at("gradients").at("x")),
-                         tolerance, name);
+    expect_near(y.value(), expected, tolerance, name);
+    tape.backward(y, wave(by_head, 0.23, 0.4, 1));
+    expect_near(tape.gradient(input).dense(), numbers(found->at("gradients").at("x")), tolerance,
+                name);
 
     // The same with the heads side by side.
     const Shape beside{kBatch, kLength, kHeads * kWidth};
@@ -71,7 +52,7 @@ TEST(Rotary, GivesThePublishedNumbersAndGradients) {
             for (std::size_t j = 0; j < kWidth; ++j) to(b, t, h * kWidth + j) = from(b, h, t, j);
       return to;
     };
-    testing::expect_near(rotated(turned(x), table, kHeads), turned(expected), tolerance, name);
+    expect_near(rotated(turned(x), table, kHeads), turned(expected), tolerance, name);
   }
 }
 
@@ -85,7 +66,7 @@ TEST(Rotary, GivesTheNumbersOfOnnxRuntimeInterleaved) {
       tensor({1, 3, 8}, {-1.0408, .9166,   -1.3042, -1.1097, -.1320, -.2751,  -.2350, .0937,
                          -1.6411, -.3948,  -1.0561, -.1294,  .6460,  -1.2937, -.1822, .6972,
                          -.2751,  -1.0178, -1.1212, -.1143,  -.3694, -.9235,  .1840,  .6180});
-  testing::expect_near(rotated(x, table, 2), y, kFourDecimals);
+  expect_near(rotated(x, table, 2), y, kFourDecimals);
 }
 
 TEST(Rotary, GivesTheNumbersOfOnnxRuntimeInHalves) {
@@ -96,7 +77,7 @@ TEST(Rotary, GivesTheNumbersOfOnnxRuntimeInHalves) {
   const Tensor y = tensor({1, 1, 18}, {-.8618, -.0922, -.9073, -.7032, -.5762, -.2371,  //
                                        -.4377, .5370, -1.2929, -.7267, -.2107, -.7115,  //
                                        -.4666, -.0261, -.2965, -.8469, -1.5749, -1.3217});
-  testing::expect_near(rotated(x, table, 3, 1), y, kFourDecimals);
+  expect_near(rotated(x, table, 3, 1), y, kFourDecimals);
 }
 
 TEST(Rotary, HasThePublishedCosinesAndSines) {
@@ -104,15 +85,15 @@ TEST(Rotary, HasThePublishedCosinesAndSines) {
   const RotaryTable four(4, 4);
   const Tensor at_0_to_3 =
       rotated(tensor({4, 4}, {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0}), four, 1);
-  testing::expect_near(at_0_to_3,
-                       tensor({4, 4}, {1, 1, 0, 0,                   //
-                                       .5403, .9999, .8415, .0100,   //
-                                       -.4161, .9998, .9093, .0200,  //
-                                       -.9900, .9996, .1411, .0300}),
-                       0.51e-4);
+  expect_near(at_0_to_3,
+              tensor({4, 4}, {1, 1, 0, 0,                   //
+                              .5403, .9999, .8415, .0100,   //
+                              -.4161, .9998, .9093, .0200,  //
+                              -.9900, .9996, .1411, .0300}),
+              0.51e-4);
   const RotaryTable six(2, 6);
-  testing::expect_near(rotated(tensor({1, 6}, {1, 1, 1, 0, 0, 0}), six, 1, 1),
-                       tensor({1, 6}, {.5403, .9989, 1, .8415, .0464, .0022}), 0.51e-4);
+  expect_near(rotated(tensor({1, 6}, {1, 1, 1, 0, 0, 0}), six, 1, 1),
+              tensor({1, 6}, {.5403, .9989, 1, .8415, .0464, .0022}), 0.51e-4);
 }
 
 TEST(Rotary, FollowsTheDefinitionForEveryWidthLayoutAndBase) {
@@ -125,15 +106,15 @@ TEST(Rotary, FollowsTheDefinitionForEveryWidthLayoutAndBase) {
           constexpr std::size_t kHeads = 3, kFirst = 5;
           const RotaryTable table(12, width, {.layout = layout, .base = base, .columns = columns});
           const Tensor x = irregular({2, 7, kHeads * width}, 1);
-          testing::expect_entries(
+          expect_entries(
               rotated(x, table, kHeads, kFirst), x.shape(),
-              [&](const testing::Index& index) {
+              [&](const Index& index) {
                 const std::size_t column = index[2] % width;
-                if (column >= rotated_columns) return testing::at(x, index);
+                if (column >= rotated_columns) return at(x, index);
                 const bool halves = layout == RotaryLayout::kHalves;
                 const std::size_t pair = halves ? column % pairs : column / 2;
                 const bool first = halves ? column < pairs : column % 2 == 0;
-                testing::Index other = index;
+                Index other = index;
                 if (halves)
                   other[2] = first ? index[2] + pairs : index[2] - pairs;
                 else
@@ -142,7 +123,7 @@ TEST(Rotary, FollowsTheDefinitionForEveryWidthLayoutAndBase) {
                     static_cast<double>(kFirst + index[1]) *
                     std::pow(base, -2.0 * static_cast<double>(pair) / rotated_columns);
                 const double sine = first ? -std::sin(angle) : std::sin(angle);
-                return testing::at(x, index) * std::cos(angle) + testing::at(x, other) * sine;
+                return at(x, index) * std::cos(angle) + at(x, other) * sine;
               },
               // Two rounded factors and products, one sum; all numbers are below 1.5.
               [](auto&, double) { return 4 * kEpsilon; },
@@ -155,8 +136,8 @@ TEST(Rotary, HasTheGradientsOfDifferenceQuotients) {
     for (const std::size_t columns : {0, 2}) {
       const RotaryTable table(6, 6, {.layout = layout, .columns = columns});
       for (const Shape& shape : {Shape{2, 3, 12}, Shape{4, 12}, Shape{2, 0, 12}, Shape{0, 3, 12}})
-        testing::expect_gradients([&](Inputs in) { return rotary(in[0], table, 2, 2); },
-                                  {irregular(shape)}, concat(name_of(layout), bracketed(shape)));
+        expect_gradients([&](Inputs in) { return rotary(in[0], table, 2, 2); }, {irregular(shape)},
+                         concat(name_of(layout), bracketed(shape)));
     }
 }
 
@@ -241,4 +222,3 @@ TEST(RotaryTable, RefusesSizesAndBases) {
 }
 
 }  // namespace
-}  // namespace rowgrad

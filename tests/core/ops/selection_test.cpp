@@ -1,21 +1,6 @@
-#include <cmath>
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/selection.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::expect_gradients;
-using testing::irregular;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
 
@@ -45,7 +30,7 @@ TEST(Maximum, SharesTheGradientOfEqualNumbers) {
 
 // The gradients that PyTorch 1.13 computes, with torch.arange(1, 10) upstream.
 TEST(Maximum, GivesBothTheWholeGradientWhereEitherIsNotANumber) {
-  constexpr real kInf = testing::kInfinity;
+  constexpr real kInf = kInfinity;
   const Tensor a = tensor({9}, {1, kNan, 1, kNan, 2, 2, kInf, -kInf, -kInf});
   const Tensor b = tensor({9}, {kNan, 1, 2, kNan, 2, 1, kInf, 0, -kInf});
   const Tensor larger = tensor({9}, {1, 2, 0, 4, 2.5, 6, 3.5, 0, 4.5});
@@ -54,7 +39,7 @@ TEST(Maximum, GivesBothTheWholeGradientWhereEitherIsNotANumber) {
     Tape tape;
     const Variable x = tape.input(a);
     const Variable y = tape.input(b);
-    tape.backward(of_maximum ? maximum(x, y) : minimum(x, y), testing::counting({9}));
+    tape.backward(of_maximum ? maximum(x, y) : minimum(x, y), counting({9}));
     EXPECT_EQ(tape.gradient(x).dense(), of_maximum ? larger : other);
     EXPECT_EQ(tape.gradient(y).dense(), of_maximum ? other : larger);
   }
@@ -64,9 +49,9 @@ TEST(Maximum, GivesNothingOfAnInfiniteGradientToTheOther) {
   Tape tape;
   const Variable a = tape.input(tensor({2}, {1, 2}));
   const Variable b = tape.input(tensor({2}, {2, 1}));
-  tape.backward(maximum(a, b), full({2}, testing::kInfinity));
-  EXPECT_EQ(tape.gradient(a).dense(), tensor({2}, {0, testing::kInfinity}));
-  EXPECT_EQ(tape.gradient(b).dense(), tensor({2}, {testing::kInfinity, 0}));
+  tape.backward(maximum(a, b), full({2}, kInfinity));
+  EXPECT_EQ(tape.gradient(a).dense(), tensor({2}, {0, kInfinity}));
+  EXPECT_EQ(tape.gradient(b).dense(), tensor({2}, {kInfinity, 0}));
 }
 
 TEST(Max, IsTheLargestAlongAnAxis) {
@@ -76,7 +61,7 @@ TEST(Max, IsTheLargestAlongAnAxis) {
   EXPECT_EQ(max(in, 1).value(), tensor({2, 2}, {7, 9, -1, -2}));
   EXPECT_EQ(max(in, 0).value(), tensor({3, 2}, {1, 9, 7, 2, 7, 3}));
   EXPECT_EQ(max(in, -1).value(), tensor({2, 3}, {9, 7, 7, -1, -2, -3}));
-  EXPECT_EQ(argmax(in, 1), testing::ids({2, 2}, {1, 0, 0, 1}));
+  EXPECT_EQ(argmax(in, 1), ids({2, 2}, {1, 0, 0, 1}));
   for (const int axis : {0, 1, 2})
     expect_gradients([axis](Inputs inputs) { return max(inputs[0], axis); },
                      {irregular({3, 4, 5}, 1)});
@@ -91,12 +76,9 @@ TEST(Max, GivesTheGradientToTheFirstOfEqualNumbers) {
 
 TEST(Max, PassesNotANumberOnAndRefusesAnAxisWithoutEntries) {
   Tape tape;
-  EXPECT_EQ(argmax(tape.input(tensor({4}, {1, kNan, 9, kNan})), 0), testing::ids({}, {1}));
+  EXPECT_EQ(argmax(tape.input(tensor({4}, {1, kNan, 9, kNan})), 0), ids({}, {1}));
   EXPECT_TRUE(std::isnan(max(tape.input(tensor({3}, {1, kNan, 9})), 0).item()));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              max(tape.input(zeros({2, 0})), 1);
-            }),
-            "max: axis 1 of [2, 0] has no entries");
+  EXPECT_INVALID("max: axis 1 of [2, 0] has no entries", max(tape.input(zeros({2, 0})), 1));
   EXPECT_EQ(max(tape.input(zeros({0, 2})), 1).shape(), Shape({0}));
   EXPECT_THROW(argmax(tape.input(zeros({2})), 1), std::invalid_argument);
 }
@@ -127,11 +109,8 @@ TEST(MaskedFill, ReplacesWhatTheMaskSays) {
             tensor({3, 2, 2}, {1, -infinity, 3, 4, 5, -infinity, 7, 8, 9, -infinity, 11, 12}));
   tape.backward(y, full({3, 2, 2}, 1));
   EXPECT_EQ(tape.gradient(x).dense(), tensor({3, 2, 2}, {1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              masked_fill(x, tape.constant(zeros({2, 1, 2, 2})), 0);
-            }),
-            "masked_fill: a mask of shape [2, 1, 2, 2] cannot be broadcast to [3, 2, 2]");
+  EXPECT_INVALID("masked_fill: a mask of shape [2, 1, 2, 2] cannot be broadcast to [3, 2, 2]",
+                 masked_fill(x, tape.constant(zeros({2, 1, 2, 2})), 0));
 }
 
 }  // namespace
-}  // namespace rowgrad

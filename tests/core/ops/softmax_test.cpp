@@ -1,33 +1,16 @@
-#include <cmath>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/gradients.hpp"
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::expect_gradients;
-using testing::irregular;
-using testing::kEpsilon;
-using testing::kInfinity;
-using testing::tensor;
-
-using Inputs = std::span<const Variable>;
 
 const std::vector<Shape> kSoftmaxShapes{{1},       {5},          {37},    {3, 4}, {1, 3},   {3, 1},
                                         {2, 3, 4}, {2, 1, 3, 2}, {2, 70}, {0, 3}, {3, 0, 2}};
 
 // log softmax along an axis at one index, in long double.
-long double log_softmax_at(const Tensor& x, testing::Index index, std::size_t axis) {
-  const long double self = testing::at(x, index);
+long double log_softmax_at(const Tensor& x, Index index, std::size_t axis) {
+  const long double self = at(x, index);
   long double sum = 0;
   for (index[axis] = 0; index[axis] < x.shape()[axis]; ++index[axis])
-    sum += std::exp(testing::at(x, index) - self);
+    sum += std::exp(at(x, index) - self);
   return -std::log(sum);
 }
 
@@ -38,7 +21,7 @@ TEST(Softmax, GivesTheProbabilitiesThatATextbookPrints) {
       tape.constant(tensor({9}, {4.51, .89, -1.90, 6.75, 1.63, -1.62, -1.89, 6.28, 1.79}));
   EXPECT_NEAR(softmax(logits / 5).value()(6), .0430, 0.5e-4);
   const Variable best = tape.constant(tensor({3}, {4.51, 6.75, 6.28}));
-  testing::expect_near(softmax(best).value(), tensor({3}, {.0615, .5775, .3610}), 0.5e-4);
+  expect_near(softmax(best).value(), tensor({3}, {.0615, .5775, .3610}), 0.5e-4);
 }
 
 TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {
@@ -54,14 +37,14 @@ TEST(Softmax, GivesTheNumbersOfTheDefinitionAlongEveryAxis) {
         const double bound = (8.0 / 2 + 2 + static_cast<double>(shape[axis] + 1) / 2) * kEpsilon;
         Tape tape;
         const Variable input = tape.input(x);
-        testing::expect_entries(
+        expect_entries(
             softmax(input, named).value(), shape,
             [&](auto& index) {
               return static_cast<double>(std::exp(log_softmax_at(x, index, axis)));
             },
             [&](auto&, double expected) { return 2 * bound * expected; }, what);
         // In a logarithm the relative error of the sum is an absolute one; the result is rounded.
-        testing::expect_entries(
+        expect_entries(
             log_softmax(input, named).value(), shape,
             [&](auto& index) { return static_cast<double>(log_softmax_at(x, index, axis)); },
             [&](auto&, double expected) { return bound + kEpsilon * std::abs(expected); }, what);
@@ -97,7 +80,7 @@ TEST(Softmax, DoesNotOverflowOrLoseDigitsWhereNumbersAreHuge) {
     EXPECT_EQ(softmax(y).value(), softmax(x).value());
     // The shift is split into two numbers of the type, good for twice its digits in float.
     const double bound = sizeof(real) == 8 ? std::abs(offset) * kEpsilon : 2 * kEpsilon * 5;
-    testing::expect_near(log_softmax(y).value(), log_softmax(x).value(), bound, concat(offset));
+    expect_near(log_softmax(y).value(), log_softmax(x).value(), bound, concat(offset));
   }
   Tape tape;
   const Variable spread = tape.input(tensor({3}, {10000, -10000, 0}));
@@ -108,8 +91,7 @@ TEST(Softmax, DoesNotOverflowOrLoseDigitsWhereNumbersAreHuge) {
 TEST(Softmax, HasFiniteGradientsWhereNumbersAreHuge) {
   const Tensor x = tensor({3}, {10000, -10000, 0});
   for (const auto op : {softmax, log_softmax}) {
-    const Tensor gradient =
-        testing::gradient_of([op](Inputs in) { return op(in[0], -1); }, x).dense();
+    const Tensor gradient = gradient_of([op](Inputs in) { return op(in[0], -1); }, x).dense();
     for (const real entry : gradient) EXPECT_TRUE(std::isfinite(entry));
   }
 }
@@ -122,15 +104,9 @@ TEST(Softmax, GivesNothingToMinusInfinity) {
 }
 
 TEST(Softmax, RefusesAxesThatAreNotThere) {
-  using testing::error_of;
   Tape tape;
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              softmax(tape.input(zeros({2, 3})), 2);
-            }),
-            "softmax: axis 2 is outside a rank of 2");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { log_softmax(tape.input(scalar(1))); }),
-            "log_softmax: axis -1 is outside a rank of 0");
+  EXPECT_INVALID("softmax: axis 2 is outside a rank of 2", softmax(tape.input(zeros({2, 3})), 2));
+  EXPECT_INVALID("log_softmax: axis -1 is outside a rank of 0", log_softmax(tape.input(scalar(1))));
 }
 
 }  // namespace
-}  // namespace rowgrad

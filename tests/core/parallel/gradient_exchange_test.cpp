@@ -1,21 +1,11 @@
 // The sum of gradients over ranks against the same tree on one rank, for all kinds of gradients.
 
-#include <array>
 #include <mutex>
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
-#include <rowgrad/core/parallel/gradient_exchange.hpp>
+#include "tests/test.hpp"
 
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::irregular;
-using testing::run_ranks;
 
 constexpr std::size_t kRows = 3000;
 constexpr std::size_t kWidth = 7;
@@ -171,8 +161,8 @@ TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
     EXPECT_THROW(exchange.start({}), std::invalid_argument);
     EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
     exchange.start({Gradients(2)});
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { exchange.give(1, Gradient(zeros({2}))); }),
-              "GradientExchange::give: parameter 1 has a gradient of shape [2], expected [3]");
+    EXPECT_INVALID("GradientExchange::give: parameter 1 has a gradient of shape [2], expected [3]",
+                   exchange.give(1, Gradient(zeros({2}))));
     exchange.give(1, {});
     EXPECT_THROW(exchange.give(1, {}), std::logic_error);
     EXPECT_THROW(exchange.start({Gradients(2)}), std::logic_error);
@@ -229,4 +219,3 @@ TEST(Shards, NodesCoverTheRangeOfARank) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,11 +1,5 @@
-#include <cmath>
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <rowgrad/core/tensor/checkpoint_difference.hpp>
-
-namespace rowgrad {
 namespace {
 
 using Kind = CheckpointDifference::Kind;
@@ -19,7 +13,7 @@ Checkpoint small_state() {
   return state;
 }
 
-Checkpoint with(const std::string& name, Checkpoint::Value value) {
+Checkpoint small_state_with(const std::string& name, Checkpoint::Value value) {
   Checkpoint state = small_state();
   state.erase(name);
   state.put(name, std::move(value));
@@ -32,7 +26,8 @@ TEST(Differences, AreNoneBetweenEqualCheckpoints) {
 }
 
 TEST(Differences, NameTheFirstNumberItsRowAndHowMany) {
-  const auto all = differences(small_state(), with("table", Tensor{{1, 2}, {3, 4.5}, {4, 6.25}}));
+  const auto all =
+      differences(small_state(), small_state_with("table", Tensor{{1, 2}, {3, 4.5}, {4, 6.25}}));
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].name, "table");
   EXPECT_EQ(all[0].kind, Kind::numbers);
@@ -47,26 +42,31 @@ TEST(Differences, NameTheFirstNumberItsRowAndHowMany) {
 
 TEST(Differences, AreOfBits) {
   const real nan = std::numeric_limits<real>::quiet_NaN();
-  EXPECT_TRUE(differences(with("table", Tensor{nan}), with("table", Tensor{nan})).empty());
-  const auto zeros = differences(with("table", Tensor{0}), with("table", Tensor{-real{0}}));
+  EXPECT_TRUE(
+      differences(small_state_with("table", Tensor{nan}), small_state_with("table", Tensor{nan}))
+          .empty());
+  const auto zeros = differences(small_state_with("table", Tensor{0}),
+                                 small_state_with("table", Tensor{-real{0}}));
   ASSERT_EQ(zeros.size(), 1U);
   EXPECT_EQ(zeros[0].largest_difference, 0);
-  const auto with_nan =
-      differences(with("table", Tensor{1, nan, 7}), with("table", Tensor{1, 2, 3}));
+  const auto with_nan = differences(small_state_with("table", Tensor{1, nan, 7}),
+                                    small_state_with("table", Tensor{1, 2, 3}));
   ASSERT_EQ(with_nan.size(), 1U);
   EXPECT_TRUE(std::isnan(with_nan[0].largest_difference));
   EXPECT_EQ(with_nan[0].row, 1U);
 }
 
 TEST(Differences, AreFoundInScalarsIntegersAndTexts) {
-  const auto rate = differences(small_state(), with("rate", Checkpoint::Doubles{{}, {0.2}}));
+  const auto rate =
+      differences(small_state(), small_state_with("rate", Checkpoint::Doubles{{}, {0.2}}));
   ASSERT_EQ(rate.size(), 1U);
   EXPECT_EQ(rate[0].rows_in_all, 1U);
   EXPECT_EQ(rate[0].second, 0.2);
-  const auto steps = differences(small_state(), with("steps", Checkpoint::Integers{{2}, {1, 3}}));
+  const auto steps =
+      differences(small_state(), small_state_with("steps", Checkpoint::Integers{{2}, {1, 3}}));
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].row, 1U);
-  const auto note = differences(small_state(), with("note", "another"));
+  const auto note = differences(small_state(), small_state_with("note", "another"));
   ASSERT_EQ(note.size(), 1U);
   EXPECT_EQ(note[0].kind, Kind::text);
 }
@@ -83,16 +83,19 @@ TEST(Differences, AreAlsoOfNamesTypesAndShapes) {
   EXPECT_EQ(names[1].kind, Kind::only_in_first);
   for (Checkpoint::Value value : {Checkpoint::Value(Tensor{{1, 2, 3}, {4, 5, 6}}),
                                   Checkpoint::Value("a text"), Checkpoint::Value(Tensor())}) {
-    const auto shapes = differences(small_state(), with("table", value));
+    const auto shapes = differences(small_state(), small_state_with("table", value));
     ASSERT_EQ(shapes.size(), 1U);
     EXPECT_EQ(shapes[0].kind, Kind::type_or_shape);
   }
 }
 
 TEST(Differences, CopeWithNoNumbers) {
-  EXPECT_TRUE(differences(with("table", empty({0, 2})), with("table", empty({0, 2}))).empty());
-  EXPECT_TRUE(differences(with("table", empty({2, 0})), with("table", empty({2, 0}))).empty());
+  EXPECT_TRUE(differences(small_state_with("table", empty({0, 2})),
+                          small_state_with("table", empty({0, 2})))
+                  .empty());
+  EXPECT_TRUE(differences(small_state_with("table", empty({2, 0})),
+                          small_state_with("table", empty({2, 0})))
+                  .empty());
 }
 
 }  // namespace
-}  // namespace rowgrad

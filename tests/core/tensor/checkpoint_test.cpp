@@ -1,16 +1,6 @@
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/tensor/checkpoint.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
 
 Checkpoint some() {
   Checkpoint checkpoint;
@@ -185,4 +175,3 @@ TEST(Checkpoint, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace rowgrad

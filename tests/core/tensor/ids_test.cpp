@@ -1,15 +1,7 @@
 #include <concepts>
-#include <type_traits>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/loss.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
-#include <rowgrad/layers/embedding.hpp>
-
-namespace rowgrad {
 namespace {
 
 // Neither is taken for the other, nor a number for ids.
@@ -62,4 +54,3 @@ TEST(Ids, AreAnArrayOfAnyRank) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,9 +1,5 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/tensor/tensor.hpp>
-
-namespace rowgrad {
 namespace {
 
 TEST(Print, SetsNumbersInColumns) {
@@ -16,4 +12,3 @@ TEST(Print, CutsLongTensorsShort) {
 }
 
 }  // namespace
-}  // namespace rowgrad

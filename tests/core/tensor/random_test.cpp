@@ -1,28 +1,12 @@
-#include <memory>
-#include <numeric>
-#include <string>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/failing_allocations.hpp"
-#include "tests/support/golden.hpp"
-#include <rowgrad/core/tensor/random.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::with;
-using testing::without;
-
-using testing::golden;
 
 // The generator's own float arithmetic against PyTorch's: a few units in the last place of |x| < 4.
 constexpr double kTolerance = 2e-6;
 
-void expect_near(const Tensor& got, const nlohmann::json& expected, const std::string& what) {
-  const Tensor reference = testing::tensor_from(expected);
+void expect_near(const Tensor& got, const json& expected, const std::string& what) {
+  const Tensor reference = tensor_from(expected);
   ASSERT_EQ(got.shape(), reference.shape()) << what;
   for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_NEAR(got.data()[i], reference.data()[i], kTolerance) << what << " entry " << i;
@@ -95,19 +79,17 @@ TEST(Random, HasItsStateWholeOrThrows) {
   Random drawn(1);
   drawn.normal({3});
   const Checkpoint state = drawn.state_dict();
-  testing::for_every_failure(
-      [] { return std::make_unique<Checkpoint>(); },
-      [&](Checkpoint& found) { found = drawn.state_dict(); },
-      [&](const Checkpoint& found, bool finished) {
-        EXPECT_TRUE(bits_of(found) == bits_of(finished ? state : Checkpoint()));
-      });
-  testing::for_every_failure([] { return std::make_unique<Random>(2); },
-                             [&](Random& random) { random.load_state_dict(state); },
-                             [&](const Random& random, bool finished) {
-                               EXPECT_TRUE(bits_of(random.state_dict()) ==
-                                           bits_of(finished ? state : Random(2).state_dict()));
-                             });
+  for_every_failure([] { return std::make_unique<Checkpoint>(); },
+                    [&](Checkpoint& found) { found = drawn.state_dict(); },
+                    [&](const Checkpoint& found, bool finished) {
+                      EXPECT_TRUE(bits_of(found) == bits_of(finished ? state : Checkpoint()));
+                    });
+  for_every_failure([] { return std::make_unique<Random>(2); },
+                    [&](Random& random) { random.load_state_dict(state); },
+                    [&](const Random& random, bool finished) {
+                      EXPECT_TRUE(bits_of(random.state_dict()) ==
+                                  bits_of(finished ? state : Random(2).state_dict()));
+                    });
 }
 
 }  // namespace
-}  // namespace rowgrad

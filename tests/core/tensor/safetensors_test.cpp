@@ -1,29 +1,8 @@
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <stdexcept>
-#include <vector>
 
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/seconds_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/tensor/safetensors.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::seconds_of;
-using testing::TemporaryFolder;
 
 Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
   Tensor result = empty(shape);
@@ -191,11 +170,10 @@ TEST(Safetensors, ReadsWholeNumbersOfAnyType) {
   expect_whole_numbers<std::uint64_t>(folder, "U64");
   EXPECT_EQ(read_one<std::uint8_t>(folder, "BOOL", {0, 1}).integers("x"),
             (std::vector<std::int64_t>{0, 1}));
-  EXPECT_EQ(error_of<std::runtime_error>([&] {
-              read_one<std::uint64_t>(folder, "U64", {1, std::uint64_t{1} << 63});
-            }),
-            (folder / "file").string() +
-                ": tensor \"x\" has 9223372036854775808, more than 9223372036854775807");
+  EXPECT_ERROR(std::runtime_error,
+               (folder / "file").string() +
+                   ": tensor \"x\" has 9223372036854775808, more than 9223372036854775807",
+               read_one<std::uint64_t>(folder, "U64", {1, std::uint64_t{1} << 63}));
 }
 
 TEST(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
@@ -234,9 +212,10 @@ TEST(Safetensors, NamesItsFormatAndRefusesALaterOne) {
   for (const char other : {'2', '0', 'x'}) {
     contents[place] = other;
     write_file(path, contents);
-    EXPECT_EQ(error_of<std::runtime_error>([&] { read_safetensors(path); }),
-              path + ": is a checkpoint of format \"" + other +
-                  "\", but this version reads format \"1\" and files that name none");
+    EXPECT_ERROR(std::runtime_error,
+                 path + ": is a checkpoint of format \"" + other +
+                     "\", but this version reads format \"1\" and files that name none",
+                 read_safetensors(path));
   }
   // Other programs' metadata name no format of ours, and a tensor may have any name.
   write_file(path,
@@ -353,8 +332,7 @@ TEST(Safetensors, SaysWhatIsWrongWithAFile) {
   const std::string path = folder / "file";
   for (const Refusal& refusal : refusals) {
     write_file(path, refusal.contents);
-    EXPECT_EQ(error_of<std::runtime_error>([&] { read_safetensors(path); }),
-              path + ": " + refusal.message);
+    EXPECT_ERROR(std::runtime_error, path + ": " + refusal.message, read_safetensors(path));
   }
 }
 
@@ -403,9 +381,8 @@ TEST(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
 TEST(Safetensors, NamesAFileThatIsNotThere) {
   const TemporaryFolder folder;
   const std::string path = folder / "missing";
-  EXPECT_EQ(error_of<std::runtime_error>([&] { read_safetensors(path); }),
-            "cannot read " + path + ": No such file or directory");
+  EXPECT_ERROR(std::runtime_error, "cannot read " + path + ": No such file or directory",
+               read_safetensors(path));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,13 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/test.hpp"
 
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/tensor/random.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 constexpr std::size_t kLarge = std::size_t{1} << 31;
 
@@ -26,9 +19,9 @@ TEST(ElementCount, RefusesProductsThatNoMemoryHolds) {
                                       {~std::size_t{0}},                   // −1 as a size
                                       {3, ~std::size_t{0} / 3, 2, 1, 5}};  // one factor too many
   for (const Shape& shape : impossible) {
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { element_count(shape, "op"); }),
-        concat("op: shape ", bracketed(shape), " has more numbers than memory could ever hold"));
+    EXPECT_INVALID(
+        concat("op: shape ", bracketed(shape), " has more numbers than memory could ever hold"),
+        element_count(shape, "op"));
     EXPECT_THROW(empty(shape), std::invalid_argument);
     EXPECT_THROW(full(shape, 1), std::invalid_argument);
     EXPECT_THROW(zeros(shape), std::invalid_argument);
@@ -54,4 +47,3 @@ TEST(PoolAllocator, RefusesByteCountsThatWrap) {
 }
 
 }  // namespace
-}  // namespace rowgrad

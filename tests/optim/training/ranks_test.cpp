@@ -1,27 +1,9 @@
 // Training on several ranks: the same bits on any number of them.
 
-#include <functional>
-#include <memory>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include "tests/support/tensors.hpp"
 #include "tests/support/thread_ranks.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/ops/embedding.hpp>
-#include <rowgrad/core/ops/matmul.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
+#include "tests/test.hpp"
 
-namespace rowgrad {
 namespace {
-
-using testing::run_ranks;
 
 constexpr std::size_t kTokens = 61;
 constexpr std::size_t kContext = 6;
@@ -212,7 +194,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   constexpr std::size_t kShards = 5;
   constexpr std::size_t kBatch = 7;
   constexpr std::size_t kWindow = kContext + 1;
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Ids ids = text();
   const std::size_t windows = ids.size() / kWindow;  // 57, so that the last batch is short
   std::vector<std::string> tokens;
@@ -278,8 +260,7 @@ TEST(RanksOfATrainingRun, WantALoaderOfWholeBatches) {
                     {.shard = {.begin = 0, .end = 1, .count = 2}});
   const TrainingParts parts{
       .model = *model, .optimizer = optimizer, .loader = loader, .random = random};
-  EXPECT_EQ(testing::error_of<std::invalid_argument>([&] { TrainingRun{parts}; }),
-            "TrainingRun: the loader has a shard, expected whole batches");
+  EXPECT_INVALID("TrainingRun: the loader has a shard, expected whole batches", TrainingRun{parts});
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
@@ -287,7 +268,7 @@ TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
   const Result one = train(setting, 1, nullptr);
   const Result four = train(setting, 4, nullptr);
   for (std::size_t i = 0; i < one.parameters.size(); ++i)
-    testing::expect_near(four.parameters[i], one.parameters[i], 2e-5);
+    expect_near(four.parameters[i], one.parameters[i], 2e-5);
   EXPECT_NEAR(four.history[1].training_loss, one.history[1].training_loss, 1e-5);
 }
 
@@ -302,8 +283,8 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
   } catch (const std::runtime_error& error) {
     message = error.what();
   }
-  EXPECT_NE(message.find("after step 6"), std::string::npos) << message;
-  EXPECT_NE(message.find("on rank 2 differs from that on rank 0"), std::string::npos) << message;
+  EXPECT_HAS(message, "after step 6");
+  EXPECT_HAS(message, "on rank 2 differs from that on rank 0");
 }
 
 // All ranks fail alike: in a callback, or in the model while gradients are added up.
@@ -353,8 +334,8 @@ TEST(RanksOfATrainingRun, RepeatOnlyAStepThatFailedOutsideOfASum) {
   EXPECT_EQ(train(nullptr, 2, false), expected);
   run_ranks(2, [&](ProcessGroup& ranks) {
     EXPECT_EQ(train(&ranks, 2, true), expected);
-    EXPECT_EQ(testing::error_of<std::logic_error>([&] { train(&ranks, 2, false, 2); }),
-              "GradientExchange::start: the last sum was not finished");
+    EXPECT_ERROR(std::logic_error, "GradientExchange::start: the last sum was not finished",
+                 train(&ranks, 2, false, 2));
   });
 }
 
@@ -365,4 +346,3 @@ TEST(RanksOfATrainingRun, NeedAShardEach) {
 }
 
 }  // namespace
-}  // namespace rowgrad

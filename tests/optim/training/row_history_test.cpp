@@ -1,20 +1,6 @@
-#include <cmath>
-#include <set>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/tensors.hpp"
-#include <rowgrad/core/base/hash.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::irregular;
 
 double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   double squares = 0;
@@ -293,4 +279,3 @@ TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,19 +1,6 @@
-#include <algorithm>
-#include <cmath>
-#include <map>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/row_reasons.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 constexpr std::int32_t kFollowed = 7;
 constexpr std::size_t kWordCount = 40;
@@ -173,11 +160,9 @@ TEST(RowReasons, RefuseWhatIsNoRow) {
   Parameter table("table", zeros({4, 2}));
   Parameter bias("bias", zeros({4}));
   for (const std::int32_t row : {-1, 4})
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { RowReasons(table, row); }),
-              concat("RowReasons: row ", row, " of table, which has 4"));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { RowReasons(bias, 0); }),
-            "RowReasons: bias is no table, of shape [4]");
+    EXPECT_INVALID(concat("RowReasons: row ", row, " of table, which has 4"),
+                   RowReasons(table, row));
+  EXPECT_INVALID("RowReasons: bias is no table, of shape [4]", RowReasons(bias, 0));
 }
 
 }  // namespace
-}  // namespace rowgrad

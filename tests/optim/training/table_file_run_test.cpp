@@ -1,22 +1,9 @@
 // Training runs of a model whose table is in a file: resumed, and on several ranks.
 
-#include <numeric>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/temporary_folder.hpp"
 #include "tests/support/thread_ranks.hpp"
-#include <rowgrad/core/autograd/table_file.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
+#include "tests/test.hpp"
 
-namespace rowgrad {
 namespace {
-
-using testing::run_ranks;
-using testing::TemporaryFolder;
 
 constexpr std::size_t kTableRows = 40;
 constexpr std::size_t kTableContext = 6;
@@ -121,7 +108,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   } catch (const std::runtime_error& error) {
     message = error.what();
   }
-  EXPECT_NE(message.find("token.weight on rank 1 differs"), std::string::npos) << message;
+  EXPECT_HAS(message, "token.weight on rank 1 differs");
 }
 
 TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
@@ -184,4 +171,3 @@ TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace rowgrad

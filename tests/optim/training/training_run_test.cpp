@@ -1,26 +1,6 @@
-#include <cmath>
-#include <limits>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/checkpoints.hpp"
-#include "tests/support/error_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::bits_of;
-using testing::error_of;
-using testing::without;
 
 constexpr std::size_t kVocabulary = 7;
 
@@ -212,12 +192,12 @@ TEST(TrainingRun, NeedsNeitherScheduleNorValidation) {
   run.run_epoch();
   run.load_state_dict(state);
   EXPECT_TRUE(bits_of(run.state_dict()) == bits_of(state));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { TrainingRun{parts}; }),
-            "TrainingRun: the loader is at batch 0 of epoch 1, expected its beginning");
+  EXPECT_INVALID("TrainingRun: the loader is at batch 0 of epoch 1, expected its beginning",
+                 TrainingRun{parts});
 }
 
 TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";
   Trained trained;
   TrainingRun& run = trained.run;
@@ -239,7 +219,7 @@ TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
 }
 
 TEST(TrainingRun, TakesForeignWeights) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder / "foreign.safetensors";
   Random random(1);
   Bigram model(random);
@@ -356,9 +336,11 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
                         .random = random,
                         .shards = shards};
     const std::string before = bits_of(model.state_dict());
-    EXPECT_EQ(error_of<std::logic_error>([&] { TrainingRun(parts).run_epoch(); }),
-              "Optimizer: 'norm.weight' [1, 4] is a parameter of the optimizer, but the loss does "
-              "not use it: does forward use its layer?");
+    EXPECT_ERROR(
+        std::logic_error,
+        "Optimizer: 'norm.weight' [1, 4] is a parameter of the optimizer, but the loss does "
+        "not use it: does forward use its layer?",
+        TrainingRun(parts).run_epoch());
     EXPECT_TRUE(bits_of(model.state_dict()) == before);
     loader.rewind();
     parts.allow_unused = true;
@@ -385,9 +367,10 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
     run.run_epoch();
     model.token.unfreeze();
     const Tensor before = model.token.weight.value();
-    EXPECT_EQ(error_of<std::logic_error>([&] { run.run_epoch(); }),
-              "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
-              "optimizer's parameters: is its layer a Part of the model?");
+    EXPECT_ERROR(std::logic_error,
+                 "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
+                 "optimizer's parameters: is its layer a Part of the model?",
+                 run.run_epoch());
     optimizer.add_group({.parameters = model.token.parameters(), .options = {}});
     run.run_epoch();
     EXPECT_NE(model.token.weight.value(), before);
@@ -439,9 +422,8 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
                      .optimizer = trained.optimizer,
                      .loader = loader,
                      .random = trained.random});
-  EXPECT_EQ(
-      error_of<std::invalid_argument>([&] { plain.load_state_dict(trained.run.state_dict()); }),
-      "TrainingRun: the state has a schedule, the run has none");
+  EXPECT_INVALID("TrainingRun: the state has a schedule, the run has none",
+                 plain.load_state_dict(trained.run.state_dict()));
 }
 
 TEST(TrainingRun, RefusesToTrainAModelWhosePartsTheOptimizerLacks) {
@@ -511,4 +493,3 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
 }
 
 }  // namespace
-}  // namespace rowgrad

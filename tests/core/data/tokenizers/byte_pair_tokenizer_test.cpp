@@ -1,22 +1,6 @@
-#include <algorithm>
-#include <numeric>
-#include <random>
-#include <thread>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::values;
 
 // A text of words over few letters, so that they share pairs; with runs of one letter, spaces, and
 // pieces too long for the cache.
@@ -170,8 +154,9 @@ TEST(BytePairTokenizer, RefusesAVocabularyThatEncodingCannotReach) {
   const Vocabulary vocabulary(tokens, {258});
   MergeTable merges(vocabulary);
   merges.add("a", "b", vocabulary);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { BytePairTokenizer(vocabulary, merges); }),
-            "BytePairTokenizer: token 257, \"abc\", is not special, no byte, and made by no merge");
+  EXPECT_INVALID(
+      "BytePairTokenizer: token 257, \"abc\", is not special, no byte, and made by no merge",
+      BytePairTokenizer(vocabulary, merges));
   merges.add("ab", "c", vocabulary);
   EXPECT_EQ(values(BytePairTokenizer(vocabulary, merges).encode("abcab")),
             (std::vector<std::int32_t>{257, 256}));
@@ -198,8 +183,7 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
   MergeTable merges(vocabulary);
   merges.add("b", "c", vocabulary);
   for (const Case& c : cases) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { merges.add(c.left, c.right, vocabulary); }),
-              c.message);
+    EXPECT_INVALID(c.message, merges.add(c.left, c.right, vocabulary));
     EXPECT_EQ(merges.merges().size(), 1U);
   }
 }
@@ -207,9 +191,7 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
 TEST(MergeTable, RefusesAVocabularyWithoutEveryByte) {
   std::vector<std::string> tokens = single_bytes();
   tokens.erase(tokens.begin() + 0xFE);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { MergeTable{Vocabulary(tokens)}; }),
-            "byte pairs: the byte \"\\xfe\" has no id");
+  EXPECT_INVALID("byte pairs: the byte \"\\xfe\" has no id", MergeTable{Vocabulary(tokens)});
 }
 
 }  // namespace
-}  // namespace rowgrad

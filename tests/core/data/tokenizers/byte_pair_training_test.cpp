@@ -1,20 +1,7 @@
-#include <map>
-#include <random>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
-#include <rowgrad/core/data/tokenizers/merge_table.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::values;
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
 Pairs train(std::string_view text, std::int64_t count) {
@@ -155,12 +142,10 @@ TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
 TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
   EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
   for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
-    EXPECT_EQ(
-        error_of<std::invalid_argument>([&] { BytePairTokenizer::train("abc", {.size = size}); }),
-        "BytePairTokenizer: size " + std::to_string(size) +
-            " is not between 257 (256 bytes and 1 special tokens) and 2097152");
+    EXPECT_INVALID("BytePairTokenizer: size " + std::to_string(size) +
+                       " is not between 257 (256 bytes and 1 special tokens) and 2097152",
+                   BytePairTokenizer::train("abc", {.size = size}));
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,11 +1,5 @@
-#include <set>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
 
 TEST(ByteText, WritesBytesAsGpt2Does) {
@@ -27,13 +21,10 @@ TEST(ByteText, GivesEveryByteBackFromItsOwnPrintableCharacter) {
 
 TEST(ByteText, RefusesCharactersThatStandForNoByte) {
   for (const std::string text : {" ", "a b", "\n", "\u00AD", "\u0144", "世", "\xFF"}) {
-    EXPECT_NE(testing::error_of<std::invalid_argument>([&] {
-                bytes_from_printable(text);
-              }).find("has a character that stands for no byte"),
-              std::string::npos)
+    EXPECT_ERROR_WITH(std::invalid_argument, "has a character that stands for no byte",
+                      bytes_from_printable(text))
         << in_quotes(text);
   }
 }
 
 }  // namespace
-}  // namespace rowgrad

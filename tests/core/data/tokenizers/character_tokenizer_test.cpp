@@ -1,16 +1,6 @@
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::values;
 
 TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
   const auto tokenizer = CharacterTokenizer::from_text("hé, 世 h\n");
@@ -30,20 +20,22 @@ TEST(CharacterTokenizer, EncodesAnEmptyTextToNoIds) {
 
 TEST(CharacterTokenizer, NamesACharacterThatHasNoId) {
   const auto tokenizer = CharacterTokenizer::from_text("abé");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("éaza"); }),
-            "encode: the character \"z\" at byte 3 of the text has no id in the vocabulary of 3 "
-            "tokens");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("aß"); }),
-            "encode: the character \"ß\" at byte 1 of the text has no id in the vocabulary of 3 "
-            "tokens");
+  EXPECT_INVALID(
+      "encode: the character \"z\" at byte 3 of the text has no id in the vocabulary of 3 "
+      "tokens",
+      tokenizer.encode("éaza"));
+  EXPECT_INVALID(
+      "encode: the character \"ß\" at byte 1 of the text has no id in the vocabulary of 3 "
+      "tokens",
+      tokenizer.encode("aß"));
 }
 
 TEST(CharacterTokenizer, CountsTheBytesBeforeASpecialTokenToo) {
   const auto tokenizer = CharacterTokenizer::from_text("ab", {.special_tokens = {"<end>"}});
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { tokenizer.encode("a<end>z", {.allowed_special = {"<end>"}}); }),
-            "encode: the character \"z\" at byte 6 of the text has no id in the vocabulary of 3 "
-            "tokens");
+  EXPECT_INVALID(
+      "encode: the character \"z\" at byte 6 of the text has no id in the vocabulary of 3 "
+      "tokens",
+      tokenizer.encode("a<end>z", {.allowed_special = {"<end>"}}));
 }
 
 TEST(CharacterTokenizer, GivesTheUnknownTokenToCharactersWithoutAnId) {
@@ -55,20 +47,15 @@ TEST(CharacterTokenizer, GivesTheUnknownTokenToCharactersWithoutAnId) {
 
 TEST(CharacterTokenizer, RefusesTextThatIsNotUtf8) {
   const std::string message = "the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8";
-  EXPECT_EQ(error_of<std::invalid_argument>([] { CharacterTokenizer::from_text("a\xFF"); }),
-            "CharacterTokenizer: " + message);
+  EXPECT_INVALID("CharacterTokenizer: " + message, CharacterTokenizer::from_text("a\xFF"));
   const auto tokenizer =
       CharacterTokenizer::from_text("a", {.special_tokens = {std::string(kUnknown)}});
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("a\xFF"); }),
-            "encode: " + message);
+  EXPECT_INVALID("encode: " + message, tokenizer.encode("a\xFF"));
 }
 
 TEST(CharacterTokenizer, RefusesAVocabularyOfLongerTokens) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              CharacterTokenizer(Vocabulary({"a", "bc"}));
-            }),
-            "CharacterTokenizer: token 1, \"bc\", is not one character");
+  EXPECT_INVALID("CharacterTokenizer: token 1, \"bc\", is not one character",
+                 CharacterTokenizer(Vocabulary({"a", "bc"})));
 }
 
 }  // namespace
-}  // namespace rowgrad

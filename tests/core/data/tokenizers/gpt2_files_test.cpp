@@ -1,28 +1,11 @@
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/seconds_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::values;
 
 // The files of a small vocabulary: bytes from id 0 on, backwards, then "Ġa", the end of text,
 // "Ġab".
-nlohmann::json encoder() {
-  nlohmann::json ids;
+json encoder() {
+  json ids;
   for (int byte = 0; byte < 256; ++byte)
     ids[printable_from_bytes(std::string(1, static_cast<char>(byte)))] = 255 - byte;
   ids["Ġa"] = 256;
@@ -99,7 +82,7 @@ TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
 TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   struct Case {
     std::string token;
-    nlohmann::json id;
+    json id;
     std::string message;
   };
   const std::vector<Case> cases = {
@@ -107,8 +90,7 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
       {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"Ġab", 2.5, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"Ġab", "258", "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"Ġab", nlohmann::json::object(),
-       "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
+      {"Ġab", json::object(), "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
       {"", 259, "encoder.json: the token of id 259 is empty"},
       {"bc", 259,
@@ -116,16 +98,16 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
        "no merge"},
   };
   for (const Case& c : cases) {
-    nlohmann::json ids = encoder();
+    json ids = encoder();
     ids[c.token] = c.id;
     EXPECT_EQ(refusal(kMerges, ids.dump()), c.message);
   }
 
-  nlohmann::json twice = encoder();
+  json twice = encoder();
   twice["Ġab"] = 256;
-  EXPECT_NE(refusal(kMerges, twice.dump()).find("have the same id 256"), std::string::npos);
+  EXPECT_HAS(refusal(kMerges, twice.dump()), "have the same id 256");
 
-  nlohmann::json no_end = encoder();
+  json no_end = encoder();
   no_end.erase("<|endoftext|>");
   no_end["Ġab"] = 257;
   EXPECT_EQ(refusal(kMerges, no_end.dump()),
@@ -155,14 +137,14 @@ TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
 }
 
 TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
-  nlohmann::json ids = encoder();
+  json ids = encoder();
   std::vector<std::string> special = {std::string(kEndOfText)};
   for (int i = 0; i < 50'000; ++i) {
     special.push_back(concat("<", i, ">"));
     ids[special.back()] = 259 + i;
   }
   const std::string text = ids.dump();
-  EXPECT_LT(testing::seconds_of([&] { load(kMerges, text, special); }), 5.0);
+  EXPECT_LT(seconds_of([&] { load(kMerges, text, special); }), 5.0);
 }
 
 TEST_F(Gpt2Files, NameAMissingFile) {
@@ -170,10 +152,9 @@ TEST_F(Gpt2Files, NameAMissingFile) {
     return error_of<std::runtime_error>(
         [&] { load_gpt2_tokenizer(folder_ / vocab_bpe, folder_ / "none.json"); });
   };
-  EXPECT_NE(message("none.bpe").find("none.bpe"), std::string::npos) << message("none.bpe");
+  EXPECT_HAS(message("none.bpe"), "none.bpe") << message("none.bpe");
   write_file(folder_ / "vocab.bpe", kMerges);
-  EXPECT_NE(message("vocab.bpe").find("none.json"), std::string::npos) << message("vocab.bpe");
+  EXPECT_HAS(message("vocab.bpe"), "none.json") << message("vocab.bpe");
 }
 
 }  // namespace
-}  // namespace rowgrad

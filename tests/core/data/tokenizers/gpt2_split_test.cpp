@@ -1,12 +1,5 @@
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
 
 using Pieces = std::vector<std::string>;
@@ -78,4 +71,3 @@ TEST(Gpt2Split, SplitsAsThePatternDoes) {
 }
 
 }  // namespace
-}  // namespace rowgrad

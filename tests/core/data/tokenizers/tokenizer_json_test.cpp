@@ -1,27 +1,6 @@
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/seconds_of.hpp"
-#include "tests/support/temporary_folder.hpp"
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-
-namespace rowgrad {
 namespace {
-
-using nlohmann::json;
-using testing::error_of;
-using testing::seconds_of;
-using testing::TemporaryFolder;
-using testing::values;
 
 // One of each type, with special tokens and, for byte pairs, tokens that are not UTF-8.
 std::vector<std::unique_ptr<Tokenizer>> examples() {
@@ -104,8 +83,8 @@ TEST(TokenizerJson, RefusesForeignJson) {
        ": it lacks the list \"tokens\""},
   };
   for (const Case& c : cases)
-    EXPECT_EQ(error_of<std::runtime_error>([&] { tokenizer_from_json(c.text); }),
-              "tokenizer_from_json" + c.message);
+    EXPECT_ERROR(std::runtime_error, "tokenizer_from_json" + c.message,
+                 tokenizer_from_json(c.text));
 }
 
 TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
@@ -141,9 +120,8 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
        "\"a b c\" is not two tokens with one blank between them"},
   };
   for (const Case& c : cases)
-    EXPECT_EQ(error_of<std::runtime_error>(
-                  [&] { tokenizer_from_json(c.original.patch(c.patch).dump()); }),
-              "tokenizer_from_json: " + c.message);
+    EXPECT_ERROR(std::runtime_error, "tokenizer_from_json: " + c.message,
+                 tokenizer_from_json(c.original.patch(c.patch).dump()));
 }
 
 TEST(TokenizerJson, RefusesValuesOfAnotherKind) {
@@ -162,17 +140,16 @@ TEST(TokenizerJson, RefusesValuesOfAnotherKind) {
       {"\"type\": []", ", at \"type\": expected a string"},
   };
   for (const Case& c : cases)
-    EXPECT_EQ(error_of<std::runtime_error>([&] { tokenizer_from_json("{" + c.member + "}"); }),
-              "tokenizer_from_json" + c.message);
+    EXPECT_ERROR(std::runtime_error, "tokenizer_from_json" + c.message,
+                 tokenizer_from_json("{" + c.member + "}"));
 }
 
 TEST(TokenizerJson, RefusesDeepNestingWhereverItIs) {
   const std::string deep(100'000, '[');
   for (const std::string key : {"format", "version", "type", "tokens", "special_ids", "x"})
     for (const std::string& nested : {deep, deep + std::string(deep.size(), ']')})
-      EXPECT_EQ(error_of<std::runtime_error>(
-                    [&] { tokenizer_from_json("{\"" + key + "\": " + nested + "}"); }),
-                "tokenizer_from_json: values are nested too deep")
+      EXPECT_ERROR(std::runtime_error, "tokenizer_from_json: values are nested too deep",
+                   tokenizer_from_json("{\"" + key + "\": " + nested + "}"))
           << key;
 }
 
@@ -204,13 +181,11 @@ TEST(TokenizerJson, TakesTimeInProportionToItsLength) {
 TEST(TokenizerJson, NamesTheFileThatItRefuses) {
   const TemporaryFolder folder;
   write_file(folder / "foreign.json", "{}");
-  EXPECT_EQ(error_of<std::runtime_error>([&] { load_tokenizer(folder / "foreign.json"); }),
-            (folder / "foreign.json").string() +
-                ": tokenizer_from_json: it is not the JSON of a tokenizer");
-  EXPECT_NE(
-      error_of<std::runtime_error>([&] { load_tokenizer(folder / "none.json"); }).find("none.json"),
-      std::string::npos);
+  EXPECT_ERROR(std::runtime_error,
+               (folder / "foreign.json").string() +
+                   ": tokenizer_from_json: it is not the JSON of a tokenizer",
+               load_tokenizer(folder / "foreign.json"));
+  EXPECT_ERROR_WITH(std::runtime_error, "none.json", load_tokenizer(folder / "none.json"));
 }
 
 }  // namespace
-}  // namespace rowgrad

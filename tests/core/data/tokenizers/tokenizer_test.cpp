@@ -1,18 +1,6 @@
-#include <span>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include "tests/support/seconds_of.hpp"
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
-using testing::values;
 
 const auto kTokenizer =
     CharacterTokenizer::from_text("abc<>", {.special_tokens = {"<a>", "<a>b", "<b>"}});
@@ -57,17 +45,15 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
   text += "<x99999<x>";
   ids.insert(ids.end(), {4, 5});
   // Takes less than a tenth of a second; comparing all tokens at each position would take many.
-  EXPECT_LT(testing::seconds_of([&] {
+  EXPECT_LT(seconds_of([&] {
               EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = special})), ids);
             }),
             5.0);
 }
 
 TEST(Tokenizer, RefusesToAllowWhatIsNoSpecialToken) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}});
-            }),
-            "encode: allowed_special has \"a\", which is no special token of this tokenizer");
+  EXPECT_INVALID("encode: allowed_special has \"a\", which is no special token of this tokenizer",
+                 kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));
 }
 
 TEST(Tokenizer, DecodesIdsOfAnyRank) {
@@ -83,13 +69,9 @@ TEST(Tokenizer, DecodesIdsOfAnyRank) {
 }
 
 TEST(Tokenizer, RefusesIdsOutOfRange) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              kTokenizer.decode(Ids{{0, 8}});
-            }),
-            "token: id 8 is outside the vocabulary of 8 tokens");
-  EXPECT_EQ(error_of<std::invalid_argument>([] { kTokenizer.token(-1); }),
-            "token: id -1 is outside the vocabulary of 8 tokens");
+  EXPECT_INVALID("token: id 8 is outside the vocabulary of 8 tokens",
+                 kTokenizer.decode(Ids{{0, 8}}));
+  EXPECT_INVALID("token: id -1 is outside the vocabulary of 8 tokens", kTokenizer.token(-1));
 }
 
 }  // namespace
-}  // namespace rowgrad

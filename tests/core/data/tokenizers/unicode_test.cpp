@@ -1,12 +1,5 @@
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
 
 TEST(Unicode, KnowsLettersNumbersAndWhiteSpace) {
@@ -31,4 +24,3 @@ TEST(Unicode, KnowsLowerCase) {
 }
 
 }  // namespace
-}  // namespace rowgrad

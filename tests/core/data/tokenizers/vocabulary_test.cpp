@@ -1,14 +1,6 @@
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include <rowgrad/core/data/tokenizers/vocabulary.hpp>
-
-namespace rowgrad {
 namespace {
-
-using testing::error_of;
 
 TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
   const Vocabulary vocabulary({"b", "end", "a", "end"}, {3});
@@ -46,8 +38,8 @@ TEST(Vocabulary, AppendsSpecialTokens) {
 TEST(Vocabulary, RefusesIdsOutOfRangeWithTheIdAndTheSize) {
   const Vocabulary vocabulary({"a", "b"});
   for (const std::int32_t id : {-1, 2}) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { vocabulary.token(id); }),
-              "token: id " + std::to_string(id) + " is outside the vocabulary of 2 tokens");
+    EXPECT_INVALID("token: id " + std::to_string(id) + " is outside the vocabulary of 2 tokens",
+                   vocabulary.token(id));
   }
 }
 
@@ -69,10 +61,7 @@ TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
        "Vocabulary: a special token: the byte \"\\xff\" at byte 0 of the text is not part of valid "
        "UTF-8"},
   };
-  for (const Case& c : cases)
-    EXPECT_EQ(error_of<std::invalid_argument>([&] { Vocabulary(c.tokens, c.special_ids); }),
-              c.message);
+  for (const Case& c : cases) EXPECT_INVALID(c.message, Vocabulary(c.tokens, c.special_ids));
 }
 
 }  // namespace
-}  // namespace rowgrad

@@ -1,18 +1,7 @@
-#include <string>
-#include <vector>
+#include "tests/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include "tests/support/error_of.hpp"
-#include "tests/support/id_values.hpp"
-#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
-#include <rowgrad/core/data/tokenizers/unicode.hpp>
-
-namespace rowgrad {
 namespace {
 
-using testing::error_of;
-using testing::values;
 using Words = std::vector<std::string_view>;
 
 constexpr std::string_view kSentence = "The cat sat on the mat";
@@ -45,8 +34,8 @@ TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
 }
 
 TEST(SplitWords, RefusesTextThatIsNotUtf8) {
-  EXPECT_EQ(error_of<std::invalid_argument>([] { split_words("ab \xFF"); }),
-            "split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8");
+  EXPECT_INVALID("split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8",
+                 split_words("ab \xFF"));
 }
 
 TEST(WordTokenizer, NumbersWordsInTheOrderOfTheirFirstAppearance) {
@@ -68,22 +57,21 @@ TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
 
 TEST(WordTokenizer, NamesAWordThatHasNoId) {
   const auto tokenizer = WordTokenizer::from_text(kSentence, {.special_tokens = {"<end>"}});
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { tokenizer.encode("the dog"); }),
-            "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
-            "tokens");
-  EXPECT_EQ(error_of<std::invalid_argument>(
-                [&] { tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}); }),
-            "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
-            "tokens");
+  EXPECT_INVALID(
+      "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
+      "tokens",
+      tokenizer.encode("the dog"));
+  EXPECT_INVALID(
+      "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
+      "tokens",
+      tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}));
 }
 
 TEST(WordTokenizer, NamesThePlaceOfInvalidUtf8InTheWholeText) {
   const auto tokenizer = WordTokenizer::from_text(kSentence);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              tokenizer.encode("cat<|endoftext|>on \xFF",
-                               {.allowed_special = {"<|endoftext|>"}, .offset = 100});
-            }),
-            "encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8");
+  EXPECT_INVALID("encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8",
+                 tokenizer.encode("cat<|endoftext|>on \xFF",
+                                  {.allowed_special = {"<|endoftext|>"}, .offset = 100}));
 }
 
 TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
@@ -107,8 +95,8 @@ TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
   EXPECT_EQ(words({.order = first_appearance, .max_tokens = 5}), (Tokens{"b", "a", "c", "d"}));
   EXPECT_EQ(words({.max_tokens = 6}), (Tokens{"a", "b", "c", "d", "e"}));
   EXPECT_EQ(words({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
-  EXPECT_EQ(error_of<std::invalid_argument>([&] { words({.max_tokens = 1}); }),
-            "WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens");
+  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens",
+                 words({.max_tokens = 1}));
   const auto strict = WordTokenizer::from_text(text, {.special_tokens = {}, .min_count = 2});
   EXPECT_THROW(strict.encode("a d"), std::invalid_argument);
 }
@@ -123,10 +111,8 @@ TEST(WordTokenizer, TakesWordsInLowerCase) {
   const auto again = tokenizer_from_json(tokenizer.to_json());
   EXPECT_EQ(again->to_json(), tokenizer.to_json());
   EXPECT_EQ(values(again->encode("THE")), std::vector<std::int32_t>{0});
-  EXPECT_EQ(error_of<std::invalid_argument>([] {
-              WordTokenizer(Vocabulary({"a", "B"}), true);
-            }),
-            "WordTokenizer: token 1, \"B\", is not in lower case");
+  EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
+                 WordTokenizer(Vocabulary({"a", "B"}), true));
 }
 
 TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
@@ -160,12 +146,9 @@ TEST(WordTokenizer, DecodesWithBlanksAsAReaderExpects) {
 
 TEST(WordTokenizer, RefusesAVocabularyOfTokensThatAreNotOneWord) {
   for (const std::string token : {"two words", "a,", " a"}) {
-    EXPECT_EQ(error_of<std::invalid_argument>([&] {
-                WordTokenizer(Vocabulary({"a", token}));
-              }),
-              "WordTokenizer: token 1, \"" + token + "\", is not one word");
+    EXPECT_INVALID("WordTokenizer: token 1, \"" + token + "\", is not one word",
+                   WordTokenizer(Vocabulary({"a", token})));
   }
 }
 
 }  // namespace
-}  // namespace rowgrad
