@@ -99,6 +99,8 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
   EXPECT_EQ(refusal(good + "a"), "its header says 3 ids of 2 bytes, but 7 bytes follow");
   EXPECT_EQ(refusal(with(16, std::uint64_t{1} << 63 | 3)),
             "its header says 9223372036854775811 ids of 2 bytes, but 6 bytes follow");
+  EXPECT_EQ(refusal(with(16, std::uint64_t{2})),
+            "its header says 2 ids of 2 bytes, but 6 bytes follow");
   EXPECT_EQ(refusal(with(8, 2)), "is of version 2, expected 1");
   EXPECT_EQ(refusal(with(12, 3)), "its ids have 3 bytes, expected 2 or 4");
   EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");

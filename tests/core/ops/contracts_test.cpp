@@ -363,6 +363,18 @@ TEST(NamedOps, RefuseWhatDoesNotFit) {
                  attention(heads, heads, heads, {.heads = 2, .key_lengths = {0, 5}}));
 }
 
+// Also beside −∞, than which nothing is smaller.
+TEST(NamedOps, PassNaNOnWhereverItStands) {
+  for (const std::size_t width : {1U, 2U, 9U, 19U})
+    for (std::size_t i = 0; i < width; ++i)
+      for (const real others : {real{1}, -kInfinity}) {
+        Tensor x = full({width}, others);
+        x(i) = std::numeric_limits<real>::quiet_NaN();
+        Tape tape(Tape::inference);
+        EXPECT_TRUE(std::isnan(logsumexp(tape.constant(x)).item())) << width << ' ' << i;
+      }
+}
+
 TEST(NamedOps, DoNotOverflowOnTheWay) {
   Tape tape;
   const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);

@@ -225,6 +225,16 @@ TEST(EmbeddingAdd, TakesRowsOfNoWidth) {
   EXPECT_EQ(rows.shape(), Shape({2, 0}));
 }
 
+TEST(Embedding, LeavesRowsOfTheLargestNormAsTheyAre) {
+  Parameter table("table", tensor({2, 2}, {3, 4, 6, 8}));
+  const std::uint64_t before = table.version();
+  Tape tape;
+  embedding(tape.parameter(table), ids({1}, {0}), {.max_norm = 5});
+  EXPECT_EQ(table.version(), before);
+  embedding(tape.parameter(table), ids({1}, {1}), {.max_norm = 5});
+  EXPECT_GT(table.version(), before);
+}
+
 TEST(EmbeddingAdd, RefusesWhatDoesNotFit) {
   Tape tape;
   const Variable table = tape.input(zeros({5, 3}));
