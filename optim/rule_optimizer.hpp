@@ -91,7 +91,7 @@ class RuleOptimizer : public RuleEngine {
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 
   /// Groups of parameters, each with its own options.
-  explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(functions_of<Rule>()) {
+  explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(functions()) {
     for (const Group& group : groups) check(group.options);
     for (const Group& group : groups) {
       if (!group.parameters.empty()) add_slots(group.parameters, options_.size());
@@ -133,6 +133,8 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
+  static const RuleFunctions& functions();
+
   void check(const Options& options) const {
     Rule::check(options);
     check_rule(members_of(Rule(options, StepNumber{.step = 2, .first_of_state = false})).data());
@@ -152,5 +154,12 @@ class RuleOptimizer : public RuleEngine {
 
   std::vector<Options> options_;
 };
+
+// Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
+// those of the library are compiled for speed, and the linker would take whichever it meets first.
+template <class Rule>
+const RuleFunctions& RuleOptimizer<Rule>::functions() {
+  return functions_of<Rule>();
+}
 
 }  // namespace rowgrad
