@@ -38,13 +38,16 @@ void* allocate_or_throw(std::size_t alignment, std::size_t bytes) {
 
 }  // namespace
 
-// These replace the C++ library's operators in the whole program. Its other forms (arrays, nothrow,
-// sized) call them.
+// These replace the C++ library's operators in the whole program. Its other forms (arrays, sized)
+// call them; so would its nothrow form, but not that of AddressSanitizer, whose blocks are others.
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(__STDCPP_DEFAULT_NEW_ALIGNMENT__, bytes);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate_or_throw(static_cast<std::size_t>(alignment), bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(__STDCPP_DEFAULT_NEW_ALIGNMENT__, bytes);
 }
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
