@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
@@ -13,52 +11,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// The history or the evaluations, one array per column. A missing validation loss is saved as NaN.
-template <class Record>
-Checkpoint saved(const std::vector<Record>& records) {
-  std::vector<std::int64_t> steps;
-  std::vector<double> training, validation;
-  for (const Record& record : records) {
-    steps.push_back(static_cast<std::int64_t>(record.steps));
-    training.push_back(record.training_loss);
-    validation.push_back(record.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
-  }
-  Checkpoint state;
-  state.put("steps", std::move(steps));
-  state.put("training_loss", std::move(training));
-  state.put("validation_loss", std::move(validation));
-  return state;
-}
-
-template <class Record>
-std::vector<Record> records_in(const Checkpoint& state, const char* what) {
-  const auto steps = state.integers("steps");
-  const auto training = state.doubles("training_loss");
-  const auto validation = state.doubles("validation_loss");
-  for (const auto* column : {&training, &validation})
-    check_argument(column->size() == steps.size(), "TrainingRun: the ", what, " has ", steps.size(),
-                   " steps, but ", column->size(), " losses");
-  std::vector<Record> records(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    records[i].steps = static_cast<std::size_t>(steps[i]);
-    records[i].training_loss = training[i];
-    if (!std::isnan(validation[i])) records[i].validation_loss = validation[i];
-  }
-  return records;
-}
-
-std::vector<EpochRecord> history_in(const Checkpoint& state) {
-  auto history = records_in<EpochRecord>(state, "history");
-  const auto speed = state.doubles("tokens_per_second");
-  check_argument(speed.size() == history.size(), "TrainingRun: the history has ", history.size(),
-                 " steps, but ", speed.size(), " speeds");
-  for (std::size_t i = 0; i < history.size(); ++i) {
-    history[i].epoch = i + 1;
-    history[i].tokens_per_second = speed[i];
-  }
-  return history;
 }
 
 std::vector<Shape> shapes_of(const std::vector<Parameter*>& parameters) {
@@ -430,82 +382,6 @@ void TrainingRun::finish_epoch() {
 
 double TrainingRun::tokens_per_second() const {
   return epoch_.seconds > 0 ? static_cast<double>(epoch_.timed_tokens) / epoch_.seconds : 0;
-}
-
-Checkpoint TrainingRun::state_dict() const {
-  Checkpoint state;
-  state.put("model", parts_.model.state_dict());
-  state.put("optimizer", parts_.optimizer.state_dict());
-  if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
-  state.put("loader", parts_.loader.state_dict());
-  state.put("random", parts_.random.state_dict());
-  Checkpoint history = saved(history_);
-  std::vector<double> speed;
-  for (const EpochRecord& record : history_) speed.push_back(record.tokens_per_second);
-  history.put("tokens_per_second", std::move(speed));
-  state.put("history", history);
-  state.put("evaluations", saved(evaluations_));
-  state.put("steps", steps_);
-  state.put("epoch_loss_sum", epoch_.loss_sum);
-  state.put("epoch_tokens", epoch_.tokens);
-  return state;
-}
-
-void TrainingRun::load_state_dict(const Checkpoint& state) {
-  const Checkpoint before = state_dict();
-  try {
-    check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
-                   "TrainingRun: the state has a schedule, the run has none");
-    load(state, true);
-  } catch (...) {
-    load(before, false);
-    throw;
-  }
-}
-
-// Loads the optimizer last: how much work that takes depends on counts that are checked first.
-void TrainingRun::load(const Checkpoint& state, bool checked) {
-  history_ = history_in(state.part("history"));
-  const Checkpoint evaluations = state.part("evaluations");  // which older states do not have
-  evaluations_ = evaluations.empty() ? std::vector<Evaluation>()
-                                     : records_in<Evaluation>(evaluations, "evaluations");
-  steps_ = state.count("steps");
-  epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .tokens = state.count("epoch_tokens")};
-  parts_.loader.load_state_dict(state.part("loader"));
-  parts_.random.load_state_dict(state.part("random"));
-  if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
-  if (checked) check_progress();
-  const Checkpoint optimizer = state.part("optimizer");
-  for (Parameter* parameter : parts_.optimizer.parameters()) {
-    const std::string name = parameter->name() + ".step";
-    const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
-    check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,
-                   ", more than the ", steps_, " steps of the run");
-  }
-  parts_.model.load_state_dict(state.part("model"));
-  parts_.optimizer.load_state_dict(optimizer);
-}
-
-// Checks all counts against each other and against the batches in an epoch.
-void TrainingRun::check_progress() const {
-  const auto position = parts_.loader.position();
-  const std::size_t batch = steps_ % steps_per_epoch() * parts_.accumulate;
-  check_argument(history_.size() == position.epoch ||
-                     (history_.size() + 1 == position.epoch && position.batch == 0),
-                 "TrainingRun: the history has ", history_.size(), " epochs at batch ",
-                 position.batch, " of epoch ", position.epoch + 1);
-  check_argument(steps_ / steps_per_epoch() == position.epoch && batch == position.batch,
-                 "TrainingRun: step ", steps_, " is not batch ", position.batch, " of epoch ",
-                 position.epoch + 1);
-  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
-                 "TrainingRun: the schedule is not at step ", steps_);
-  const bool begun = awaits_evaluation() || position.batch > 0;
-  check_argument((epoch_.tokens > 0) == begun, "TrainingRun: the epoch has ", epoch_.tokens,
-                 " tokens at batch ", position.batch);
-  for (std::size_t i = 0; i < history_.size(); ++i)
-    check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
-                   "TrainingRun: the history has ", history_[i].steps, " steps after epoch ",
-                   i + 1);
 }
 
 }  // namespace rowgrad
