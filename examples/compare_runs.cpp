@@ -1,9 +1,11 @@
 // Compares two checkpoints of train_verdict or train_gpt: the first losses, parameters and rows in
 // which they differ. Ends with 0 if the runs are equal, and with 1 if not, as diff does.
 
+#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -39,29 +41,39 @@ std::string steps_of(const Run& run) {
                                      : "no training run";
 }
 
-// The first of the losses that both have noted after a step ("history" after epochs, "evaluations"
-// between them) in which they differ.
-void print_losses(const Run& first, const Run& second, const std::string& when) {
-  if (!first.state.contains(when + ".steps") || !second.state.contains(when + ".steps")) return;
-  const Checkpoint a = first.state.part(when);
-  const Checkpoint b = second.state.part(when);
-  const std::vector<std::int64_t> steps = a.integers("steps");
-  const std::vector<std::int64_t> steps_of_second = b.integers("steps");
-  std::size_t equal = 0;
-  for (; equal < std::min(steps.size(), steps_of_second.size()); ++equal) {
-    if (steps[equal] != steps_of_second[equal]) break;
-    for (const std::string loss : {"training_loss", "validation_loss"}) {
-      const double x = a.doubles(loss).at(equal);
-      const double y = b.doubles(loss).at(equal);
-      if (x == y || (x != x && y != y)) continue;  // NaN where there was none
-      std::cout << "Losses differ first after step " << steps[equal] << ": " << loss << ' ' << x
-                << " and " << y << "; they are equal "
-                << (equal > 0 ? concat("after step ", steps[equal - 1]) : "at no step before")
-                << '\n';
-      return;
+// All losses of a run, by step and name, in the order of time.
+using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
+
+Losses losses_of(const Run& run) {
+  Losses losses;
+  for (const std::string when : {"history", "evaluations"}) {  // after epochs, and between them
+    if (!run.state.contains(when + ".steps")) continue;
+    const Checkpoint state = run.state.part(when);
+    const std::vector<std::int64_t> steps = state.integers("steps");
+    for (const std::string name : {"training_loss", "validation_loss"}) {
+      const std::vector<double> values = state.doubles(name);
+      check_runtime(values.size() == steps.size(), run.file, ": ", when, " has ", steps.size(),
+                    " steps, but ", values.size(), " of ", name);
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        if (!std::isnan(values[i])) losses[{steps[i], when + '.' + name}] = values[i];
     }
   }
-  if (equal > 0) std::cout << "Losses are equal up to step " << steps[equal - 1] << '\n';
+  return losses;
+}
+
+void print_losses(const Losses& first, const Losses& second) {
+  std::int64_t equal = 0;
+  for (const auto& [key, value] : first) {
+    const auto other = second.find(key);
+    if (other == second.end()) continue;
+    if (other->second != value) {
+      std::cout << "Losses differ first after step " << key.first << ": " << key.second << ' '
+                << value << " and " << other->second << '\n';
+      return;
+    }
+    equal = key.first;
+  }
+  if (equal > 0) std::cout << "Losses are equal up to step " << equal << '\n';
 }
 
 // Speed is another each time.
@@ -112,8 +124,7 @@ int compare(const Options& options) {
             << second.file << ": " << steps_of(second) << '\n';
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [](const auto& difference) { return is_about_time(difference.name); });
-  print_losses(first, second, "evaluations");
-  print_losses(first, second, "history");
+  print_losses(losses_of(first), losses_of(second));
   // Values of the model first: what they follow from comes after them.
   std::ranges::stable_sort(all, {}, [](const auto& difference) {
     return difference.name.starts_with("model.") ? 0 : 1;

@@ -76,7 +76,10 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
             << (tokens ? concat("; ", all.lookups, " lookups\n") : "\n")
             << "Momentum   in the other " << all.without << " steps made "
             << percent(all.by_momentum) << '\n'
-            << "Decay      made " << percent(all.by_decay) << '\n';
+            << "Decay      "
+            << (all.knows_decay ? concat("made ", percent(all.by_decay))
+                                : "is part of what gradients and momentum made")
+            << '\n';
   if (all.steps.empty()) return;
   std::cout << "\nThe steps with a gradient in which it moved farthest"
             << (tokens ? ", and windows that looked it up:\n" : ":\n")

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <rowgrad/optim/training/row_reasons.hpp>
@@ -74,18 +75,19 @@ void RowReasons::before_update(const TrainingRun& run) {
   double squares = 0;
   for (const real g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
   now_.gradient_norm = std::sqrt(squares);
-  decay_ = run.parts().optimizer.idle_decay(*table_).value_or(0);
+  decay_ = run.parts().optimizer.idle_decay(*table_);
 }
 
 void RowReasons::after_step(const TrainingRun& run, double /*loss*/) {
   Way values = read();
   Way way(values.size());
   for (std::size_t i = 0; i < way.size(); ++i) {
-    const double decayed = -decay_ * latest_[i];
+    const double decayed = -decay_.value_or(0) * latest_[i];
     by_decay_[i] += decayed;
     way[i] = values[i] - latest_[i] - decayed;
   }
   latest_ = std::move(values);
+  counts_.knows_decay &= decay_.has_value();
   counts_.lookups += now_.lookups;
   ++(has_gradient_ ? counts_.with_gradient : counts_.without);
   add(has_gradient_ ? by_gradients_ : by_momentum_, way);

@@ -15,7 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include <rowgrad/optim/training/training_run.hpp>
@@ -55,7 +55,8 @@ class RowReasons : public RunObserver {
 
     double by_gradients = 0;  // shares: of all steps with a gradient, of the others,
     double by_momentum = 0;
-    double by_decay = 0;      // and of weight decay in either
+    double by_decay = 0;      // and of weight decay in either,
+    bool knows_decay = true;  // unless that is not known, and counts to the other two
     std::vector<Step> steps;  // those that are kept, in the order of time
   };
 
@@ -94,7 +95,7 @@ class RowReasons : public RunObserver {
   Summary counts_;
   Step now_;
   bool has_gradient_ = false;
-  double decay_ = 0;
+  std::optional<double> decay_;  // the share of each value; none if it is not known
   std::vector<KeptStep> kept_;
 };
 

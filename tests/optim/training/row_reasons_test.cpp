@@ -117,6 +117,13 @@ TEST(RowReasons, TellWhatMomentumAndDecayAdded) {
   with_decay.train(adamw);
   EXPECT_NEAR(sum_of_shares(with_decay.reasons.summary()), 1, 1e-9);
   EXPECT_NE(with_decay.reasons.summary().by_decay, 0);
+  EXPECT_TRUE(with_decay.reasons.summary().knows_decay);
+
+  FollowedRun with_l2;  // decay that goes through the moments
+  Adam adam(with_l2.model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.5});
+  with_l2.train(adam);
+  EXPECT_NEAR(sum_of_shares(with_l2.reasons.summary()), 1, 1e-9);
+  EXPECT_FALSE(with_l2.reasons.summary().knows_decay);
 }
 
 TEST(RowReasons, KeepTheStepsThatMovedTheRowFarthest) {
