@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <ostream>
 
 #include <rowgrad/core/base/check.hpp>
@@ -49,6 +50,22 @@ void append_utf8(std::string& text, char32_t code_point) {
   text += static_cast<char>(length | code_point >> 6 * more);
   for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
     text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
+}
+
+std::string shown_bytes(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Character character = decode_utf8(text, at);
+    if (character.code_point == kInvalidCodePoint) {
+      char byte[8];
+      std::snprintf(byte, sizeof byte, "<0x%02X>", static_cast<unsigned char>(text[at]));
+      shown += byte;
+    } else {
+      shown += text.substr(at, character.bytes);
+    }
+    at += character.bytes;
+  }
+  return shown;
 }
 
 std::ostream& operator<<(std::ostream& stream, InQuotes quote) {

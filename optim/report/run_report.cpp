@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -162,22 +161,6 @@ const TokenSequence* validation_text(const TrainingRun& run) {
 struct RunReport::Json {
   nlohmann::json json;
 };
-
-std::string shown_bytes(std::string_view text) {
-  std::string shown;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Character character = decode_utf8(text, at);
-    if (character.code_point == kInvalidCodePoint) {
-      char byte[8];
-      std::snprintf(byte, sizeof byte, "<0x%02X>", static_cast<unsigned char>(text[at]));
-      shown += byte;
-    } else {
-      shown += text.substr(at, character.bytes);
-    }
-    at += character.bytes;
-  }
-  return shown;
-}
 
 RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
                      RunReportOptions options)

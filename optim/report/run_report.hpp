@@ -10,7 +10,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
@@ -118,8 +117,5 @@ class RunReport : public RunObserver {
   Clock::time_point last_end_ = Clock::now();
   Clock::duration last_cost_ = {};
 };
-
-/// A text with bytes that are not UTF-8 as <0xNN>.
-std::string shown_bytes(std::string_view text);
 
 }  // namespace rowgrad

@@ -16,6 +16,9 @@ namespace {
 
 constexpr double kMostDecay = 0.999999;  // of a value in a step
 constexpr std::size_t kFramesOfASteppedRun = 20;
+constexpr std::size_t kTokensBefore = 8;  // of a lookup, that are kept as its text
+constexpr std::size_t kTokensAfter = 3;
+constexpr std::size_t kNoText = static_cast<std::size_t>(-1);
 constexpr double kRounding = 1e-6;  // of a row's length: less is no movement
 
 // |a − factor · b|
@@ -109,12 +112,19 @@ TableHistory::TableHistory(Parameter& table, RowKind kind, std::vector<std::int3
       most_rows_(most_rows) {}
 
 void TableHistory::look_up(std::span<const std::int32_t> ids) {
-  for (const std::int32_t id : ids) ++waiting_[id];
+  for (const std::int32_t id : ids)
+    ++waiting_.try_emplace(id, Lookups{.batch = kNoText}).first->second.count;
 }
 
 void TableHistory::look_up(const Batch& batch) {
-  if (kind_ == RowKind::kToken) look_up({batch.inputs.data(), batch.inputs.size()});
-  for (const std::int32_t row : of_a_window_) waiting_[row] += batch.inputs.shape(0);
+  for (const std::int32_t row : of_a_window_)
+    waiting_.try_emplace(row, Lookups{.batch = kNoText}).first->second.count +=
+        batch.inputs.shape(0);
+  if (kind_ != RowKind::kToken) return;
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i)
+    ++waiting_.try_emplace(batch.inputs.data()[i], Lookups{.batch = batches_.size(), .place = i})
+          .first->second.count;
+  batches_.push_back(batch.inputs);
 }
 
 // Remembers the values that these rows begin with, if it does not know them yet.
@@ -125,26 +135,31 @@ void TableHistory::begin(std::span<const std::int32_t> ids) {
   if (ids_.size() == known) return;
   const Tensor values = table_->rows(std::span(ids_).subspan(known));
   rows_.resize(ids_.size(), Row{.log_kept = log_kept_});
+  steps_.resize(ids_.size());
   first_.insert(first_.end(), values.begin(), values.end());
   latest_.insert(latest_.end(), values.begin(), values.end());
 }
 
-void TableHistory::add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const {
+// Returns its norm.
+double TableHistory::add_gradient(std::uint64_t step, Row& row,
+                                  std::span<const real> values) const {
   ++row.steps;
   row.last = step;
   const auto squares = static_cast<double>(kernels::sum_span(
       values.size(), [](const kernels::Simd& x) { return x * x; }, values.data()));
   row.squares += squares;
   row.largest = std::max(row.largest, std::sqrt(squares));
+  return std::sqrt(squares);
 }
 
 void TableHistory::before_update(std::uint64_t step, std::optional<double> known_decay) {
-  const double decay = known_decay.value_or(0);
+  step_ = step;
+  decay_ = known_decay.value_or(0);
   const Gradient& gradient = table_->gradient();
-  dense_ |= gradient.is_dense();
   now_.clear();
   if (gradient.is_dense()) {  // every row has a gradient: follow those that are looked up
-    for (const auto& [id, times] : waiting_) now_.push_back(id);
+    if (dense_steps_++ == 0) start_ = table_->value();
+    for (const auto& [id, lookups] : waiting_) now_.push_back(id);
     std::sort(now_.begin(), now_.end());
   } else if (gradient.is_rows()) {
     now_ = gradient.rows().indices();
@@ -157,28 +172,30 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
     std::erase_if(at, [&](std::size_t i) { return !follows(now_[i]); });
     std::erase_if(now_, [&](std::int32_t id) { return !follows(id); });
   }
-  now_places_.clear();
+  of_now_.clear();
   if (!now_.empty()) {
     begin(now_);
     const std::size_t width = table_->shape()[1];
-    const Tensor values = table_->rows(now_);
+    before_ = table_->rows(now_);
     for (std::size_t i = 0; i < now_.size(); ++i) {
       const std::size_t place = places_.at(now_[i]);
-      now_places_.push_back(place);
-      settle(rows_[place], values.data() + i * width, latest_.data() + place * width);
+      settle(rows_[place], before_.data() + i * width, latest_.data() + place * width);
       const real* of_gradient =
           gradient.is_dense() ? gradient.dense().data() + static_cast<std::size_t>(now_[i]) * width
                               : gradient.rows().row(at[i]).data();
-      add_gradient(step, rows_[place], {of_gradient, width});
-      if (kind_ == RowKind::kRow && waiting_.empty()) ++rows_[place].lookups;
+      const double norm = add_gradient(step, rows_[place], {of_gradient, width});
+      const auto found = waiting_.find(now_[i]);
+      Lookups lookups = found != waiting_.end() ? found->second : Lookups{.batch = kNoText};
+      if (kind_ == RowKind::kRow && waiting_.empty()) rows_[place].lookups += ++lookups.count;
+      of_now_.push_back({place, lookups, norm});
     }
   }
-  for (const auto& [id, times] : waiting_)
+  for (const auto& [id, lookups] : waiting_)
     if (const auto found = places_.find(id); found != places_.end())
-      rows_[found->second].lookups += times;
+      rows_[found->second].lookups += lookups.count;
   waiting_.clear();
-  log_kept_ += std::log1p(-std::min(decay, kMostDecay));
-  has_decayed_ |= decay != 0;
+  log_kept_ += std::log1p(-std::min(decay_, kMostDecay));
+  has_decayed_ |= decay_ != 0;
   has_unknown_decay_ |= !known_decay.has_value();
 }
 
@@ -216,6 +233,7 @@ void TableHistory::follow_fewer() {
   };
   keep(ids_, 1);
   keep(rows_, 1);
+  keep(steps_, 1);
   keep(first_, width);
   keep(latest_, width);
   for (Frame& frame : frames_) {
@@ -229,14 +247,57 @@ void TableHistory::follow_fewer() {
 // ------------------------------------------------------------------------------------------------
 
 void TableHistory::after_update() {
-  if (now_.empty()) return;
-  const std::size_t width = table_->shape()[1];
-  const Tensor values = table_->rows(now_);
-  for (std::size_t i = 0; i < now_.size(); ++i) {
-    std::copy_n(values.data() + i * width, width, latest_.data() + now_places_[i] * width);
-    rows_[now_places_[i]].log_kept = log_kept_;
+  if (!now_.empty()) {
+    const std::size_t width = table_->shape()[1];
+    const Tensor values = table_->rows(now_);
+    for (std::size_t i = 0; i < now_.size(); ++i) {
+      const real* value = values.data() + i * width;
+      const std::size_t place = of_now_[i].place;
+      const double moved = distance(width, value, before_.data() + i * width, 1 - decay_);
+      std::copy_n(value, width, latest_.data() + place * width);
+      rows_[place].log_kept = log_kept_;
+      rows_[place].path += moved;
+      keep_step(of_now_[i], moved);
+    }
+    while (ids_.size() > most_rows_) follow_fewer();
   }
-  while (ids_.size() > most_rows_) follow_fewer();
+  batches_.clear();
+}
+
+// Among the steps of this row that moved it farthest, if it is one.
+void TableHistory::keep_step(const Now& now, double moved) {
+  std::vector<Step>& kept = steps_[now.place];
+  if (kept.size() == kMostSteps) {
+    if (moved <= kept.back().moved) return;
+    kept.pop_back();
+  }
+  Step step{.step = step_,
+            .lookups = now.lookups.count,
+            .gradient_norm = now.gradient_norm,
+            .moved = moved};
+  copy_text(now.lookups, step);
+  const auto place = std::ranges::upper_bound(kept, moved, std::greater<>(), &Step::moved);
+  kept.insert(place, std::move(step));
+}
+
+void TableHistory::copy_text(const Lookups& lookups, Step& step) const {
+  if (lookups.batch == kNoText) return;
+  const Ids& batch = batches_.at(lookups.batch);
+  const std::size_t context = batch.shape(batch.dimension() - 1);
+  const std::size_t window = lookups.place / context * context;
+  const std::size_t in_window = lookups.place - window;
+  const std::size_t begin = in_window - std::min(in_window, kTokensBefore);
+  const std::size_t end = std::min(in_window + kTokensAfter + 1, context);
+  step.text.assign(batch.data() + window + begin, batch.data() + window + end);
+  step.place = in_window - begin;
+}
+
+double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> value) const {
+  const std::size_t width = value.size();
+  if (is_dense())
+    return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
+  if (has_unknown_decay_) return std::nan("");
+  return std::expm1(0 - log_kept_) * distance(width, value.data(), value.data(), 0);
 }
 
 // Adds the way from `then`, after the row's last update, to `now` to what it moved without
@@ -314,7 +375,7 @@ void RowHistory::on_batch(const TrainingRun&, const Batch& batch) {
   for (TableHistory& table : tables_) table.look_up(batch);
   const bool has_tokens = std::ranges::any_of(
       tables_, [](const TableHistory& table) { return table.kind() == RowKind::kToken; });
-  if (!has_tokens) batches_.push_back(batch.inputs);
+  if (!has_tokens) batches_.push_back(batch);
 }
 
 void RowHistory::before_update(const TrainingRun& run) {
@@ -340,7 +401,7 @@ TableHistory& RowHistory::of(Parameter& table) {
       language != nullptr && !batches_.empty() && table.shape()[0] == language->vocabulary();
   TableHistory& added = tables_.emplace_back(table, is_of_tokens ? RowKind::kToken : RowKind::kRow);
   if (is_of_tokens)
-    for (const Ids& ids : std::exchange(batches_, {})) added.look_up({ids.data(), ids.size()});
+    for (const Batch& batch : std::exchange(batches_, {})) added.look_up(batch);
   return added;
 }
 

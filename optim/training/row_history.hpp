@@ -7,10 +7,11 @@
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
 //
-// Memory grows with the rows that had a gradient, not with the table: some 200 bytes and twice its
-// values for each, and 68 bytes in each of up to 20 frames, up to 131,072 rows of a table. Of more,
+// Memory grows with the rows that had a gradient, not with the table: some 500 bytes and twice its
+// values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table. Of more,
 // a random sample is followed, half of what was followed before each time there are too many, and
-// the others are counted, a bit each. Tables may be in files.
+// the others are counted, a bit each. Tables may be in files. One with dense gradients, all of
+// whose rows move in each step, is copied when it has the first.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,12 +40,24 @@ class TableHistory {
     std::uint64_t last = 0;   // and the last one of these
     double squares = 0;       // of all its gradients
     double largest = 0;       // gradient norm of a step
+    double path = 0;          // sum of the distances it moved in these steps, but for decay
     double momentum = 0;      // distance moved between its gradients, by momentum,
     double decay = 0;         // and by weight decay
     double log_kept = 0;      // log_kept_ when it last had a gradient
   };
 
+  /// A step in which a row had a gradient.
+  struct Step {
+    std::uint64_t step = 0;
+    std::uint64_t lookups = 0;
+    double gradient_norm = 0;             // before clipping
+    double moved = 0;                     // distance, without what weight decay took
+    std::vector<std::int32_t> text = {};  // tokens around a lookup, if the table is of tokens,
+    std::size_t place = 0;                // and where the row's token is in it
+  };
+
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;
+  static constexpr std::size_t kMostSteps = 3;
 
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
   /// tokens. `labels` are what each row stands for, where that is not its number. The table must
@@ -93,15 +106,23 @@ class TableHistory {
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> moved() const;
 
+  /// For each of ids(), the kMostSteps steps that moved it farthest, the farthest first.
+  const std::vector<std::vector<Step>>& steps() const { return steps_; }
+
+  /// How far a row that is not followed, as it had no gradient, or a dense one without a lookup, is
+  /// from where it began, if this is its value now. NaN where decay is not known.
+  double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
+
   const Parameter& table() const { return *table_; }
   RowKind kind() const { return kind_; }
   const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
 
   const std::vector<std::string>& labels() const { return labels_; }
 
-  /// Whether the table has had dense gradients: then all rows have one in each step, and only those
-  /// that were looked up are followed.
-  bool is_dense() const { return dense_; }
+  /// Whether the table has had dense gradients: then all rows have one in each of these steps, and
+  /// only those that were looked up are followed.
+  bool is_dense() const { return dense_steps_ > 0; }
+  std::uint64_t dense_steps() const { return dense_steps_; }
 
   /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
   /// whether there is decay that is not known.
@@ -111,11 +132,27 @@ class TableHistory {
  private:
   static constexpr std::size_t kMostFrames = 20;
 
+  // Lookups of a row since the last update, of which the first was in this batch at this place; of
+  // none for those without text.
+  struct Lookups {
+    std::uint64_t count = 0;
+    std::size_t batch = 0;
+    std::size_t place = 0;
+  };
+  // A followed row of this step.
+  struct Now {
+    std::size_t place = 0;  // among ids()
+    Lookups lookups = {};
+    double gradient_norm = 0;
+  };
+
   void begin(std::span<const std::int32_t> ids);
   bool follows(std::int32_t id) const;
   void count_touched(std::span<const std::int32_t> ids);
   void follow_fewer();
-  void add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
+  double add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
+  void keep_step(const Now& now, double moved);
+  void copy_text(const Lookups& lookups, Step& step) const;
   void settle(Row& row, const real* now, const real* then) const;
   std::vector<Row> settled(const Tensor& values) const;
   std::vector<double> moved_to(const Tensor& values) const;
@@ -124,15 +161,21 @@ class TableHistory {
   RowKind kind_;
   std::vector<std::int32_t> of_a_window_;
   std::vector<std::string> labels_;
-  std::unordered_map<std::int32_t, std::size_t> waiting_;  // lookups since the last update
-  std::unordered_map<std::int32_t, std::size_t> places_;   // of the rows in what follows
+  std::unordered_map<std::int32_t, Lookups> waiting_;
+  std::vector<Ids> batches_;                              // since the last update, of tokens
+  std::unordered_map<std::int32_t, std::size_t> places_;  // of the rows in what follows
   std::vector<std::int32_t> ids_;
   std::vector<Row> rows_;
-  std::vector<real> first_;              // the values of each row before its first update,
-  std::vector<real> latest_;             // and after its last one
-  std::size_t rows_now_ = 0;             // rows of this step,
-  std::vector<std::int32_t> now_;        // those of them that are followed
-  std::vector<std::size_t> now_places_;  // and where they are in what is above
+  std::vector<std::vector<Step>> steps_;
+  std::vector<real> first_;        // the values of each row before its first update,
+  std::vector<real> latest_;       // and after its last one
+  std::size_t rows_now_ = 0;       // rows of this step,
+  std::vector<std::int32_t> now_;  // and those of them that are followed,
+  std::vector<Now> of_now_;
+  Tensor before_;  // with their values before the update
+  std::uint64_t step_ = 0;
+  double decay_ = 0;  // of this step
+  Tensor start_;      // of a table with dense gradients, before the first one
   std::size_t most_rows_;
   std::uint64_t sample_ = 1;
   std::vector<bool> touched_;  // of all rows, if a sample is followed
@@ -143,7 +186,7 @@ class TableHistory {
   double log_kept_ = 0;  // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
   bool has_unknown_decay_ = false;
-  bool dense_ = false;
+  std::uint64_t dense_steps_ = 0;
 };
 
 /// A history for each table of embeddings that a model has: of tokens, then of positions or of
@@ -179,7 +222,7 @@ class RowHistory : public RunObserver {
 
   Layer& model_;
   std::vector<TableHistory> tables_;
-  std::vector<Ids> batches_;  // of this step, until a table of tokens is known
+  std::vector<Batch> batches_;  // of this step, until a table of tokens is known
 };
 
 }  // namespace rowgrad

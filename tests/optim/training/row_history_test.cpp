@@ -226,6 +226,110 @@ TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
     EXPECT_EQ(frame.rows.size(), frame.moved.size());
 }
 
+TEST(RowHistory, KeepsTheStepsThatMovedARowFarthestWithTheirText) {
+  Parameter table("token.weight", irregular({20, 4}));
+  SGD sgd({&table}, {.learning_rate = 0.5});
+  TableHistory history(table, RowKind::kToken);
+  const std::array<real, 5> sizes{3, 1, 4, 2, 5};
+  double path = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::vector<std::int32_t> ids(24);
+    for (std::size_t at = 0; at < ids.size(); ++at) ids[at] = static_cast<std::int32_t>(at % 12);
+    ids[12 + i] = 17;  // in the second window, and again at its end
+    ids[23] = 17;
+    Ids inputs = Ids::from_shape({2, 12});
+    std::ranges::copy(ids, inputs.data());
+    history.look_up(Batch{.inputs = inputs, .targets = {}});
+    table.zero_gradient();
+    table.add_gradient(RowGradient(table.shape(), {17}, full({1, 4}, sizes[i])));
+    history.before_update(i + 1, 0);
+    const Tensor before = table.value();
+    sgd.step();
+    path += distance(table.value(), before, 17);
+    history.after_update();
+  }
+  ASSERT_EQ(history.ids(), std::vector<std::int32_t>{17});
+  EXPECT_NEAR(history.rows()[0].path, path, 1e-5);
+  const std::vector<TableHistory::Step>& steps = history.steps()[0];
+  ASSERT_EQ(steps.size(), 3U);
+  const std::array<std::uint64_t, 3> expected{5, 3, 1};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TableHistory::Step& step = steps[i];
+    EXPECT_EQ(step.step, expected[i]);
+    EXPECT_EQ(step.lookups, 2U);
+    EXPECT_NEAR(step.gradient_norm, 2 * sizes[step.step - 1], 1e-5);
+    EXPECT_NEAR(step.moved, sizes[step.step - 1], 1e-5);
+    EXPECT_EQ(step.place, step.step - 1);  // the window has no more before it
+    EXPECT_EQ(step.text.size(), step.place + 4);
+    EXPECT_EQ(step.text[step.place], 17);
+    EXPECT_EQ(step.text[step.place + 1], static_cast<std::int32_t>(step.place + 1));
+  }
+}
+
+TEST(RowList, SaysWhichRowsNeverLearned) {
+  for (const bool dense : {false, true}) {
+    const Tensor start = irregular({6, 4});
+    Parameter table("token.weight", start);
+    AdamW adamw({&table}, {.learning_rate = 0.01, .weight_decay = 0.5});
+    TableHistory history(table, RowKind::kToken);
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      table.zero_gradient();
+      const std::vector<std::int32_t> ids =
+          step == 1 ? std::vector{0, 1, 4} : std::vector{0, 1, 1, 4};
+      history.look_up(ids);
+      if (dense)
+        table.add_gradient(irregular({6, 4}, step));
+      else
+        table.add_gradient(RowGradient(table.shape(), {0, 1, 4}, irregular({3, 4}, step)));
+      history.before_update(step, adamw.idle_decay(table));
+      adamw.step();
+      history.after_update();
+    }
+    const std::vector<ListedRow> rows = list_rows(history);
+    ASSERT_EQ(rows.size(), 6U);
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(rows[i].id, static_cast<std::int32_t>(i));
+      EXPECT_NEAR(rows[i].moved, distance(table.value(), start, i), 1e-6);
+      EXPECT_NEAR(rows[i].norm, distance(table.value(), zeros({6, 4}), i), 1e-6);
+      const bool looked_up = i < 2 || i == 4;
+      EXPECT_EQ(rows[i].lookups, i == 1 ? 5U : looked_up ? 3U : 0U);
+      EXPECT_EQ(rows[i].steps, looked_up || dense ? 3U : 0U);
+      EXPECT_EQ(rows[i].learned, looked_up ? Learned::kYes : Learned::kNo);
+      if (looked_up)
+        EXPECT_GT(rows[i].gradient_norm, 0);
+      else if (dense)
+        EXPECT_TRUE(std::isnan(rows[i].gradient_norm));
+      else
+        EXPECT_EQ(rows[i].gradient_norm, 0);
+    }
+  }
+}
+
+TEST(RowList, IsTextThatSpreadsheetsRead) {
+  Parameter table("token.weight", zeros({5, 2}));
+  TableHistory history(table, RowKind::kToken);
+  const CharacterTokenizer tokenizer = CharacterTokenizer::from_text("\t\n\"a\\");
+  std::vector<ListedRow> rows = list_rows(history);
+  rows[3] = {.id = 3,
+             .lookups = 7,
+             .steps = 2,
+             .gradient_norm = 0.5,
+             .norm = 0.25,
+             .moved = 0.125,
+             .learned = Learned::kHardly};
+  rows[4].moved = std::nan("");
+  EXPECT_EQ(rows_text(history, rows, &tokenizer),
+            "id\ttoken\tlookups\tsteps\tgradient_norm\tnorm\tmoved\tlearned\n"
+            "0\t\\t\t0\t0\t0\t0\t0\tno\n"
+            "1\t\\n\t0\t0\t0\t0\t0\tno\n"
+            "2\t\"\t0\t0\t0\t0\t0\tno\n"
+            "3\t\\\\\t7\t2\t0.5\t0.25\t0.125\thardly\n"
+            "4\ta\t0\t0\t0\t0\t\tno\n");
+  const std::string csv = rows_text(history, rows, &tokenizer, ',');
+  EXPECT_NE(csv.find("\n2,\"\"\"\",0,0,0,0,0,no\n"), std::string::npos) << csv;
+  EXPECT_NE(rows_text(history, rows, nullptr).find("\n3\t3\t7\t"), std::string::npos);
+}
+
 // Neither by its name nor by its batches: a table of any model.
 TEST(RowHistory, FollowsAllTablesThatGetRowGradients) {
   struct Pairs : Layer {

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <sstream>
+#include <unordered_map>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/optim/training/row_list.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 4096;  // that are read
+constexpr double kHardly = 0.1;            // of the median
+
+std::vector<std::int32_t> listed(const TableHistory& history) {
+  std::vector<std::int32_t> ids = history.ids();
+  const std::size_t rows = history.table().shape()[0];
+  if (rows <= TableHistory::kMostRows) {
+    ids.resize(rows);
+    std::iota(ids.begin(), ids.end(), 0);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+double median(std::vector<double> numbers) {
+  if (numbers.empty()) return 0;
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::ranges::nth_element(numbers, middle);
+  return *middle;
+}
+
+void mark_learned(std::vector<ListedRow>& rows) {
+  const auto looked_up = [](const ListedRow& row) { return row.lookups > 0; };
+  std::vector<double> distances;
+  for (const ListedRow& row : rows)
+    if (looked_up(row)) distances.push_back(row.moved);
+  const double least = kHardly * median(std::move(distances));
+  for (ListedRow& row : rows)
+    row.learned = !looked_up(row)     ? Learned::kNo
+                  : row.moved < least ? Learned::kHardly
+                                      : Learned::kYes;
+}
+
+// On one line.
+std::string token_text(std::string_view token) {
+  std::string text;
+  for (const char c : shown_bytes(token)) {
+    const std::size_t escaped = std::string_view("\n\t\r\\").find(c);
+    if (escaped == std::string_view::npos)
+      text += c;
+    else
+      text += {'\\', "ntr\\"[escaped]};
+  }
+  return text;
+}
+
+// A field in quotes, with quotes in the text doubled.
+std::string quoted(const std::string& text) {
+  std::string field = "\"";
+  for (const char c : text) field.append(c == '"' ? 2 : 1, c);
+  return field + '"';
+}
+
+std::string meaning_of(const TableHistory& history, std::int32_t id, const Tokenizer* tokenizer) {
+  if (history.kind() == RowKind::kToken && tokenizer != nullptr)
+    return token_text(tokenizer->token(id));
+  const std::vector<std::string>& labels = history.labels();
+  return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
+}
+
+}  // namespace
+
+const char* name_of(Learned learned) {
+  constexpr std::array<const char*, 3> kNames{"no", "hardly", "yes"};
+  return kNames.at(static_cast<std::size_t>(learned));
+}
+
+std::vector<ListedRow> list_rows(const TableHistory& history) {
+  const std::size_t width = history.table().shape()[1];
+  const std::vector<double> moved = history.moved();
+  std::unordered_map<std::int32_t, std::size_t> places;
+  for (std::size_t i = 0; i < moved.size(); ++i) places[history.ids()[i]] = i;
+  const std::vector<std::int32_t> ids = listed(history);
+  std::vector<ListedRow> rows;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
+    const std::span<const std::int32_t> some =
+        std::span(ids).subspan(begin, std::min(kRowsAtOnce, ids.size() - begin));
+    const Tensor values = history.table().rows(some);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const std::span<const real> value(values.data() + i * width, width);
+      ListedRow& row = rows.emplace_back(ListedRow{.id = some[i], .steps = history.dense_steps()});
+      for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
+      row.norm = std::sqrt(row.norm);
+      if (const auto found = places.find(row.id); found != places.end()) {
+        const TableHistory::Row& what = history.rows()[found->second];
+        row.lookups = what.lookups;
+        row.steps = what.steps;
+        row.gradient_norm = std::sqrt(what.squares);
+        row.moved = moved[found->second];
+      } else {
+        if (history.is_dense()) row.gradient_norm = std::nan("");
+        row.moved = history.moved_unfollowed(row.id, value);
+      }
+    }
+  }
+  mark_learned(rows);
+  return rows;
+}
+
+std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
+                      const Tokenizer* tokenizer, char separator) {
+  std::ostringstream text;
+  text.precision(6);
+  const char* next = "";
+  for (const char* title :
+       {"id", "token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"}) {
+    text << next << title;
+    next = separator == '\t' ? "\t" : ",";
+  }
+  text << '\n';
+  for (const ListedRow& row : rows) {
+    const std::string meaning = meaning_of(history, row.id, tokenizer);
+    text << row.id << separator << (separator == '\t' ? meaning : quoted(meaning)) << separator
+         << row.lookups << separator << row.steps;
+    for (const double number : {row.gradient_norm, row.norm, row.moved}) {
+      text << separator;
+      if (!std::isnan(number)) text << number;  // an empty field is one that is not known
+    }
+    text << separator << name_of(row.learned) << '\n';
+  }
+  return std::move(text).str();
+}
+
+}  // namespace rowgrad

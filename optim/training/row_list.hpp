@@ -1,0 +1,46 @@
+#pragma once
+
+// Every row of a table at the end of a run, those that never learned, too: for spreadsheets, and
+// for the viewers of embeddings that read a line for each row.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
+
+namespace rowgrad {
+
+enum class Learned {
+  kNo,      // never looked up
+  kHardly,  // moved less than a tenth as far as the median of those that were
+  kYes
+};
+const char* name_of(Learned learned);  // "no"
+
+/// What a row has gone through, and what became of it.
+struct ListedRow {
+  std::int32_t id = 0;
+  std::uint64_t lookups = 0;
+  std::uint64_t steps = 0;   // in which it had a gradient
+  double gradient_norm = 0;  // root of the sum of squares of its gradients; NaN as `moved`
+  double norm = 0;           // of its values, now
+  double moved = 0;          // distance from where it began; NaN if that is not known
+  Learned learned = Learned::kNo;
+};
+
+/// In the order of ids: all rows of a table, or, of one with more than TableHistory::kMostRows,
+/// those that are followed.
+std::vector<ListedRow> list_rows(const TableHistory& history);
+
+/// A line of titles and one for each row: id, token, lookups, steps, gradient_norm, norm, moved,
+/// learned. `token` is what the row stands for: the tokenizer's text, if there is one, with \n, \t,
+/// \r and \\ for these characters and <0xNN> for bytes that are not UTF-8. Fields are separated by
+/// tabs and never quoted (IANA's text/tab-separated-values); or by commas, tokens in quotes (RFC
+/// 4180).
+std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
+                      const Tokenizer* tokenizer, char separator = '\t');
+
+}  // namespace rowgrad
