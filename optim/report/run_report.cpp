@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -20,10 +21,11 @@ constexpr std::size_t kNorms = 200;  // that are measured in a run, about
 constexpr std::size_t kNormSteps =
     10;  // for each that is, where the length of the run is not known
 constexpr std::size_t kMostRowsShown = std::size_t{1} << 18;  // of a table, on its map
+constexpr std::size_t kMostReasons = 2000;                    // rows whose steps are shown
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
-constexpr int kShareOfTime = 100;        // that writing may take in the course of a run, one in 100
+constexpr int kShareOfTime = 200;        // that writing may take in the course of a run, one in 200
 
 json rounded_all(const std::vector<double>& numbers) {
   json all = json::array();
@@ -73,6 +75,33 @@ json frame_json(const TableHistory& table, const TableHistory::Frame& frame) {
   return one;
 }
 
+// Of the rows that moved farthest: the steps in which they did, and the text that looked them up.
+json reasons_json(const TableHistory& history, const TableHistory::Frame& now) {
+  std::vector<std::size_t> places(now.rows.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return now.moved[i]; });
+  places.resize(std::min(places.size(), kMostReasons));
+  const bool is_part = is_shown_in_part(history);
+  json reasons{{"rows", json::array()}, {"path", json::array()}, {"steps", json::array()}};
+  for (const std::size_t place : places) {
+    json steps = json::array();
+    for (const TableHistory::Step& step : history.steps()[place]) {
+      steps.push_back({{"step", step.step},
+                       {"lookups", step.lookups},
+                       {"norm", rounded(step.gradient_norm)},
+                       {"moved", rounded(step.moved)}});
+      if (step.text.empty()) continue;
+      steps.back()["text"] = step.text;
+      steps.back()["place"] = step.place;
+    }
+    const std::size_t row = is_part ? place : static_cast<std::size_t>(history.ids()[place]);
+    reasons["rows"].push_back(row);
+    reasons["path"].push_back(rounded(now.rows[place].path));
+    reasons["steps"].push_back(std::move(steps));
+  }
+  return reasons;
+}
+
 // A table as the page shows it. Of one that is too large for a map, or of which a sample is
 // followed, those rows that had a gradient are shown as a table of their own, with their ids as
 // labels.
@@ -101,7 +130,8 @@ json table_json(const TableHistory& history, RowKind kind, std::uint64_t step) {
              {"rows", is_part ? now.rows.size() : shape[0]},
              {"width", shape[1]},
              {"frames", std::move(frames)},
-             {"idle", std::move(idle)}};
+             {"idle", std::move(idle)},
+             {"reasons", reasons_json(history, now)}};
   if (is_part) {
     table["name"] =
         concat(history.table().name(), ": ",
@@ -162,6 +192,17 @@ struct RunReport::Json {
   nlohmann::json json;
 };
 
+// Adds the time until it goes out of scope to what the report has cost.
+class RunReport::Timer {
+ public:
+  explicit Timer(RunReport& report) : cost_(report.cost_) {}
+  ~Timer() { cost_ += Clock::now() - begin_; }
+
+ private:
+  Clock::duration& cost_;
+  Clock::time_point begin_ = Clock::now();
+};
+
 RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
                      RunReportOptions options)
     : run_(run),
@@ -196,16 +237,19 @@ RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
 }
 
 void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
+  const Timer timer(*this);
   if (own_rows_) own_rows_->on_batch(run, batch);
 }
 
 void RunReport::before_update(const TrainingRun& run) {
+  const Timer timer(*this);
   if (own_rows_) own_rows_->before_update(run);
   measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
                run.parts().clip_norm);
 }
 
 void RunReport::before_update() {
+  const Timer timer(*this);
   if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
   measure_norm(steps_ + 1, kNormSteps, 0);
 }
@@ -221,11 +265,13 @@ void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
 }
 
 void RunReport::after_step(const TrainingRun& run, double loss) {
+  const Timer timer(*this);
   if (own_rows_) own_rows_->after_step(run, loss);
   add_point(loss, run.tokens_per_second());
 }
 
 void RunReport::after_step(double loss, std::size_t tokens) {
+  const Timer timer(*this);
   ++steps_;
   tokens_ += tokens;
   if (own_rows_) own_rows_->after_update(steps_);
@@ -262,6 +308,7 @@ void RunReport::halve_curves() {
 }
 
 void RunReport::between_steps(const TrainingRun& run) {
+  const Timer timer(*this);
   if (run.makes_more_steps()) write_if_due();
 }
 
@@ -287,6 +334,7 @@ void RunReport::write(const std::string& data) const {
 }
 
 std::string RunReport::data(bool at_end) const {
+  const auto begin = Clock::now();
   const bool whole = at_end && options_.goes_on();
   const bool has_ended = run_ == nullptr || run_->has_ended();
   json about = json::parse(options_.about);
@@ -323,15 +371,22 @@ std::string RunReport::data(bool at_end) const {
                                      : tables.front().table().shape()[0];
   report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
   if (run_ != nullptr) add_losses(data);
-  if (!whole) return text_of(report);
-  for (const TableHistory& table : tables) {
+  if (whole) add_analysis(data);
+  report["run"]["report_seconds"] =
+      rounded(std::chrono::duration<double>(cost_ + (Clock::now() - begin)).count());
+  return text_of(report);
+}
+
+// What the model, and its text, look like at the end.
+void RunReport::add_analysis(Json& data) const {
+  json& report = data.json;
+  for (const TableHistory& table : rows_.tables()) {
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
     if (table.kind() == RowKind::kPosition && table.table().shape()[0] <= kMostPositions)
       report["positions"] = positions_json(table.table());
   }
-  if (run_ != nullptr) add_analysis(data);
-  return text_of(report);
+  if (run_ != nullptr) add_reading(data);
 }
 
 void RunReport::add_losses(Json& data) const {
@@ -342,7 +397,7 @@ void RunReport::add_losses(Json& data) const {
 }
 
 // What the model makes of its text.
-void RunReport::add_analysis(Json& data) const {
+void RunReport::add_reading(Json& data) const {
   json& report = data.json;
   LanguageModel& model = run_->parts().model;
   const TokenSequence& training = training_text(*run_);

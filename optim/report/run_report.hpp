@@ -90,8 +90,10 @@ class RunReport : public RunObserver {
   void write_if_due();
   void write(const std::string& data) const;
   struct Json;
+  class Timer;
   void add_losses(Json& data) const;
   void add_analysis(Json& data) const;
+  void add_reading(Json& data) const;
 
   static constexpr std::size_t kMostPoints = 4000;
 
@@ -113,6 +115,7 @@ class RunReport : public RunObserver {
   std::size_t rows_now_ = 0;
   std::vector<Evaluation> more_evaluations_;
   Clock::time_point start_ = Clock::now();
+  Clock::duration cost_ = {};  // what all of this took, but for writing at the end
   bool has_failed_ = false;
   Clock::time_point last_end_ = Clock::now();
   Clock::duration last_cost_ = {};

@@ -57,6 +57,16 @@ TEST(RunReport, HasWhatARunDid) {
   for (const std::size_t count : frame["lookups"]) lookups += count;
   const std::size_t windows = (training->training_ids().size() - 1 - 16) / 8 + 1;  // stride 8
   EXPECT_EQ(lookups, 2 * windows * 16);                                            // in two epochs
+  const json& reasons = report["tables"][0]["reasons"];
+  ASSERT_EQ(reasons["rows"].size(), frame["rows"].size());
+  for (std::size_t i = 0; i < reasons["rows"].size(); ++i) {
+    const json& farthest = reasons["steps"][i].at(0);
+    EXPECT_EQ(farthest["text"][farthest["place"].get<std::size_t>()], reasons["rows"][i]);
+    EXPECT_GT(farthest["moved"], 0);
+    EXPECT_LE(farthest["moved"], 1.001 * reasons["path"][i].get<double>());
+  }
+  EXPECT_GT(report["run"]["report_seconds"], 0);
+  EXPECT_LT(report["run"]["report_seconds"], report["run"]["seconds"]);
   EXPECT_EQ(report["tables"][1]["kind"], "position");
   EXPECT_EQ(report["tables"][1]["frames"].back()["rows"].size(), 16U);
 }

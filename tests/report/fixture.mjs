@@ -52,20 +52,27 @@ function makeTables({ ids, rows, steps, frames, random, table, context, position
     const touched = new Set();
     for (let window = 0; window < 8; ++window) {
       const start = Math.floor(random() * (ids.length - context));
-      for (const id of ids.slice(start, start + context)) {
+      ids.slice(start, start + context).forEach((id, at, text) => {
         touched.add(id);
-        const row = known.get(id) ?? { lookups: 0, steps: 0, last: 0, squares: 0, moved: 0 };
+        const row = known.get(id) ?? { lookups: 0, steps: 0, last: 0, squares: 0, moved: 0, path: 0, farthest: [] };
         known.set(id, row);
         ++row.lookups;
-      }
+        row.text = text.slice(Math.max(at - 8, 0), at + 4);
+        row.place = Math.min(at, 8);
+      });
     }
     for (const id of touched) {
       const row = known.get(id);
+      const { text, place } = row;
       const gradient = (0.3 + random()) / (1 + Math.sqrt(row.lookups) / 10);
       if (row.steps > 0) addStretch(id, row, step - row.last - 1);
       ++row.steps;
       row.last = step;
       row.squares += gradient ** 2;
+      const moved = rounded(0.05 * gradient);
+      row.path += moved;
+      row.farthest.push({ step, lookups: 1, norm: rounded(gradient), moved, text, place });
+      row.farthest = row.farthest.sort((a, b) => b.moved - a.moved).slice(0, 3);
       row.moved = Math.sqrt(row.moved ** 2 + (0.05 * gradient) ** 2 + 0.004 * row.moved * gradient);
     }
     touchedRows.push(touched.size);
@@ -84,6 +91,7 @@ function makeTables({ ids, rows, steps, frames, random, table, context, position
   }
   const token = {
     name: "token.weight", kind: "token", rows, width: 128, frames: frameList,
+    reasons: reasonsOf([...known]),
     idle: {
       rows: [...idle.keys()],
       momentum: [...idle.values()].map((sums) => rounded(sums.momentum)),
@@ -101,6 +109,14 @@ function makeTables({ ids, rows, steps, frames, random, table, context, position
   return { tables: [token, ...windowTables(positions, context, frameList.map(({ step }) => step))], touchedRows };
 }
 
+function reasonsOf(known) {
+  return {
+    rows: known.map(([id]) => id),
+    path: known.map(([, row]) => rounded(row.path)),
+    steps: known.map(([, row]) => row.farthest),
+  };
+}
+
 /** Tables of which every window looks up the same rows, the first `used` ones. */
 function windowTable(kind, name, rows, used, steps, labels) {
   return {
@@ -115,6 +131,8 @@ function windowTable(kind, name, rows, used, steps, labels) {
       moved: range(used).map((i) => rounded(Math.sqrt(step) / (40 + i))),
     })),
     idle: { rows: [], momentum: [], decay: [] },
+    reasons: reasonsOf(range(used).map((i) =>
+      [i, { path: 2, farthest: [{ step: steps[0], lookups: 8, norm: 0.4, moved: 0.5 }] }])),
   };
 }
 
@@ -244,6 +262,7 @@ export function makeReport({
       command: `build/examples/train_gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
       started: "2026-01-31T12:34:56Z",
       seconds: 61.4,
+      report_seconds: 0.521,
       state,
       first_step: 0,
       machine: "OpenBLAS kernel Haswell, 2 threads",
@@ -296,6 +315,7 @@ export function makeResumedReport(firstStep, options) {
   const report = makeReport(options);
   report.run.first_step = firstStep;
   const steps = [report.curves.step, report.norms.step];
+  for (const { reasons } of report.tables) for (const reason of reasons.steps.flat()) reason.step += firstStep;
   for (const { frames } of report.tables) steps.push(...frames.map(({ last }) => last));
   for (const list of steps) list.forEach((step, i) => (list[i] = step + firstStep));
   for (const one of [...report.evaluations, ...report.samples]) one.steps += firstStep;

@@ -220,7 +220,7 @@ testReport("a run that was stopped says after which step, and what part of the t
 });
 
 testReport("figures are rounded to what they say", stopped, {}, async (other) => {
-  assert.match(await textOf(other, "#subtitle"), /it took 2 min 0 s$/);
+  assert.match(await textOf(other, "#subtitle"), /it took 2 min 0 s, 0\.521 s of it for this report$/);
   await other.evaluate(() => window.rowgradReport.text.choose(1));
   const reading = await textOf(other, "#text-reading");
   assert.match(reading, /Loss 10\.0 nats/);

@@ -171,6 +171,39 @@ test("the table has pages, and its tokens are shown in the other parts", async (
   assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
 });
 
+test("a row that is chosen says which steps and which text moved it", async () => {
+  const place = 30;
+  const row = table.reasons.rows[place];
+  await tab.evaluate((id) => window.rowgradReport.tokens.choose(id), row);
+  const name = report.vocabulary[row].replaceAll(" ", "␣").replaceAll("\n", "⏎");
+  assert.equal(await textOf(tab, "#why h3"), `Why ${name} moved`);
+  const frameAt = frame.rows.indexOf(row);
+  assert.match(await textOf(tab, "#why p"), new RegExp(`${frame.steps[frameAt]} steps? with a gradient moved it by .*there and back`));
+  const lines = await tab.$$eval("#why tbody tr", (all) => all.map((line) => [...line.children].map((cell) => cell.textContent)));
+  const steps = table.reasons.steps[place];
+  assert.deepEqual(lines.map(([step]) => step), steps.map(({ step }) => String(step)));
+  assert.equal(lines[0][4], `${((100 * steps[0].moved) / table.reasons.path[place]).toFixed(1).replace(/\.0$/, "")}\u00a0%`);
+  const shown = ({ text }) => text.map((id) => report.vocabulary[id].replace(/\n/g, "⏎")).join("");
+  assert.deepEqual(lines.map((line) => line[5]), steps.map(shown));
+  assert.equal(await tab.$eval("#why mark", (mark) => mark.textContent), report.vocabulary[row].replace(/\n/g, "⏎"));
+  assert.match(await textOf(tab, "#why code"), new RegExp(`^inspect_rows --why ${row} --run CHECKPOINT$`));
+});
+
+test("a row of positions says it too, without a text", async () => {
+  await tab.select("#rows-table", "1");
+  await tab.click("#rows-body tbody button");
+  assert.match(await textOf(tab, "#why h3"), /^Why position \d+ moved$/);
+  assert.match(await textOf(tab, "#why tbody"), /^\d+ 8 0\.400 0\.500 25 %$/);
+  assert.match(await textOf(tab, "#why code"), / --table position\.weight$/);
+  await tab.select("#rows-table", "0");
+});
+
+test("a row that never had a gradient says so", async () => {
+  await tab.evaluate((id) => window.rowgradReport.tokens.choose(id), untouched[2]);
+  assert.match(await textOf(tab, "#why p"), /^Up to the last frame: never had a gradient\. Weight decay/);
+  assert.equal(await tab.$("#why tbody"), null);
+});
+
 const tied = makeReport({ steps: 60, frames: 3, state: "running", table: "dense" });
 const [{ frames: [, , tiedFrame] }] = tied.tables;
 const neverLookedUp = tied.vocabulary.map((_, id) => id).filter((id) => !tiedFrame.rows.includes(id));

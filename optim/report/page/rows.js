@@ -3,6 +3,7 @@
 import { lastFrame, measures, rowName, sinceWords, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPercent } from "./format.js";
+import { explainRow } from "./why.js";
 
 /** @import { Report, RowTable } from "./types" */
 /** @import { Selection } from "./dom.js" */
@@ -46,7 +47,7 @@ function describeTable(report, table) {
   const idle = table.dense ? "" : " In steps in which it has no gradient, a row can still move: momentum carries it on, and " +
     `weight decay shrinks it${table.coupled_decay ? "; here both are in one figure" : ""}.`;
   const isWhole = lastFrame(table).frame.rows.length === table.rows;
-  return `The same figures as a table, at the last frame.${counted}${idle} ${isWhole ? "" : untouchedNote(table)}`;
+  return `The same figures as a table, at the last frame; choose a row to see why it moved.${counted}${idle} ${isWhole ? "" : untouchedNote(table)}`;
 }
 
 /** The rows of one table that pass the search and the filter, in the chosen order. */
@@ -196,7 +197,11 @@ export function showRows(report, tokens) {
   });
   search.addEventListener("input", findAgain);
   filter.addEventListener("change", findAgain);
-  tokens.listen(() => markChosen(tokens));
+  tokens.listen((id) => {
+    markChosen(tokens);
+    const table = tables.find(({ kind }) => kind === "token");
+    if (table) explainRow(report, table, id);
+  });
   chooseTable();
   show();
   return part;
@@ -233,12 +238,12 @@ function tableLine(list, row, tokens) {
     line.append(element("td", { class: "number" }, text));
     if (key !== "id") continue;
     const name = tokenElement(rowName(list.report, list.table, row));
-    if (list.table.kind !== "token") {
-      line.append(element("th", { scope: "row" }, name));
-      continue;
-    }
-    const button = element("button", { type: "button", class: "plain", title: "Show it in the other parts" }, name);
-    button.addEventListener("click", () => tokens.choose(row));
+    const button = element("button", { type: "button", class: "plain", title: "Why it moved" }, name);
+    button.addEventListener("click", () => {
+      if (list.table.kind === "token") tokens.choose(row);
+      explainRow(list.report, list.table, row); // also where the token is chosen already
+      byId("why", HTMLElement).scrollIntoView({ block: "nearest" });
+    });
     line.append(element("th", { scope: "row" }, button));
   }
   return line;

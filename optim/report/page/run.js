@@ -15,11 +15,12 @@ export function showTitle(report) {
   byId("title", HTMLElement).textContent = title;
   document.title = `${title} – rowgrad`;
   const started = new Date(run.started);
-  byId("subtitle", HTMLElement).textContent = Number.isNaN(started.getTime())
-    ? ""
-    : `Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
-      `${started.toLocaleTimeString("en-GB", { timeStyle: "short" })}; ` +
-      `it ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}`;
+  const start = Number.isNaN(started.getTime()) ? [] :
+    [`Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
+      started.toLocaleTimeString("en-GB", { timeStyle: "short" })];
+  const cost = run.report_seconds === undefined ? "" : `, ${formatTime(run.report_seconds)} of it for this report`;
+  const took = `it ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}${cost}`;
+  byId("subtitle", HTMLElement).textContent = [...start, took].join("; ");
   const state = byId("state", HTMLElement);
   state.textContent = [describeState(report), describeStart(run)].join(" ").trim();
   state.className = state.textContent === "" ? "" : "notice";

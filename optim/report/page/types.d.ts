@@ -10,6 +10,7 @@ export interface Run {
   command: string;
   started: string;
   seconds: number;
+  report_seconds?: number;
   state: "running" | "stopped" | "finished";
   first_step: number;
   machine?: string;
@@ -50,6 +51,16 @@ export interface Frame {
   moved: number[];
 }
 
+/** A step that moved a row, and the tokens around a lookup in it. */
+export interface Reason {
+  step: number;
+  lookups: number;
+  norm: number;
+  moved: number;
+  text?: number[];
+  place?: number;
+}
+
 export interface RowTable {
   name: string;
   kind: "token" | "position" | "distance" | "row";
@@ -58,6 +69,7 @@ export interface RowTable {
   labels?: string[];
   frames: Frame[];
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
+  reasons?: { rows: number[]; path: number[]; steps: Reason[][] };
   dense?: boolean;
   decayed?: number;
   coupled_decay?: boolean;

@@ -165,7 +165,8 @@ function describeRow(report, main, row) {
   if (!view.touched(row))
     return [title, id, element("p", {}, `Up to step ${formatCount(view.frame.step)}: ${untouchedWords(report, table)}. ${untouchedNote(table)}`)];
   return [title, id, definitionList(measures.map((measure) =>
-    [measure.name, measure.key === "age" ? formatPlural(view.value(measure, row) ?? 0, "step") : measure.format(view.value(measure, row))]))];
+    [measure.name, measure.key === "age" ? formatPlural(view.value(measure, row) ?? 0, "step") : measure.format(view.value(measure, row))])),
+  element("p", {}, element("a", { href: "#why" }, "Why it moved"))];
 }
 
 /** @param {Report} report */
