@@ -4,9 +4,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readme=$(cat README.md ./*/README.md)
+readme=$(cat README.md ./*/README.md optim/report/README.md)
 parts=0
 for program in examples/{first_step,custom_layer,own_model,exact_rows,ngram_table}.cpp \
+  tests/package/report.cpp tests/examples/run_report_test.cpp \
   tests/optim/{rule_optimizer_test,training/training_run_test}.cpp \
   tests/layers/{gpt_model_test,gpt2_weights_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
@@ -23,7 +24,7 @@ for program in examples/{first_step,custom_layer,own_model,exact_rows,ngram_tabl
   done
 done
 echo "The READMEs have all $parts parts of the programs"
-((parts >= 18))
+((parts >= 20))
 
 # Each expression of the table "From PyTorch" stands in the test that runs them.
 program=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)

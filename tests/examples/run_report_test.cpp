@@ -31,6 +31,22 @@ json described(TextRun& training, bool at_end) {
   return json::parse(report.data(at_end));
 }
 
+TEST(RunReport, WritesAPage) {
+  if (kReportBefore.empty()) GTEST_SKIP() << "the chart library is not here";
+  const auto training = start(NextTokenShape{.look_back = 3, .hidden = {16}});
+  TrainingRun& run = training->run;
+  const TemporaryFolder folder;
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  // [watch]
+  RunReport report(run, {.page = "run.html"});
+  run.observe(report);
+  run.train();
+  // [watch]
+  std::filesystem::current_path(here);
+  EXPECT_NE(read_file(folder / "run.html").find("</html>"), std::string::npos);
+}
+
 TEST(RunReport, HasWhatARunDid) {
   const auto training = start(NextTokenShape{.look_back = 3, .hidden = {16}});
   const json report = described(*training, false);

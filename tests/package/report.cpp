@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
       films.data()[i] = static_cast<std::int32_t>(random.bits() % 50);
       stars.data()[i] = static_cast<real>((users.data()[i] + films.data()[i]) % 5);
     }
+    // [watchedloop]
     optimizer.zero_grad();
     Tape tape;
     const Variable error = model.loss(tape, users, films, stars);
@@ -49,9 +50,10 @@ int main(int argc, char** argv) {
     report.rows().look_up(model.user.weight, {users.data(), users.size()});
     report.before_update();
     optimizer.step();
+    report.after_step(error.item());
+    // [watchedloop]
     loss = error.item();
     if (step == 0) first = loss;
-    report.after_step(loss);
   }
   report.at_end();
 
