@@ -8,20 +8,12 @@
 #include <map>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
 namespace {
-
-struct Options {
-  std::string first;
-  std::string second;
-  std::size_t most = 10;
-};
 
 struct Run {
   std::string file;
@@ -116,9 +108,7 @@ void print(const CheckpointDifference& difference, const Run& first, const Run& 
   std::cout << '\n';
 }
 
-int compare(const Options& options) {
-  const Run first = read_run(options.first);
-  const Run second = read_run(options.second);
+int compare(const Run& first, const Run& second, std::size_t most) {
   std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
             << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
@@ -129,29 +119,27 @@ int compare(const Options& options) {
   std::ranges::stable_sort(all, {}, [](const auto& difference) {
     return difference.name.starts_with("model.") ? 0 : 1;
   });
-  for (std::size_t i = 0; i < std::min(all.size(), options.most); ++i) print(all[i], first, second);
-  if (all.size() > options.most)
-    std::cout << "… and " << all.size() - options.most << " more (--most)\n";
+  for (std::size_t i = 0; i < std::min(all.size(), most); ++i) print(all[i], first, second);
+  if (all.size() > most) std::cout << "… and " << all.size() - most << " more (--most)\n";
   std::cout << (all.empty() ? "The runs are equal.\n" : "The runs differ.\n");
   return all.empty() ? 0 : 1;
-}
-
-int run_with(int argc, char** argv) {
-  CLI::App app(
-      "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in which "
-      "they differ. Speed is not compared. Ends with 0 if they are equal, with 1 if not.");
-  app.option_defaults()->always_capture_default();
-  Options options;
-  app.add_option("FIRST", options.first, "checkpoint")->required()->check(file_name());
-  app.add_option("SECOND", options.second, "checkpoint")->required()->check(file_name());
-  app.add_option("--most", options.most, "differences to show")->check(whole_number(0));
-  CLI11_PARSE(app, argc, argv);
-  return compare(options);
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("compare_runs", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("compare_runs", [&] {
+    std::string first, second;
+    std::size_t most = 10;
+    CommandLine line(
+        "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
+        "which they differ. Speed is not compared. Ends with 0 if they are equal, with 1 if not.",
+        {{"FIRST", &first, "checkpoint", file_name(), {.required = true}},
+         {"SECOND", &second, "checkpoint", file_name(), {.required = true}},
+         {"--most", &most, "differences to show", whole_number(0)}});
+    line.parse(argc, argv);
+    return compare(read_run(first), read_run(second), most);
+  });
 }

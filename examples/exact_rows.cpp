@@ -8,10 +8,6 @@
 #include <iostream>
 #include <limits>
 
-#include <CLI/CLI.hpp>
-
-#include <rowgrad/examples/support/given_options.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/rowgrad.hpp>
@@ -25,7 +21,7 @@ struct Options {
   std::size_t rows = 50257;
   std::size_t width = 32;
   std::size_t steps = 300;
-  TrainOptions updates = {};
+  TrainOptions updates{.optimizer = "adamw", .learning_rate = 1e-3, .weight_decay = 0.01};
 };
 
 struct Outcome {
@@ -80,26 +76,23 @@ void run(const Options& options) {
             << dense.seconds << " s\n";
 }
 
-int run_with(int argc, char** argv) {
-  CLI::App app("Trains a table with row gradients and with dense ones, and compares.");
-  app.option_defaults()->always_capture_default();
-  Options options;
-  options.updates.optimizer = "adamw";
-  app.add_option("--rows", options.rows, "of the table, of which 3 and 17 are shown")
-      ->check(whole_number(18, std::numeric_limits<std::int32_t>::max()));
-  app.add_option("--width", options.width, "numbers in a row")->check(whole_number(1));
-  app.add_option("--steps", options.steps, "to train")->check(whole_number(1));
-  add_optimizer_options(app, options.updates);
-  CLI11_PARSE(app, argc, argv);
-  complete(app, options.updates, "sgd");
-  check_options_have_effects(app, options.updates);
-  run(options);
-  return 0;
-}
-
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("exact_rows", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("exact_rows", [&] {
+    Options options;
+    const OptionTable sizes{{"--rows", &options.rows, "of the table, of which 3 and 17 are shown",
+                             whole_number(18, std::numeric_limits<std::int32_t>::max())},
+                            {"--width", &options.width, "numbers in a row", whole_number(1)},
+                            {"--steps", &options.steps, "to train", whole_number(1)}};
+    CommandLine line("Trains a table with row gradients and with dense ones, and compares.",
+                     joined({sizes, optimizer_table(options.updates)}));
+    line.parse(argc, argv);
+    complete(line, options.updates);
+    line.check_effects();
+    run(options);
+    return 0;
+  });
 }

@@ -7,45 +7,40 @@
 #include <cstring>
 #include <iomanip>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
-#include <rowgrad/layers/next_token_model.hpp>
-#include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
 namespace {
 
-struct ProgramOptions {
-  std::string corpus;
-  std::string tokenizer = "word";
-  std::string positions = "learned";
-  std::size_t vocabulary = 512;
-  std::size_t context = 4;
-  std::size_t stride = 4;
-  std::size_t batch = 8;
-  std::size_t width = 256;
-  std::size_t steps = 1;
-  double learning_rate = 0.1;
-  std::uint64_t seed = 123;
+struct Options {
+  std::vector<std::string> corpus;
   std::size_t rows = 50;
   std::string json;
   std::string csv;
   ReportOptions report;
   WhyOptions why;
+  TrainOptions train{.tokenizer = "word",
+                     .validation = 0,
+                     .context = 4,
+                     .stride = 4,
+                     .batch = 8,
+                     .shuffle = false,
+                     .width = 256,
+                     .dropout = 0,
+                     .steps = 1,
+                     .learning_rate = 0.1,
+                     .shape = NextTokenShape{.look_back = 1, .hidden = {0}}};
 };
 
 /// What happened to one row of a table over all steps.
@@ -176,23 +171,6 @@ void append_csv(std::ostream& csv, const TableReport& table) {
         << row.what.steps << ',' << row.what.largest << ',' << row.moved << '\n';
 }
 
-std::unique_ptr<LanguageModel> make_model(const ProgramOptions& options, std::size_t vocabulary,
-                                          Random& random) {
-  if (options.positions == "learned")
-    return std::make_unique<NextTokenModel>(
-        NextTokenOptions{
-            .vocabulary = vocabulary, .context = options.context, .width = options.width},
-        random);
-  return std::make_unique<GptModel>(
-      GptOptions{.vocabulary = vocabulary,
-                 .context = options.context,
-                 .width = options.width,
-                 .heads = 1,
-                 .layers = 1,
-                 .positions = options.positions == "t5" ? Positions::kT5 : Positions::kShaw},
-      random);
-}
-
 // Those of the first and the last step.
 struct Losses : RunObserver {
   void after_step(const TrainingRun& run, double loss) override {
@@ -204,41 +182,28 @@ struct Losses : RunObserver {
   double first = 0, last = 0;
 };
 
-void run(const CLI::App& app, const ProgramOptions& options) {
-  check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
-                 "--vocabulary is for --tokenizer bpe; that of ", options.tokenizer,
-                 " follows from the text");
-  check_outputs({options.json, options.csv, options.report.page, options.report.data},
-                {options.corpus, tokenizer_file(options.tokenizer)});
+void inspect(const CommandLine& line, const Options& options) {
+  TrainOptions train = options.train;
+  if (train.positions != "learned") train.shape = GptShape{.heads = 1, .layers = 1};
+  std::vector<std::string> read = options.corpus;
+  read.push_back(tokenizer_file(train.tokenizer));
+  check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
   ReportFiles report_files(options.report);
-  const DataFile text = find_corpus(options.corpus);
-  const auto tokenizer = make_tokenizer(options.tokenizer, text.contents, options.vocabulary);
-  const Ids ids = tokenizer->encode(text.contents);
-  DataLoader loader(TokenWindows(ids, {.context = options.context, .stride = options.stride}),
-                    {.batch = options.batch});
-  Random random(options.seed);
-  const auto model = make_model(options, tokenizer->size(), random);
-  SGD sgd(model->parameters(), {.learning_rate = options.learning_rate});
-  TrainingRun run({.model = *model,
-                   .optimizer = sgd,
-                   .loader = loader,
-                   .random = random,
-                   .steps = options.steps});
-  RowHistory rows(*model);
+  const Corpus corpus = Corpus::find(options.corpus);
+  TextRun training(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary), corpus);
+  TrainingRun& run = training.run;
+  RowHistory rows(training.model());
   Losses losses;
   run.observe(rows);
   run.observe(losses);
   std::optional<RunReport> page;
   if (options.report.wanted()) {
     RunReportOptions shown = report_files.report_options();
-    shown.about = about_run(app, {.source = text.source,
-                                  .bytes = text.contents.size(),
-                                  .tokenizer = options.tokenizer,
-                                  .vocabulary = tokenizer->size(),
-                                  .training_tokens = ids.size()});
-    shown.tokenizer = tokenizer.get();
+    shown.about = about_run(line, training, corpus);
+    shown.tokenizer = &training.tokenizer();
     shown.rows = &rows;
-    shown.prompt = to_ids(std::span(ids.data(), std::min(ids.size(), options.context)));
+    const TokenSequence& ids = training.training_ids();
+    shown.prompt = ids.slice(0, std::min<std::uint64_t>(ids.size(), train.context)).ids();
     page.emplace(run, std::move(shown));
     run.observe(*page);
   }
@@ -246,20 +211,20 @@ void run(const CLI::App& app, const ProgramOptions& options) {
   for (const TableHistory& table : rows.tables()) starts.push_back(table.table().value());
   run.train();
 
-  std::cout << "Text       " << text.source << '\n'
-            << "Tokens     " << options.tokenizer << ", " << tokenizer->size() << " ids\n"
-            << "Steps      " << options.steps << " of SGD at rate " << options.learning_rate << ", "
-            << options.batch << " windows of " << options.context << " tokens, stride "
-            << options.stride << ", no shuffle\n"
+  std::cout << "Text       " << corpus.source() << '\n'
+            << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
+            << "Steps      " << train.steps << " of SGD at rate " << train.learning_rate << ", "
+            << train.batch << " windows of " << train.context << " tokens, stride " << train.stride
+            << ", no shuffle\n"
             << "Loss       " << losses.first << " before the first update"
-            << (options.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
-  nlohmann::json report{{"text", text.source},
-                        {"tokenizer", options.tokenizer},
-                        {"batch", options.batch},
-                        {"context", options.context},
-                        {"stride", options.stride},
-                        {"steps", options.steps},
-                        {"learning_rate", options.learning_rate},
+            << (train.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
+  nlohmann::json report{{"text", corpus.source()},
+                        {"tokenizer", train.tokenizer},
+                        {"batch", train.batch},
+                        {"context", train.context},
+                        {"stride", train.stride},
+                        {"steps", train.steps},
+                        {"learning_rate", train.learning_rate},
                         {"first_loss", losses.first},
                         {"last_loss", losses.last}};
   std::ostringstream csv;
@@ -267,7 +232,7 @@ void run(const CLI::App& app, const ProgramOptions& options) {
       << ",looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const TableReport table(rows.tables()[i], starts[i], *tokenizer);
+    const TableReport table(rows.tables()[i], starts[i], training.tokenizer());
     print(table, options.rows);
     report[table.name()] = to_json(table);
     append_csv(csv, table);
@@ -282,48 +247,39 @@ void run(const CLI::App& app, const ProgramOptions& options) {
   if (page) report_files.announce();
 }
 
-int run_with(int argc, char** argv) {
-  CLI::App app(
-      "Shows which rows of the token and position tables get gradients, how large they are, and "
-      "how far the rows move.");
-  app.option_defaults()->always_capture_default();
-  ProgramOptions options;
-  app.add_option("--corpus", options.corpus, "text file to use instead of The Verdict")
-      ->check(file_name());
-  app.add_option("--tokenizer", options.tokenizer,
-                 "what a token is; or the JSON file of tokenize --save")
-      ->check(tokenizer_choice());
-  app.add_option("--positions", options.positions,
-                 "learned; t5 and shaw are those of a GPT of one block, by distance")
-      ->check(CLI::IsMember({"learned", "t5", "shaw"}));
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
-      ->check(whole_number(1));
-  app.add_option("--context", options.context, "tokens in a window")->check(whole_number(1));
-  app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(whole_number(1));
-  app.add_option("--batch", options.batch, "windows a step")->check(whole_number(1));
-  app.add_option("--width", options.width, "numbers in a row")->check(whole_number(1));
-  app.add_option("--steps", options.steps, "batches to train on")->check(whole_number(1));
-  app.add_option("--learning-rate", options.learning_rate, "step of SGD")
-      ->check(finite_number(0, kAnyNumber));
-  app.add_option("--seed", options.seed, "of the starting weights")
-      ->check(whole_number(0, kAnyWhole));
-  app.add_option("--rows", options.rows, "rows to print of each table")->check(whole_number(0));
-  app.add_option("--json", options.json, "file for the whole report")->check(file_name());
-  app.add_option("--csv", options.csv, "file for a line a row")->check(file_name());
-  add_report_options(app, options.report);
-  add_why_options(app, options.why);
-  CLI11_PARSE(app, argc, argv);
-  if (app.count("--why") > 0)
-    print_why(options.why, options.corpus);
-  else
-    run(app, options);
-  return 0;
+OptionTable table_of(Options& o) {
+  const OptionTable own{
+      {"--corpus", &o.corpus,
+       "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
+       file_name()},
+      {"--positions", &o.train.positions,
+       "learned; t5 and shaw are those of a GPT of one block, by distance",
+       one_of({"learned", "t5", "shaw"})},
+      {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
+      {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)},
+      {"--rows", &o.rows, "rows to print of each table", whole_number(0)},
+      {"--json", &o.json, "file for the whole report", file_name()},
+      {"--csv", &o.csv, "file for a line a row", file_name()}};
+  const OptionTable run = selected(table_of(o.train), {"--tokenizer", "--vocabulary", "--context",
+                                                       "--stride", "--batch", "--width", "--seed"});
+  const OptionTable all = joined({own, run, table_of(o.report)});
+  return joined({all, table_of(o.why, all)});
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("inspect_rows", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("inspect_rows", [&] {
+    Options options;
+    CommandLine line(
+        "Shows which rows of the token and position tables get gradients, how large they are, and "
+        "how far the rows move.",
+        table_of(options));
+    line.parse(argc, argv);
+    line.check_effects();
+    line.was_given("--why") ? print_why(options.why, options.corpus) : inspect(line, options);
+    return 0;
+  });
 }

@@ -10,11 +10,9 @@
 #include <memory>
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
-
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/rowgrad.hpp>
@@ -29,7 +27,7 @@ struct Options {
   std::size_t longest = 6;  // tokens that a row stands for
   std::size_t steps = 100;
   std::size_t save_every = 25;
-  std::string corpus;
+  std::vector<std::string> corpus;
   bool verify = false;
 
   std::filesystem::path state() const { return table + ".run"; }
@@ -143,10 +141,8 @@ class Saves : public RunObserver {
   std::function<void()> save_;
 };
 
-void run(const Options& options) {
-  if (options.verify) return verify(options);
-  const Corpus corpus = Corpus::find(options.corpus.empty() ? std::vector<std::string>()
-                                                            : std::vector{options.corpus});
+void train(const Options& options) {
+  const Corpus corpus = Corpus::find(options.corpus);
   const auto tokenizer = corpus.make_tokenizer("char", 0);
   const Split split = corpus.split(*tokenizer, 0.1);
   const auto loader = [](TokenSequence ids, std::size_t stride) {
@@ -205,36 +201,33 @@ void run(const Options& options) {
   std::cout << "I had always" << tokenizer->decode(text) << '\n';
 }
 
-int run_with(int argc, char** argv) {
-  CLI::App app("Trains a table of n-grams that is larger than memory.");
-  app.option_defaults()->always_capture_default();
-  Options options;
-  app.add_option("--table", options.table, "file of the table; what else is saved goes to FILE.run")
-      ->check(file_name());
-  app.add_option("--rows", options.rows, "of a new table")
-      ->check(whole_number(1, std::numeric_limits<std::int32_t>::max()));
-  app.add_option("--width", options.width, "numbers in a row of a new table")
-      ->check(whole_number(1, 65536));
-  app.add_option("--longest", options.longest, "tokens that a row may stand for")
-      ->check(whole_number(1, kContext));
-  app.add_option("--steps", options.steps, "to train, those of earlier starts included")
-      ->check(whole_number(1));
-  app.add_option("--save-every", options.save_every, "steps")->check(whole_number(1));
-  app.add_option("--corpus", options.corpus, "text to train on")->check(file_name());
-  auto* const verify = app.add_flag("--verify", options.verify,
-                                    "whether the rows of --table are still those that were "
-                                    "written; nothing is trained");
-  for (CLI::Option* option : app.get_options())
-    if (option != verify && option->get_name() != "--table" && option->get_name() != "--help")
-      verify->excludes(option);
-  CLI11_PARSE(app, argc, argv);
-  run(options);
-  return 0;
+OptionTable table_of(Options& o) {
+  return {
+      {"--table", &o.table, "file of the table; what else is saved goes to FILE.run", file_name()},
+      {"--rows", &o.rows, "of a new table",
+       whole_number(1, std::numeric_limits<std::int32_t>::max())},
+      {"--width", &o.width, "numbers in a row of a new table", whole_number(1, 65536)},
+      {"--longest", &o.longest, "tokens that a row may stand for", whole_number(1, kContext)},
+      {"--steps", &o.steps, "to train, those of earlier starts included", whole_number(1)},
+      {"--save-every", &o.save_every, "steps", whole_number(1)},
+      {"--corpus", &o.corpus, "text to train on", file_name()},
+      {"--verify",
+       &o.verify,
+       "whether the rows of --table are still those that were written; nothing is trained",
+       {},
+       {.excludes = {"--rows", "--width", "--longest", "--steps", "--save-every", "--corpus"}}}};
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("ngram_table", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("ngram_table", [&] {
+    Options options;
+    CommandLine line("Trains a table of n-grams that is larger than memory.", table_of(options));
+    line.parse(argc, argv);
+    options.verify ? verify(options) : train(options);
+    return 0;
+  });
 }

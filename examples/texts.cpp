@@ -4,23 +4,15 @@
 
 #include <iostream>
 
-#include <CLI/CLI.hpp>
-
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
 namespace {
 
-int run_with(int argc, char** argv) {
-  CLI::App app(
-      "Puts The Verdict and GPT-2's vocab.bpe and encoder.json into a folder, from $ROWGRAD_DATA, "
-      "the cache or the network.");
-  std::string folder;
-  app.add_option("FOLDER", folder, "made if need be")->required()->check(file_name());
-  CLI11_PARSE(app, argc, argv);
+void put_texts(const std::string& folder) {
   std::vector<DataFile> files;
   for (const PublishedFile& file : published_files()) {
     files.push_back(find_published(file));
@@ -31,12 +23,21 @@ int run_with(int argc, char** argv) {
     write_file(std::filesystem::path(folder) / published_files()[i].name, files[i].contents);
     std::cout << files[i].source << '\n';
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("texts", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("texts", [&] {
+    std::string folder;
+    CommandLine line(
+        "Puts The Verdict and GPT-2's vocab.bpe and encoder.json into a folder, from "
+        "$ROWGRAD_DATA, the cache or the network.",
+        {{"FOLDER", &folder, "made if need be", file_name(), {.required = true}}});
+    line.parse(argc, argv);
+    put_texts(folder);
+    return 0;
+  });
 }

@@ -4,14 +4,13 @@
 #include <chrono>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/encode_files.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
@@ -20,7 +19,7 @@
 namespace rowgrad {
 namespace {
 
-struct ProgramOptions {
+struct Options {
   std::string tokenizer = "gpt2";
   std::string corpus;
   std::string save;
@@ -36,7 +35,7 @@ struct ProgramOptions {
   std::size_t threads = 0;
 };
 
-std::unique_ptr<Tokenizer> chosen_tokenizer(const ProgramOptions& options) {
+std::unique_ptr<Tokenizer> chosen_tokenizer(const Options& options) {
   const std::string text =
       is_made_from_text(options.tokenizer) ? find_corpus(options.corpus).contents : "";
   return make_tokenizer(options.tokenizer, text, options.vocabulary, options.words);
@@ -59,7 +58,7 @@ void verify_files(const std::vector<std::string>& files) {
   }
 }
 
-void run_files(const Tokenizer& tokenizer, const ProgramOptions& options) {
+void run_files(const Tokenizer& tokenizer, const Options& options) {
   const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
   std::uint64_t bytes = 0;
   for (const auto& file : files) bytes += InputFile(file).size_bytes();
@@ -123,7 +122,7 @@ std::string json_text(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
+void run_lines(const Tokenizer& tokenizer, const Options& options) {
   const EncodeOptions encode = encode_options(tokenizer, options.special);
   std::size_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {
@@ -142,8 +141,7 @@ void run_lines(const Tokenizer& tokenizer, const ProgramOptions& options) {
   check_runtime(!std::cin.bad(), "cannot read standard input");
 }
 
-void run(const ProgramOptions& options) {
-  if (options.verify) return verify_files(options.files);
+void run(const Options& options) {
   std::vector<std::string> read = options.files;
   read.insert(read.end(), {options.corpus, tokenizer_file(options.tokenizer)});
   std::vector<std::string> written{options.save, options.output};
@@ -161,73 +159,68 @@ void run(const ProgramOptions& options) {
   }
 }
 
-int run_with(int argc, char** argv) {
-  CLI::App app(
-      "Turns the text on standard input into token ids, or with --decode ids into text; with "
-      "--output, text files of any size into a file of ids.");
-  app.option_defaults()->always_capture_default();
-  ProgramOptions options;
-  app.add_option("--tokenizer", options.tokenizer,
-                 "word, char and bpe are made from the corpus; gpt2 from GPT-2's files; or a JSON "
-                 "file that --save wrote")
-      ->check(tokenizer_choice());
-  app.add_option("--corpus", options.corpus,
-                 "text that the tokenizer is made from; The Verdict if not given")
-      ->check(file_name());
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
-      ->check(whole_number(1));
-  app.add_option("--min-count", options.words.min_count,
-                 "how often a word must occur in the corpus to get an id")
-      ->check(whole_number(1));
-  app.add_option("--max-tokens", options.words.max_tokens,
-                 "number of ids for words at most, the most frequent; 0 for no limit")
-      ->check(whole_number(0));
-  app.add_flag("--lower", options.words.lower, "words in lower case");
-  app.add_option("--save", options.save, "write the tokenizer to this JSON file")
-      ->check(file_name());
-  app.add_flag("--decode", options.decode, "ids separated by blanks on standard input, text out");
-  app.add_flag("--jsonl", options.jsonl,
-               "line by line: a JSON string in, ids out; the other way with --decode");
-  app.add_flag("--special", options.special,
-               "special tokens in the text, as <|endoftext|>, count as such");
-  auto* files =
-      app.add_option("FILE", options.files, "files for --output or --verify, one after another")
-          ->check(CLI::ExistingFile);
-  auto* output =
-      app.add_option("--output", options.output,
-                     "file of ids to write, for --corpus of the training programs; if this was "
-                     "interrupted, the same command goes on")
-          ->check(file_name())
-          ->needs(files)
-          ->excludes("--decode", "--jsonl");
-  app.add_flag("--verify", options.verify,
-               "whether the ids in the files are still those that --output wrote")
-      ->needs(files)
-      ->excludes(output, "--decode", "--jsonl", "--save");
-  app.add_flag("--separate", options.separate, "<|endoftext|> between the files")->needs(output);
-  app.add_option("--threads", options.threads, "for --output; 0 for as many as there are cores")
-      ->check(whole_number(0, 1024))
-      ->needs(output);
-  CLI11_PARSE(app, argc, argv);
+OptionTable table_of(Options& o) {
+  return {
+      {"--tokenizer", &o.tokenizer,
+       "word, char and bpe are made from the corpus; gpt2 from GPT-2's files; or a JSON file "
+       "that --save wrote",
+       tokenizer_choice()},
+      {"--corpus", &o.corpus, "text that the tokenizer is made from; The Verdict if not given",
+       file_name()},
+      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains", whole_number(1),
+       is_for("--tokenizer", {"bpe"})},
+      {"--min-count", &o.words.min_count, "how often a word must occur in the corpus to get an id",
+       whole_number(1), is_for("--tokenizer", {"word"})},
+      {"--max-tokens", &o.words.max_tokens,
+       "number of ids for words at most, the most frequent; 0 for no limit", whole_number(0),
+       is_for("--tokenizer", {"word"})},
+      {"--lower", &o.words.lower, "words in lower case", {}, is_for("--tokenizer", {"word"})},
+      {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
+      {"--decode", &o.decode, "ids separated by blanks on standard input, text out"},
+      {"--jsonl", &o.jsonl, "line by line: a JSON string in, ids out; the other way with --decode"},
+      {"--special", &o.special, "special tokens in the text, as <|endoftext|>, count as such"},
+      {"FILE", &o.files, "files for --output or --verify, one after another", existing_file()},
+      {"--output",
+       &o.output,
+       "file of ids to write, for --corpus of the training programs; if this was interrupted, "
+       "the same command goes on",
+       file_name(),
+       {.needs = {"FILE"}, .excludes = {"--decode", "--jsonl"}}},
+      {"--verify",
+       &o.verify,
+       "whether the ids in the files are still those that --output wrote",
+       {},
+       {.needs = {"FILE"}, .excludes = {"--output", "--decode", "--jsonl", "--save"}}},
+      {"--separate", &o.separate, "<|endoftext|> between the files", {}, needs("--output")},
+      {"--threads", &o.threads, "for --output; 0 for as many as there are cores",
+       whole_number(0, 1024), needs("--output")}};
+}
+
+void check(const Options& options) {
   check_argument(options.files.empty() || options.verify || !options.output.empty(),
                  "FILE is for --output or --verify");
   check_argument(
       options.output.empty() || !options.save.empty() || !is_made_from_text(options.tokenizer),
       "--output: the tokenizer ", options.tokenizer,
       " is made here; --save FILE keeps it, and training takes it as --tokenizer FILE");
-  check_argument(app.count("--vocabulary") == 0 || options.tokenizer == "bpe",
-                 "--vocabulary is for --tokenizer bpe");
-  for (const char* option : {"--min-count", "--max-tokens", "--lower"})
-    check_argument(app.count(option) == 0 || options.tokenizer == "word", option,
-                   " is for --tokenizer word");
-  std::ios::sync_with_stdio(false);
-  run(options);
-  return 0;
 }
 
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("tokenize", [&] { return rowgrad::run_with(argc, argv); });
+  using namespace rowgrad;
+  return run_program("tokenize", [&] {
+    Options options;
+    CommandLine line(
+        "Turns the text on standard input into token ids, or with --decode ids into text; with "
+        "--output, text files of any size into a file of ids.",
+        table_of(options));
+    line.parse(argc, argv);
+    line.check_effects();
+    check(options);
+    std::ios::sync_with_stdio(false);
+    options.verify ? verify_files(options.files) : run(options);
+    return 0;
+  });
 }

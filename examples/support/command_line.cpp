@@ -1,13 +1,37 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
 namespace {
+
+std::string off_name(const Option& option) { return "--no-" + option.name.substr(2); }
+
+CLI::Option* add(CLI::App& app, const Option& option) {
+  return std::visit(
+      [&](auto value) {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::monostate>) {
+          return app.add_flag(option.name, option.help);
+        } else if constexpr (std::is_same_v<Value, bool>) {
+          const std::string off = option.values.can_be_off ? ",!" + off_name(option) : "";
+          return app.add_flag(option.name + off, *value, option.help);
+        } else {
+          CLI::Option* added = app.add_option(option.name, *value, option.help);
+          if constexpr (std::is_same_v<Value, std::vector<std::uint64_t>>) added->delimiter(',');
+          return added;
+        }
+      },
+      option.value);
+}
 
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./,=:@%+";
@@ -22,28 +46,78 @@ std::string shell_word(const std::string& text) {
 
 }  // namespace
 
-std::string command_line(const CLI::App& app) {
-  std::string command = shell_word(app.get_name());
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0) continue;
-    command += " " + option->get_name();
-    if (option->get_items_expected_max() > 0)
-      for (const std::string& value : option->results()) command += " " + shell_word(value);
+CommandLine::CommandLine(std::string about, OptionTable options)
+    : about_(std::move(about)), options_(std::move(options)) {}
+
+void CommandLine::parse(int argc, const char* const* argv) {
+  CLI::App app(about_);
+  app.option_defaults()->always_capture_default();
+  for (const Option& option : options_) {
+    CLI::Option* added = add(app, option)->required(option.rules.required);
+    if (option.values.refusal)
+      added->check(CLI::Validator(option.values.refusal, option.values.shown));
+    if (added->get_default_str() == "[]") added->default_str("");
   }
-  return command;
+  for (const Option& option : options_) {
+    CLI::Option* added = app.get_option(option.name);
+    for (const std::string& other : option.rules.needs) added->needs(app.get_option(other));
+    for (const std::string& other : option.rules.excludes) added->excludes(app.get_option(other));
+  }
+  defaults_ = texts_of(options_);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    throw EndOfProgram{app.exit(error)};
+  }
+  program_ = app.get_name();
+  for (const Option& option : options_)
+    if (const CLI::Option* read = app.get_option(option.name); read->count() > 0)
+      given_[option.name] = read->results();
 }
 
-nlohmann::json option_values(const CLI::App& app) {
-  nlohmann::json values = nlohmann::json::object();
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (name.empty() || option == app.get_help_ptr()) continue;
-    std::string value = option->count() == 0 ? option->get_default_str() : "";
-    for (const std::string& result : option->results())
-      value += (value.empty() ? "" : " ") + result;
-    if (!value.empty()) values[name] = value;
+bool CommandLine::was_changed(const std::string& name) const {
+  return texts_of(options_).at(name) != defaults_.at(name);
+}
+
+void CommandLine::set_if_not_given(const std::string& json) {
+  set_some(options_, json, [this](const std::string& name) { return was_given(name); });
+}
+
+void CommandLine::check_effects(const OptionTable& chosen) const {
+  for (const Option& option : options_) {
+    if (!was_given(option.name)) continue;
+    for (const Condition& condition : option.rules.is_for) {
+      const Option* other = find(chosen, condition.option);
+      if (other == nullptr) other = find(options_, condition.option);
+      if (other == nullptr) continue;  // this program has it with one value only
+      const std::string value = json_of(*other);
+      const std::vector<std::string>& values = condition.values;
+      const auto is_value = [&](const std::string& each) {
+        return value == each || value == '"' + each + '"';
+      };
+      const bool fits =
+          values.empty() ? value != "0" && value != "0.0" : std::ranges::any_of(values, is_value);
+      std::string expected = values.empty() ? "above 0" : values[0];
+      for (std::size_t i = 1; i < values.size(); ++i)
+        expected += (i + 1 < values.size() ? ", " : " and ") + values[i];
+      check_argument(fits, option.name, " is for ", other->name, ' ', expected, ", not for ",
+                     value);
+    }
   }
-  return values;
+}
+
+std::string CommandLine::repeated() const {
+  std::string command = shell_word(program_);
+  for (const Option& option : options_) {
+    const auto given = given_.find(option.name);
+    if (given == given_.end()) continue;
+    const std::vector<std::string>& values = given->second;
+    const bool is_flag = option.value.index() < 2;
+    command += ' ' + (is_flag && values.back() == "false" ? off_name(option) : option.name);
+    if (is_flag) continue;
+    for (const std::string& value : values) command += ' ' + shell_word(value);
+  }
+  return command;
 }
 
 }  // namespace rowgrad

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/check.hpp>
@@ -59,7 +58,7 @@ GptShape read_gpt2_config(const std::filesystem::path& folder) {
   return shape;
 }
 
-Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options) {
+Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options) {
   const std::filesystem::path path = find_gpt2_weights(folder);
   Checkpoint weights = read_safetensors(path);
   check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
@@ -70,8 +69,8 @@ Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOption
   const GptOptions file = gpt2_options(weights, shape.heads);
   shape.heads = file.heads;
   shape.layers = file.layers;
-  if (app.count("--context") == 0) options.context = std::min(options.context, file.context);
-  if (app.count("--stride") == 0) options.stride = options.context;
+  if (!line.was_given("--context")) options.context = std::min(options.context, file.context);
+  if (!line.was_given("--stride")) options.stride = options.context;
   check_argument(options.context <= file.context, "--context ", options.context,
                  " is longer than that of the weights, ", file.context);
   const Tensor table = weights.tensor(positions, {file.context, file.width});

@@ -10,10 +10,6 @@
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
-namespace CLI {
-class App;
-}
-
 namespace rowgrad {
 
 /// A large file that others publish and the user downloads.
@@ -40,7 +36,7 @@ GptShape read_gpt2_config(const std::filesystem::path& folder);
 /// The weights in a folder, with only the positions of `options.context`; sets the options that
 /// they determine. Throws std::runtime_error for what is no GPT-2, and std::invalid_argument for a
 /// --context that is longer than theirs.
-Checkpoint read_gpt2(const CLI::App& app, const std::string& folder, TrainOptions& options);
+Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options);
 
 /// The config.json with which Hugging Face's from_pretrained() reads weights that gpt2_weights()
 /// wrote, and its place beside them; "" if they go to a device or a pipe.

@@ -68,6 +68,8 @@ int run_program(const std::string& name, const std::function<int()>& work) {
   int status = 0;
   try {
     status = work();
+  } catch (const EndOfProgram& end) {
+    status = end.status;
   } catch (const std::bad_alloc&) {
     return fail(name, kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold

@@ -8,10 +8,15 @@
 
 namespace rowgrad {
 
-/// Runs a program's work and returns the exit status for main: that of `work`, or 1 after an
-/// exception, whose message goes to standard error, or if standard output could not take all
-/// output. Ctrl-C and SIGTERM end the program at once with a message and the status that shells use
-/// for them, 130 and 143, unless a HeldInterrupts exists.
+/// Thrown to end a program with a status.
+struct EndOfProgram {
+  int status;
+};
+
+/// Runs a program's work and returns the exit status for main: that of `work` or of
+/// an EndOfProgram, or 1 after another exception, whose message goes to standard error, or if
+/// standard output could not take all output. Ctrl-C and SIGTERM end the program at once with a
+/// message and the status that shells use for them, 130 and 143, unless a HeldInterrupts exists.
 int run_program(const std::string& name, const std::function<int()>& work);
 
 /// While one exists, the first Ctrl-C or SIGTERM is only recorded, so that work that must not be

@@ -4,44 +4,48 @@
 #include <iostream>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/optim/report/report_page.hpp>
 
 namespace rowgrad {
-void add_report_options(CLI::App& app, ReportOptions& options) {
-  app.add_option("--report", options.page, "page to look at: HTML file, written as the run goes on")
-      ->check(file_name());
-  app.add_flag("--open", options.open, "shows that page in a browser when the run is over")
-      ->needs("--report");
-  app.add_option("--report-data", options.data, "JSON file of what the page shows")
-      ->check(file_name());
+OptionTable table_of(ReportOptions& options) {
+  return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
+           file_name()},
+          {"--open",
+           &options.open,
+           "shows that page in a browser when the run is over",
+           {},
+           needs("--report")},
+          {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
 }
 
-std::string about_run(const CLI::App& app, const AboutRun& about) {
+std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::ostringstream started;
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
-  const std::string machine =
-      concat(about.ranks > 1 ? concat(about.ranks, " ranks, each ") : "", blas::describe());
+  const ProcessGroup* ranks = training.run.parts().ranks;
+  const std::string each = ranks != nullptr ? concat(ranks->size(), " ranks, each ") : "";
+  TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
+  std::map<std::string, std::string> options = texts_of(table_of(train));
+  options.merge(texts_of(line.options()));
   const nlohmann::json all = {
-      {"program", std::filesystem::path(app.get_name()).filename().string()},
-      {"command", command_line(app)},
+      {"program", std::filesystem::path(line.program()).filename().string()},
+      {"command", line.repeated()},
       {"started", started.str()},
-      {"machine", machine},
-      {"text", {{"source", about.source}, {"bytes", about.bytes}}},
-      {"tokenizer", {{"name", about.tokenizer}, {"size", about.vocabulary}}},
-      {"tokens", {{"training", about.training_tokens}, {"validation", about.validation_tokens}}},
-      {"options", option_values(app)}};
+      {"machine", each + blas::describe()},
+      {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
+      {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
+      {"tokens",
+       {{"training", training.training_ids().size()},
+        {"validation", training.validation_tokens()}}},
+      {"options", options}};
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

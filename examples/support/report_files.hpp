@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/optim/report/run_report.hpp>
-
-namespace CLI {
-class App;
-}
 
 namespace rowgrad {
 
@@ -22,18 +20,10 @@ struct ReportOptions {
   bool wanted() const { return !page.empty() || !data.empty(); }
 };
 
-void add_report_options(CLI::App& app, ReportOptions& options);
+OptionTable table_of(ReportOptions& options);
 
-/// What a report says about a run on a text before it begins, as JSON.
-struct AboutRun {
-  std::string source;  // of the text
-  std::uint64_t bytes = 0;
-  std::string tokenizer;
-  std::size_t vocabulary = 0;
-  std::uint64_t training_tokens = 0, validation_tokens = 0;
-  std::size_t ranks = 1;
-};
-std::string about_run(const CLI::App& app, const AboutRun& about);
+/// What a report says about a run before it begins, as JSON.
+std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus);
 
 /// The files of a report, which no other program may write meanwhile.
 class ReportFiles {

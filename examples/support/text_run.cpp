@@ -122,13 +122,20 @@ void TextRun::save(const std::filesystem::path& path) const {
                   " is not finite any more at step ", run.steps(),
                   "; try a smaller --learning-rate");
   }
-  // A sample may end within a character, which is then replaced.
-  file.put("samples", json(samples).dump(-1, ' ', true, json::error_handler_t::replace));
+  file.put("samples", samples_json());
   file.put("format", kFormat);
-  file.put("options", json(options_).dump());
+  file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_sha256", text_hash_);
   write_safetensors(path, file);
+}
+
+std::string TextRun::samples_json() const {
+  json all = json::array();
+  for (const Sample& sample : samples)
+    all.push_back({{"steps", sample.steps}, {"text", sample.text}});
+  // A sample may end within a character, which is then replaced.
+  return all.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
@@ -141,10 +148,8 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
   };
   try {
     check_argument(file.text("text_sha256") == corpus.hash(), "the run was on another text");
-    Json(file.text("options"), "its options");
-    Json(file.text("samples"), "its samples");
-    const auto options = json::parse(file.text("options")).get<TrainOptions>();
-    check_argument(json(options).dump() == file.text("options"),
+    const TrainOptions options = train_options(file.text("options"));
+    check_argument(to_json(options) == file.text("options"),
                    "its options are not as they were written");  // a negative number, for example
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     const double numbers = options.least_numbers(tokenizer->size());
@@ -153,10 +158,15 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
                    " numbers, but the file holds ", most, " at most");
     auto training = std::make_unique<TextRun>(options, std::move(tokenizer), corpus, ranks);
     training->run.load_state_dict(file);
-    training->samples = json::parse(file.text("samples")).get<std::vector<Sample>>();
+    const Json samples(file.text("samples"), "its samples");
+    for (const Json& sample : samples.elements()) {
+      const Json* steps = sample.find("steps");
+      const Json* written = sample.find("text");
+      check_argument(steps != nullptr && written != nullptr,
+                     "a sample lacks its steps or its text");
+      training->samples.push_back({steps->whole_number(), written->string()});
+    }
     return training;
-  } catch (const json::exception&) {
-    throw refusal("its options or samples are not those of a run");
   } catch (const std::bad_alloc&) {
     throw refusal("there is not enough memory");
   } catch (const std::exception& error) {

@@ -15,8 +15,6 @@
 
 namespace rowgrad {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sample, steps, text)
-
 class TextRun {
  public:
   /// Starts a run, with `ranks` that share the work or, if null, alone. Throws
@@ -45,6 +43,9 @@ class TextRun {
   /// The loss of the validation text, which this process computes alone.
   std::optional<double> validation_loss();
 
+  /// The samples so far as a JSON array, in ASCII.
+  std::string samples_json() const;
+
   const TrainOptions& options() const { return options_; }
   const std::string& text_hash() const { return text_hash_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -54,6 +55,7 @@ class TextRun {
   const TokenSequence* validation_ids() const {
     return validation_ ? &validation_->windows().text() : nullptr;
   }
+  std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,

@@ -1,14 +1,10 @@
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unistd.h>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -29,6 +25,13 @@ Value named(const char* option, const std::string& name, const Names<Value>& nam
   throw std::invalid_argument(concat(option, ' ', in_quotes(name), ": expected one of ", expected));
 }
 
+template <class Value>
+Values one_of(const Names<Value>& names) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : names) list.push_back(name);
+  return rowgrad::one_of(list);
+}
+
 const Names<Positions> kAddedPositions{{"none", Positions::kNone},
                                        {"learned", Positions::kLearned},
                                        {"sinusoidal", Positions::kSinusoidal}};
@@ -43,129 +46,191 @@ const Names<Initialization> kStarts{{"pytorch", Initialization::kPyTorch},
 const Names<RotaryLayout> kRotaryLayouts{{"halves", RotaryLayout::kHalves},
                                          {"interleaved", RotaryLayout::kInterleaved}};
 
-// Learning rates at which the default next-token model trains well.
-const Names<double> kLearningRates{
-    {"sgd", 0.3}, {"adam", 0.001}, {"adamw", 0.001}, {"adagrad", 0.02}, {"rmsprop", 0.001}};
-
-const std::set<std::string> kSchedules{"constant", "warmup", "cosine", "step", "one-cycle"};
-const std::set<std::string> kDecays{"all", "matrices"};
-
-// How many numbers an optimizer keeps for each parameter.
-int states_of(const std::string& optimizer, double momentum) {
-  if (optimizer == "adam" || optimizer == "adamw") return 2;
-  const int moments = momentum != 0 ? 1 : 0;
-  return optimizer == "sgd" ? moments : moments + 1;  // adagrad and rmsprop: of squares, too
-}
-
-// The fields by name, as the options of a program are called.
-template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
-  visit("tokenizer", o.tokenizer);
-  visit("vocabulary", o.vocabulary);
-  visit("validation", o.validation);
-  visit("context", o.context);
-  visit("stride", o.stride);
-  visit("batch", o.batch);
-  visit("shuffle", o.shuffle);
-  visit("one_generator", o.one_generator);
-  visit("width", o.width);
-  visit("positions", o.positions);
-  visit("dropout", o.dropout);
-  visit("tie", o.tie);
-  visit("epochs", o.epochs);
-  visit("steps", o.steps);
-  visit("accumulate", o.accumulate);
-  visit("shards", o.shards);
-  visit("optimizer", o.optimizer);
-  visit("learning_rate", o.learning_rate);
-  visit("momentum", o.momentum);
-  visit("beta2", o.beta2);
-  visit("weight_decay", o.weight_decay);
-  visit("decay", o.decay);
-  visit("schedule", o.schedule);
-  visit("warmup", o.warmup);
-  visit("floor", o.floor);
-  visit("clip", o.clip);
-  visit("seed", o.seed);
-  visit("evaluate_every", o.evaluate_every);
-  visit("evaluate_batches", o.evaluate_batches);
-}
+// Whether weight decay is for all parameters.
+const Names<bool> kDecays{{"all", true}, {"matrices", false}};
 
 // An optimizer whose weight decay is for all parameters, or only for those of two axes and more:
 // tables and matrices, but neither biases nor the weights of norms.
 template <class Made>
-std::unique_ptr<Optimizer> make(const std::vector<Parameter*>& parameters,
-                                typename Made::Options options, bool decay_all) {
-  if (decay_all) return std::make_unique<Made>(parameters, options);
+std::unique_ptr<Optimizer> make(const TrainOptions& options,
+                                const std::vector<Parameter*>& parameters) {
+  typename Made::Options made{.learning_rate = options.learning_rate};
+  made.weight_decay = options.weight_decay;
+  if constexpr (requires { made.momentum; }) made.momentum = options.momentum;
+  if constexpr (requires { made.beta2; }) made.beta2 = options.beta2;
+  if (named("--decay", options.decay, kDecays)) return std::make_unique<Made>(parameters, made);
   std::vector<Parameter*> matrices, others;
   for (Parameter* parameter : parameters)
     (parameter->shape().size() >= 2 ? matrices : others).push_back(parameter);
   std::vector<typename Made::Group> groups;
-  if (!matrices.empty()) groups.push_back({matrices, options});
-  options.weight_decay = 0;
-  if (!others.empty()) groups.push_back({others, options});
+  if (!matrices.empty()) groups.push_back({matrices, made});
+  made.weight_decay = 0;
+  if (!others.empty()) groups.push_back({others, made});
   return std::make_unique<Made>(std::move(groups));
 }
 
-}  // namespace
+struct OptimizerKind {
+  std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
+  double learning_rate;     // at which the default next-token model trains well
+  int states;               // numbers that it keeps for each parameter, without momentum
+  double weight_decay = 0;  // its default
+};
+const Names<OptimizerKind> kOptimizers{
+    {"sgd", {make<SGD>, 0.3, 0}},
+    {"adam", {make<Adam>, 0.001, 2}},
+    {"adamw", {make<AdamW>, 0.001, 2, AdamWOptions().weight_decay}},
+    {"adagrad", {make<Adagrad>, 0.02, 1}},
+    {"rmsprop", {make<RMSprop>, 0.001, 1}}};
 
-void to_json(nlohmann::json& all, const TrainOptions& options) {
-  visit_fields(options, [&](const char* name, const auto& value) { all[name] = value; });
-  const bool gpt = std::holds_alternative<GptShape>(options.shape);
-  all["model"] = gpt ? "gpt" : "next-token";
-  std::visit([&](const auto& shape) { all.update(nlohmann::json(shape)); }, options.shape);
+const Names<Schedule (*)(std::uint64_t steps, double floor)> kSchedules{
+    {"constant", [](std::uint64_t, double) { return Schedule::constant(); }},
+    {"warmup", [](std::uint64_t, double) { return Schedule::constant(); }},
+    {"cosine",
+     [](std::uint64_t steps, double floor) {
+       return Schedule::cosine({.steps = steps, .floor_factor = floor});
+     }},
+    {"step",
+     [](std::uint64_t steps, double) { return Schedule::step_decay({.every = (steps + 2) / 3}); }},
+    {"one-cycle",
+     [](std::uint64_t steps, double) { return Schedule::one_cycle({.steps = steps}); }}};
+
+OptionTable shape_table(NextTokenShape& own, TrainOptions& o) {
+  return {{"--look-back", &own.look_back, "tokens that a prediction sees, the current one included",
+           whole_number(1)},
+          {"--hidden", &own.hidden, "widths of the hidden layers, as 256,128; 0 for none",
+           whole_number(0)},
+          {"--positions", &o.positions, "what tells positions apart", one_of(kAddedPositions)}};
 }
 
-void from_json(const nlohmann::json& all, TrainOptions& options) {
-  visit_fields(options, [&](const char* name, auto& value) { all.at(name).get_to(value); });
-  if (all.at("model") == "gpt") {
-    options.shape = all.get<GptShape>();
-  } else {
-    options.shape = all.get<NextTokenShape>();
-  }
+OptionTable shape_table(GptShape& own, TrainOptions& o) {
+  const OptionRules rotary = is_for("--positions", {"rotary"});
+  const OptionRules t5 = is_for("--positions", {"t5"});
+  const OptionRules shaw = is_for("--positions", {"shaw"});
+  return {
+      {"--heads", &own.heads, "of attention", whole_number(1)},
+      {"--layers", &own.layers, "transformer blocks", whole_number(1)},
+      {"--positions", &o.positions, "what tells positions apart", one_of(kPositions)},
+      {"--rotary-layout", &own.rotary_layout, "columns that are rotated together",
+       one_of(kRotaryLayouts), rotary},
+      {"--rotary-base", &own.rotary_base, "of the angles", finite_number(1), rotary},
+      {"--t5-buckets", &own.t5_buckets, "of distances, each with its bias", whole_number(1), t5},
+      {"--t5-max-distance", &own.t5_max_distance, "from which all share a bucket", whole_number(1),
+       t5},
+      {"--shaw-max-distance", &own.shaw_max_distance, "from which all share a row", whole_number(1),
+       shaw},
+      {"--qkv-bias", &own.qkv_bias, "query, key and value have a bias", on_or_off()},
+      {"--bias", &own.bias, "the other linear layers and the norms have one", on_or_off()},
+      {"--gelu", &own.gelu, "the formula", one_of(kGelus)},
+      {"--norm-epsilon", &own.norm_epsilon, "of the norms", finite_number(0)},
+      {"--start", &own.start, "the weights to start from: PyTorch's defaults or GPT-2's",
+       one_of(kStarts)}};
+}
+
+const OptionRules kMayChange{.may_change = true};
+
+}  // namespace
+
+OptionTable optimizer_table(TrainOptions& o) {
+  return {{"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
+          {"--learning-rate", &o.learning_rate,
+           "of the optimizer; another optimizer has another default", finite_number(0), kMayChange},
+          {"--momentum", &o.momentum, "of sgd or rmsprop", finite_number(0),
+           is_for("--optimizer", {"sgd", "rmsprop"})},
+          {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
+           finite_number(0, 1), is_for("--optimizer", {"adam", "adamw"})},
+          {"--weight-decay", &o.weight_decay,
+           "of the optimizer; another optimizer has another default", finite_number(0)}};
+}
+
+OptionTable table_of(TrainOptions& o) {
+  const OptionTable text{
+      {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
+       tokenizer_choice()},
+      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains", whole_number(1),
+       is_for("--tokenizer", {"bpe"})},
+      {"--validation", &o.validation, "share of the text, at its end, kept for validation",
+       finite_number(0, 0.99)},
+      {"--context", &o.context, "tokens in a window", whole_number(1)},
+      {"--stride", &o.stride, "tokens from one window to the next", whole_number(1)},
+      {"--batch", &o.batch, "windows in a batch", whole_number(1)},
+      {"--shuffle", &o.shuffle, "windows in a new order each epoch", on_or_off()},
+      {"--one-generator", &o.one_generator,
+       "weights, order and dropout are drawn from one generator as PyTorch does, and an epoch "
+       "drops the windows that do not fill a batch",
+       on_or_off()},
+      {"--width", &o.width, "numbers in an embedding", whole_number(1)}};
+  const OptionTable shape = std::visit([&](auto& own) { return shape_table(own, o); }, o.shape);
+  const bool gpt = std::holds_alternative<GptShape>(o.shape);
+  const OptionTable training{
+      {"--dropout", &o.dropout, "share of hidden numbers dropped in training",
+       finite_number(0, 0.99)},
+      {"--tie", &o.tie,
+       std::string("the token table is the head's weight too") +
+           (gpt ? "" : "; if need be, a hidden layer of its width comes last"),
+       on_or_off()},
+      {"--epochs",
+       &o.epochs,
+       "passes over the text",
+       whole_number(0),
+       {.is_for = {{"--steps", {"0"}}}, .may_change = true}},
+      {"--steps", &o.steps, "length of the run instead of epochs; 0 for epochs", whole_number(0),
+       kMayChange},
+      {"--accumulate", &o.accumulate, "batches whose gradients make up a step", whole_number(1)},
+      {"--shards", &o.shards,
+       "parts of a batch, each with a gradient and random numbers of its own: as many as there are "
+       "ranks of mpirun, or more, which then do not change the result",
+       whole_number(1, 65536)}};
+  const OptionTable schedule{
+      {"--decay", &o.decay, "the parameters that weight decay is for", one_of(kDecays),
+       is_for("--weight-decay")},
+      {"--schedule", &o.schedule,
+       "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine falls to "
+       "--floor, step falls to a tenth at each third",
+       one_of(kSchedules)},
+      {"--warmup", &o.warmup,
+       "steps over which the rate first rises in a line, before the schedule", whole_number(0),
+       is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+      {"--floor", &o.floor, "share of the learning rate at which cosine ends", finite_number(0, 1),
+       is_for("--schedule", {"cosine"})},
+      {"--clip", &o.clip,
+       "largest norm of all gradients together, scaled down to it; 0 for no limit",
+       finite_number(0)},
+      {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)},
+      {"--evaluate-every", &o.evaluate_every,
+       "losses after the first step and every so many steps; 0 for after each epoch",
+       whole_number(0)},
+      {"--evaluate-batches", &o.evaluate_batches, "batches in each of these evaluations; 0 for all",
+       whole_number(0), is_for("--evaluate-every")}};
+  return joined({text, shape, training, optimizer_table(o), schedule});
+}
+
+std::string to_json(TrainOptions options) {
+  const bool gpt = std::holds_alternative<GptShape>(options.shape);
+  return to_json(table_of(options), {{"model", gpt ? "gpt" : "next-token"}});
+}
+
+TrainOptions train_options(const std::string& text) {
+  const Json all(text, "its options");
+  const Json* model = all.find("model");
+  TrainOptions options;
+  if (model != nullptr && model->string() == "gpt") options.shape = GptShape();
+  from_json(table_of(options), text);
+  return options;
 }
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
-  check_argument(kDecays.contains(decay), "--decay ", in_quotes(decay),
-                 ": expected all or matrices");
-  const bool decay_all = decay == "all";
-  if (optimizer == "sgd")
-    return make<SGD>(
-        parameters,
-        {.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay},
-        decay_all);
-  if (optimizer == "adam")
-    return make<Adam>(
-        parameters, {.learning_rate = learning_rate, .beta2 = beta2, .weight_decay = weight_decay},
-        decay_all);
-  if (optimizer == "adamw")
-    return make<AdamW>(
-        parameters, {.learning_rate = learning_rate, .beta2 = beta2, .weight_decay = weight_decay},
-        decay_all);
-  if (optimizer == "adagrad")
-    return make<Adagrad>(parameters, {.learning_rate = learning_rate, .weight_decay = weight_decay},
-                         decay_all);
-  check_argument(optimizer == "rmsprop", "--optimizer ", in_quotes(optimizer),
-                 ": expected sgd, adam, adamw, adagrad or rmsprop");
-  return make<RMSprop>(
-      parameters,
-      {.learning_rate = learning_rate, .weight_decay = weight_decay, .momentum = momentum},
-      decay_all);
+  return named("--optimizer", optimizer, kOptimizers).make(*this, parameters);
 }
 
 Schedule TrainOptions::make_schedule(std::uint64_t total) const {
-  check_argument(kSchedules.contains(schedule), "--schedule ", in_quotes(schedule),
-                 ": expected constant, warmup, cosine, step or one-cycle");
-  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
+  const auto make = named("--schedule", schedule, kSchedules);
+  if (schedule == "one-cycle") return make(total, floor);
   check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
                  " is not shorter than the run of ", total, " steps");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
-  const Schedule main = schedule == "cosine"
-                            ? Schedule::cosine({.steps = rest, .floor_factor = floor})
-                        : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
-                                             : Schedule::constant();
+  const Schedule main = make(rest, floor);
   if (first == 0) return main;
   const double start_factor = 1 / (static_cast<double>(first) + 1);
   return Schedule::linear_warmup({.steps = first, .start_factor = start_factor}).then(main);
@@ -215,7 +280,8 @@ GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) c
 std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
                                                         Random& random) const {
   const double numbers = least_numbers(vocabulary_size);
-  const double needed = numbers * sizeof(real) * (1 + states_of(optimizer, momentum)) / 1e9;
+  const int states = named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1 : 0);
+  const double needed = numbers * sizeof(real) * (1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
   check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
@@ -241,122 +307,36 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
   return sum + (tie ? tokens : (read + 1) * tokens);
 }
 
-void add_optimizer_options(CLI::App& app, TrainOptions& options) {
-  app.add_option("--optimizer", options.optimizer, "what updates the weights")
-      ->check(CLI::IsMember(kLearningRates));
-  app.add_option("--learning-rate", options.learning_rate,
-                 "of the optimizer; another optimizer has another default")
-      ->check(finite_number(0, kAnyNumber));
-  app.add_option("--momentum", options.momentum, "of sgd or rmsprop")
-      ->check(finite_number(0, kAnyNumber));
-  app.add_option("--beta2", options.beta2, "of adam and adamw: decay of the mean of squares")
-      ->check(finite_number(0, 1));
-  app.add_option("--weight-decay", options.weight_decay,
-                 "of the optimizer; another optimizer has another default")
-      ->check(finite_number(0, kAnyNumber));
-}
-
-void add_train_options(CLI::App& app, TrainOptions& options) {
-  app.add_option("--tokenizer", options.tokenizer,
-                 "what a token is; or the JSON file of tokenize --save")
-      ->check(tokenizer_choice());
-  app.add_option("--vocabulary", options.vocabulary, "number of ids that bpe trains")
-      ->check(whole_number(1));
-  app.add_option("--validation", options.validation,
-                 "share of the text, at its end, kept for validation")
-      ->check(finite_number(0, 0.99));
-  app.add_option("--context", options.context, "tokens in a window")->check(whole_number(1));
-  app.add_option("--stride", options.stride, "tokens from one window to the next")
-      ->check(whole_number(1));
-  app.add_option("--batch", options.batch, "windows in a batch")->check(whole_number(1));
-  app.add_flag("--shuffle,!--no-shuffle", options.shuffle, "windows in a new order each epoch");
-  app.add_flag("--one-generator,!--no-one-generator", options.one_generator,
-               "weights, order and dropout are drawn from one generator as PyTorch does, and an "
-               "epoch drops the windows that do not fill a batch");
-
-  app.add_option("--width", options.width, "numbers in an embedding")->check(whole_number(1));
-  if (auto* own = std::get_if<NextTokenShape>(&options.shape)) {
-    app.add_option("--look-back", own->look_back,
-                   "tokens that a prediction sees, the current one included")
-        ->check(whole_number(1));
-    app.add_option("--hidden", own->hidden, "widths of the hidden layers, as 256,128; 0 for none")
-        ->delimiter(',')
-        ->check(whole_number(0));
-    app.add_option("--positions", options.positions, "what tells positions apart")
-        ->check(CLI::IsMember(kAddedPositions));
-  } else {
-    auto& gpt = std::get<GptShape>(options.shape);
-    app.add_option("--heads", gpt.heads, "of attention")->check(whole_number(1));
-    app.add_option("--layers", gpt.layers, "transformer blocks")->check(whole_number(1));
-    app.add_option("--positions", options.positions, "what tells positions apart")
-        ->check(CLI::IsMember(kPositions));
-    app.add_option("--rotary-layout", gpt.rotary_layout, "columns that are rotated together")
-        ->check(CLI::IsMember(kRotaryLayouts));
-    app.add_option("--rotary-base", gpt.rotary_base, "of the angles")
-        ->check(finite_number(1, kAnyNumber));
-    app.add_option("--t5-buckets", gpt.t5_buckets, "of distances, each with its bias")
-        ->check(whole_number(1));
-    app.add_option("--t5-max-distance", gpt.t5_max_distance, "from which all share a bucket")
-        ->check(whole_number(1));
-    app.add_option("--shaw-max-distance", gpt.shaw_max_distance, "from which all share a row")
-        ->check(whole_number(1));
-    app.add_flag("--qkv-bias", gpt.qkv_bias, "query, key and value have a bias");
-    app.add_flag("--bias,!--no-bias", gpt.bias, "the other linear layers and the norms have one");
-    app.add_option("--gelu", gpt.gelu, "the formula")->check(CLI::IsMember(kGelus));
-    app.add_option("--norm-epsilon", gpt.norm_epsilon, "of the norms")
-        ->check(finite_number(0, kAnyNumber));
-    app.add_option("--start", gpt.start, "the weights to start from: PyTorch's defaults or GPT-2's")
-        ->check(CLI::IsMember(kStarts));
+void complete(const CommandLine& line, TrainOptions& options) {
+  const auto set = [&line](const char* name, auto& value, auto to) {
+    if (!line.was_given(name)) value = to;
+  };
+  if (line.was_changed("--optimizer")) {
+    const OptimizerKind& kind = kOptimizers.at(options.optimizer);
+    set("--learning-rate", options.learning_rate, kind.learning_rate);
+    set("--weight-decay", options.weight_decay, kind.weight_decay);
   }
-  app.add_option("--dropout", options.dropout, "share of hidden numbers dropped in training")
-      ->check(finite_number(0, 0.99));
-  app.add_flag("--tie,!--no-tie", options.tie,
-               std::holds_alternative<GptShape>(options.shape)
-                   ? "the token table is the head's weight too"
-                   : "the token table is the head's weight too; if need be, a hidden layer of its "
-                     "width comes last");
-
-  app.add_option("--epochs", options.epochs, "passes over the text")->check(whole_number(0));
-  app.add_option("--steps", options.steps, "length of the run instead of epochs; 0 for epochs")
-      ->check(whole_number(0));
-  app.add_option("--accumulate", options.accumulate, "batches whose gradients make up a step")
-      ->check(whole_number(1));
-  app.add_option("--shards", options.shards,
-                 "parts of a batch, each with a gradient and random numbers of its own: as many as "
-                 "there are ranks of mpirun, or more, which then do not change the result")
-      ->check(whole_number(1, 65536));
-  add_optimizer_options(app, options);
-  app.add_option("--decay", options.decay, "the parameters that weight decay is for")
-      ->check(CLI::IsMember(kDecays));
-  app.add_option(
-         "--schedule", options.schedule,
-         "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine "
-         "falls to --floor, step falls to a tenth at each third")
-      ->check(CLI::IsMember(kSchedules));
-  app.add_option("--warmup", options.warmup,
-                 "steps over which the rate first rises in a line, before the schedule")
-      ->check(whole_number(0));
-  app.add_option("--floor", options.floor, "share of the learning rate at which cosine ends")
-      ->check(finite_number(0, 1));
-  app.add_option("--clip", options.clip,
-                 "largest norm of all gradients together, scaled down to it; 0 for no limit")
-      ->check(finite_number(0, kAnyNumber));
-  app.add_option("--seed", options.seed, "of weights, order and dropout")
-      ->check(whole_number(0, kAnyWhole));
-  app.add_option("--evaluate-every", options.evaluate_every,
-                 "losses after the first step and every so many steps; 0 for after each epoch")
-      ->check(whole_number(0));
-  app.add_option("--evaluate-batches", options.evaluate_batches,
-                 "batches in each of these evaluations; 0 for all")
-      ->check(whole_number(0));
+  if (line.was_given("--epochs")) set("--steps", options.steps, 0U);
+  if (options.schedule != "cosine") set("--floor", options.floor, 0.0);
+  const bool has_its_own = options.schedule == "one-cycle" || options.schedule == "warmup";
+  set("--warmup", options.warmup, has_its_own ? 0 : std::min(options.warmup, options.steps / 10));
 }
 
-void complete(const CLI::App& app, TrainOptions& options, const std::string& default_optimizer) {
-  if (options.optimizer == default_optimizer) return;
-  if (app.count("--learning-rate") == 0)
-    options.learning_rate = kLearningRates.at(options.optimizer);
-  if (app.count("--weight-decay") == 0)
-    options.weight_decay = options.optimizer == "adamw" ? AdamWOptions().weight_decay : 0;
+TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
+                             const TrainOptions& saved) {
+  TrainOptions resumed = saved;
+  const OptionTable table = table_of(resumed);
+  for (const Option& wanted : table_of(given)) {
+    if (!line.was_given(wanted.name)) continue;
+    const Option* present = find(table, wanted.name);
+    const std::string value = json_of(wanted);
+    const std::string found = present == nullptr ? "no such option" : json_of(*present);
+    check_argument(wanted.rules.may_change || value == found, wanted.name, " ", value,
+                   ": the run to be resumed has ", found);
+    if (present != nullptr) copy(wanted, *present);
+  }
+  if (line.was_given("--epochs") && !line.was_given("--steps")) resumed.steps = 0;
+  return resumed;
 }
 
 }  // namespace rowgrad

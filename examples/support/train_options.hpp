@@ -6,16 +6,11 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/optimizer.hpp>
-
-namespace CLI {
-class App;
-}
 
 namespace rowgrad {
 
@@ -24,7 +19,6 @@ struct NextTokenShape {
   std::uint64_t look_back = 6;
   std::vector<std::uint64_t> hidden = {256};
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NextTokenShape, look_back, hidden)
 
 /// The options that only a GPT has (train_gpt); see GptOptions.
 struct GptShape {
@@ -41,9 +35,6 @@ struct GptShape {
   std::uint64_t t5_max_distance = 128;
   std::uint64_t shaw_max_distance = 16;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptShape, heads, layers, qkv_bias, bias, gelu, norm_epsilon,
-                                   start, rotary_layout, rotary_base, t5_buckets, t5_max_distance,
-                                   shaw_max_distance)
 
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
 /// is an option of the training programs, for example --weight-decay for weight_decay.
@@ -98,16 +89,23 @@ struct TrainOptions {
   /// The schedule of the learning rate for a run of `total` steps.
   Schedule make_schedule(std::uint64_t total) const;
 };
-void to_json(nlohmann::json& json, const TrainOptions& options);
-void from_json(const nlohmann::json& json, TrainOptions& options);
 
-/// Declares all of them as options of a program, or only those of the optimizer. The values in
-/// `options` are the defaults.
-void add_train_options(CLI::App& app, TrainOptions& options);
-void add_optimizer_options(CLI::App& app, TrainOptions& options);
+/// All of them as a table, or only those of the optimizer; `options` must outlive it.
+OptionTable table_of(TrainOptions& options);
+OptionTable optimizer_table(TrainOptions& options);
 
-/// Sets the defaults that depend on the optimizer, where the user chose another one than
-/// `default_optimizer` and gave no value.
-void complete(const CLI::App& app, TrainOptions& options, const std::string& default_optimizer);
+/// All of them as a JSON object, in the order of their names, and back. Throws std::runtime_error
+/// for what is no JSON, and std::invalid_argument for a JSON of something else.
+std::string to_json(TrainOptions options);
+TrainOptions train_options(const std::string& json);
+
+/// Sets the defaults that depend on other options, where the user gave no value.
+void complete(const CommandLine& line, TrainOptions& options);
+
+/// The options of a resumed run: the saved ones, except for those that may change, if given. Throws
+/// std::invalid_argument naming any other option that was given with a value that differs from the
+/// saved one.
+TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
+                             const TrainOptions& saved);
 
 }  // namespace rowgrad

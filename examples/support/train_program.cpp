@@ -3,7 +3,6 @@
 #include <iostream>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/file.hpp>
@@ -12,9 +11,7 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/given_options.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
@@ -53,7 +50,6 @@ bool runs_out(const TextRun& training) {
 
 // Text, tokens, batches and model, before training.
 void print_start(const TextRun& training, const Corpus& corpus) {
-  const TokenSequence* validation = training.validation_ids();
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
@@ -61,7 +57,7 @@ void print_start(const TextRun& training, const Corpus& corpus) {
             << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
             << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
             << training.training_ids().size() << " tokens to train on, "
-            << (validation == nullptr ? 0 : validation->size()) << " for validation\n"
+            << training.validation_tokens() << " for validation\n"
             << "Batches    " << training.run.parts().loader.size() << " an epoch, each of "
             << training.options().batch << " windows of " << training.options().context
             << " tokens, stride " << training.options().stride << '\n'
@@ -104,13 +100,13 @@ Ids encode_prompt(const TextRun& training, const TrainProgram& options) {
   return ids;
 }
 
-std::unique_ptr<TextRun> start(const CLI::App& app, const TrainProgram& options,
+std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& options,
                                const Corpus& corpus, ProcessGroup* ranks) {
   TrainOptions train = options.train;
-  if (ranks != nullptr && app.count("--shards") == 0) train.shards = ranks->size();
-  if (corpus.has_ids() && app.count("--tokenizer") == 0) train.tokenizer = "gpt2";
+  if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
+  if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
   const Checkpoint weights =
-      options.gpt2.empty() ? Checkpoint() : read_gpt2(app, options.gpt2, train);
+      options.gpt2.empty() ? Checkpoint() : read_gpt2(line, options.gpt2, train);
   auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
@@ -137,7 +133,7 @@ void check_files(const TrainProgram& options) {
 }
 
 void check_ranks(ProcessGroup& ranks, const TextRun& training) {
-  nlohmann::json facts = training.options();
+  nlohmann::json facts = nlohmann::json::parse(to_json(training.options()));
   facts["text (SHA-256)"] = training.text_hash();
   facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
   facts["step"] = training.run.steps();
@@ -163,12 +159,11 @@ nlohmann::json run_json(const TextRun& training, const Corpus& corpus) {
     evaluations.push_back({{"steps", evaluation.steps},
                            {"training_loss", evaluation.training_loss},
                            {"validation_loss", loss_json(evaluation.validation_loss)}});
-  const TokenSequence* validation = training.validation_ids();
-  return {{"options", training.options()},
+  return {{"options", nlohmann::json::parse(to_json(training.options()))},
           {"text", corpus.source()},
           {"vocabulary_size", training.tokenizer().size()},
           {"training_tokens", training.training_ids().size()},
-          {"validation_tokens", validation == nullptr ? 0 : validation->size()},
+          {"validation_tokens", training.validation_tokens()},
           {"parameters", training.model().parameter_count()},
           {"blas", blas::describe()},
           {"history", history},
@@ -194,7 +189,7 @@ class Results : public RunObserver {
     nlohmann::json results = run_json(training_, corpus_);
     if (training_.validation_ids() != nullptr) add_validation(results);
     if (options_.sample > 0 && !interrupted()) add_sample(results);
-    results["samples"] = training_.samples;
+    results["samples"] = nlohmann::json::parse(training_.samples_json());
     write(results);
     say(run);
   }
@@ -265,20 +260,15 @@ class Results : public RunObserver {
 };
 
 // A new run, or the one to be resumed, with options that have been checked.
-std::unique_ptr<TextRun> start_or_resume(const CLI::App& app, const TrainProgram& options,
+std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainProgram& options,
                                          const Corpus& corpus, ProcessGroup* ranks) {
-  const auto check_options = [&](nlohmann::json chosen) {
-    chosen["sample"] = options.sample;
-    chosen["temperature"] = options.temperature;
-    check_options_have_effects(app, chosen);
-  };
   if (options.resume.empty()) {
-    check_options(options.train);
-    return start(app, options, corpus, ranks);
+    line.check_effects();
+    return start(line, options, corpus, ranks);
   }
   auto training = TextRun::resume(options.resume, corpus, ranks);
-  const TrainOptions resumed = resumed_options(app, options.train, training->options());
-  check_options(resumed);
+  TrainOptions resumed = resumed_options(line, options.train, training->options());
+  line.check_effects(table_of(resumed));
   training->set_options(resumed);
   return training;
 }
@@ -292,30 +282,19 @@ void check_gpt2_export(const TextRun& training, const std::string& weights, bool
                 config.string(), ": is there already, for another model");
 }
 
-AboutRun about(const TextRun& training, const Corpus& corpus, const ProcessGroup* ranks) {
-  const TokenSequence* validation = training.validation_ids();
-  return {.source = corpus.source(),
-          .bytes = corpus.bytes(),
-          .tokenizer = training.options().tokenizer,
-          .vocabulary = training.tokenizer().size(),
-          .training_tokens = training.training_ids().size(),
-          .validation_tokens = validation == nullptr ? 0 : validation->size(),
-          .ranks = ranks == nullptr ? 1 : ranks->size()};
-}
-
 }  // namespace
 
-void run_training_program(const CLI::App& app, const TrainProgram& options) {
+void run_training_program(const CommandLine& line, const TrainProgram& options) {
   const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
   const bool leads = ranks == nullptr || ranks->rank() == 0;
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
   if (leads) check_files(options);
   ReportFiles report_files(options.report);
-  if (options.threads > 0) set_threads(options.threads);
+  if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
   const Corpus corpus = Corpus::find(options.corpus);
-  const auto training = start_or_resume(app, options, corpus, ranks.get());
+  const auto training = start_or_resume(line, options, corpus, ranks.get());
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
   const Ids prompt = encode_prompt(*training, options);
@@ -333,7 +312,7 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   std::optional<RunReport> page;
   if (options.report.wanted()) {
     RunReportOptions shown = report_files.report_options();
-    shown.about = about_run(app, about(*training, corpus, ranks.get()));
+    shown.about = about_run(line, *training, corpus);
     shown.tokenizer = &training->tokenizer();
     shown.samples = &training->samples;
     shown.prompt = prompt;
@@ -366,48 +345,42 @@ void run_training_program(const CLI::App& app, const TrainProgram& options) {
   if (leads) report_files.announce();
 }
 
-void add_program_options(CLI::App& app, TrainProgram& options) {
-  app.add_option("--corpus", options.corpus,
-                 "text file to train on instead of The Verdict, or files of token ids (.bin), one "
-                 "after another")
-      ->default_str("")
-      ->check(file_name());
-  app.add_option("--prompt", options.prompt,
-                 "text that samples continue; the corpus's first words if not given");
-  app.add_option("--sample", options.sample, "tokens to sample when trained; 0 for none")
-      ->check(whole_number(0));
-  app.add_option("--sample-every", options.sample_every,
-                 "steps after which there is a sample too; 0 for none")
-      ->check(whole_number(0));
-  app.add_flag("--sample-epochs,!--no-sample-epochs", options.sample_epochs,
-               "a sample after each epoch");
-  app.add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
-      ->check(finite_number(0, kAnyNumber));
-  app.add_option("--top-k", options.top_k, "sample among so many likeliest tokens; 0 for all")
-      ->check(whole_number(0));
-  app.add_flag("--untrained,!--no-untrained", options.untrained,
-               "first the losses before training, over the whole text");
-  app.add_option("--save", options.save, "checkpoint to write after each epoch, and on Ctrl-C")
-      ->check(file_name());
-  app.add_option("--save-every", options.save_every,
-                 "steps after which it is written too; 0 for none within an epoch")
-      ->check(whole_number(0))
-      ->needs("--save");
-  app.add_option("--resume", options.resume, "checkpoint to go on from, as if never stopped")
-      ->check(file_name());
-  app.add_option("--metrics", options.metrics, "CSV file of losses by epoch")->check(file_name());
-  app.add_option("--json", options.json, "JSON file of the whole run")->check(file_name());
-  add_report_options(app, options.report);
-  app.add_option("--max-steps", options.max_steps,
-                 "stop after so many steps in all; 0 for no limit")
-      ->check(whole_number(0));
-  app.add_option("--rank-patience", options.rank_patience,
-                 "seconds for which ranks of mpirun wait for one of them")
-      ->check(finite_number(1, kAnyNumber));
-  app.add_option("--threads", options.threads,
-                 "threads to use; as many as there are cores if not given")
-      ->check(whole_number(1, 1024));
-  add_train_options(app, options.train);
+OptionTable table_of(TrainProgram& o) {
+  const OptionTable before{
+      {"--corpus", &o.corpus,
+       "text file to train on instead of The Verdict, or files of token ids (.bin), one after "
+       "another",
+       file_name()},
+      {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
+      {"--sample", &o.sample, "tokens to sample when trained; 0 for none", whole_number(0)},
+      {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
+       whole_number(0), is_for("--sample")},
+      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", on_or_off(),
+       is_for("--sample")},
+      {"--temperature", &o.temperature, "of sampling; 0 takes the likeliest token",
+       finite_number(0), is_for("--sample")},
+      {"--top-k",
+       &o.top_k,
+       "sample among so many likeliest tokens; 0 for all",
+       whole_number(0),
+       {.is_for = {{"--sample"}, {"--temperature"}}}},
+      {"--untrained", &o.untrained, "first the losses before training, over the whole text",
+       on_or_off()},
+      {"--save", &o.save, "checkpoint to write after each epoch, and on Ctrl-C", file_name()},
+      {"--save-every", &o.save_every,
+       "steps after which it is written too; 0 for none within an epoch", whole_number(0),
+       needs("--save")},
+      {"--resume", &o.resume, "checkpoint to go on from, as if never stopped", file_name()},
+      {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
+      {"--json", &o.json, "JSON file of the whole run", file_name()}};
+  const OptionTable after{
+      {"--max-steps", &o.max_steps, "stop after so many steps in all; 0 for no limit",
+       whole_number(0)},
+      {"--rank-patience", &o.rank_patience,
+       "seconds for which ranks of mpirun wait for one of them", finite_number(1)},
+      {"--threads", &o.threads, "threads to use; as many as there are cores if not given",
+       whole_number(1, 1024)}};
+  return joined({before, table_of(o.report), after, table_of(o.train)});
 }
 
 }  // namespace rowgrad

@@ -9,10 +9,6 @@
 #include <rowgrad/examples/support/report_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
-namespace CLI {
-class App;
-}
-
 namespace rowgrad {
 
 /// What a training program does besides training. The values are the defaults of its options.
@@ -34,15 +30,15 @@ struct TrainProgram {
   std::string json = "";
   ReportOptions report = {};
   std::size_t max_steps = 0;
-  int threads = 0;
+  std::size_t threads = 0;
   double rank_patience = 50;  // seconds
 
   TrainOptions train = {};
 };
 
-void add_program_options(CLI::App& app, TrainProgram& program);
+OptionTable table_of(TrainProgram& program);
 
-/// Trains, and reports, saves and samples as the options say. `app` knows which were given.
-void run_training_program(const CLI::App& app, const TrainProgram& program);
+/// Trains, and reports, saves and samples as the options say. `line` knows which were given.
+void run_training_program(const CommandLine& line, const TrainProgram& program);
 
 }  // namespace rowgrad

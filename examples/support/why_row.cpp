@@ -5,9 +5,6 @@
 #include <limits>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
 #include <rowgrad/optim/training/row_reasons.hpp>
@@ -96,29 +93,22 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
 
 }  // namespace
 
-void add_why_options(CLI::App& app, WhyOptions& options) {
-  const std::vector<CLI::Option*> others = app.get_options([](const CLI::Option* option) {
-    return !option->check_name("--help") && !option->check_name("--corpus");
-  });
-  CLI::Option* why =
-      app.add_option("--why", options.row, "row: why it moved in the training run of --run")
-          ->check(whole_number(0, std::numeric_limits<std::int32_t>::max()));
-  CLI::Option* run =
-      app.add_option("--run", options.run, "its checkpoint; the run is trained again up to there")
-          ->check(file_name())
-          ->needs(why);
-  why->needs(run)->default_str("");
-  for (CLI::Option* other : others) why->excludes(other);  // the run has its own
-  app.add_option("--from", options.from, "an earlier checkpoint of it to begin at")
-      ->check(file_name())
-      ->needs(why);
-  app.add_option("--table", options.table, "whose row it is")->needs(why);
-  app.add_option("--why-steps", options.steps, "steps to show")->check(whole_number(1))->needs(why);
+OptionTable table_of(WhyOptions& o, const OptionTable& others) {
+  OptionRules why = needs("--run");  // which has options of its own
+  for (const Option& other : others)
+    if (other.name != "--corpus") why.excludes.push_back(other.name);
+  return {
+      {"--why", &o.row, "row: why it moved in the training run of --run",
+       whole_number(0, std::numeric_limits<std::int32_t>::max()), why},
+      {"--run", &o.run, "its checkpoint; the run is trained again up to there", file_name(),
+       needs("--why")},
+      {"--from", &o.from, "an earlier checkpoint of it to begin at", file_name(), needs("--why")},
+      {"--table", &o.table, "whose row it is", {}, needs("--why")},
+      {"--why-steps", &o.steps, "steps to show", whole_number(1), needs("--why")}};
 }
 
-void print_why(const WhyOptions& options, const std::string& corpus_file) {
-  const Corpus corpus =
-      Corpus::find(corpus_file.empty() ? std::vector<std::string>() : std::vector{corpus_file});
+void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files) {
+  const Corpus corpus = Corpus::find(corpus_files);
   const auto end = TextRun::resume(options.run, corpus);
   const auto again = begin_again(options, *end, corpus);
   const std::size_t first = again->run.steps();
@@ -126,17 +116,18 @@ void print_why(const WhyOptions& options, const std::string& corpus_file) {
   check_argument(first < last, "--from: is at step ", first, ", and --run at step ", last);
   Parameter& table = table_of(again->model(), options.table);
   const bool tokens = table.shape()[0] == again->tokenizer().size();
-  RowReasons reasons(table, options.row, tokens, {.steps = options.steps, .windows = 2});
+  const auto row = static_cast<std::int32_t>(options.row);
+  RowReasons reasons(table, row, tokens, {.steps = options.steps, .windows = 2});
   again->run.observe(reasons);
   again->run.train(last);
 
-  const std::array rows{options.row};
+  const std::array rows{row};
   check_runtime(table.rows(rows) == table_of(end->model(), options.table).rows(rows), options.run,
-                ": the run that was trained again ends at other values of row ", options.row,
+                ": the run that was trained again ends at other values of row ", row,
                 "; if it began from other weights, or if its options were changed on the way, give "
                 "a checkpoint after that as --from");
-  std::cout << "Row        " << options.row << " of " << options.table;
-  if (tokens) std::cout << ", " << in_quotes(again->tokenizer().token(options.row));
+  std::cout << "Row        " << row << " of " << options.table;
+  if (tokens) std::cout << ", " << in_quotes(again->tokenizer().token(row));
   std::cout << "; trained again, it ends at the same values, bit for bit\n";
   print(reasons.summary(), again->tokenizer(), first, last, tokens);
 }

@@ -6,26 +6,24 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include <rowgrad/examples/support/options.hpp>
 
 namespace rowgrad {
 
 struct WhyOptions {
-  std::int32_t row = -1;
+  std::uint64_t row = 0;
   std::string run;
   std::string from;
   std::string table = "token.weight";
   std::size_t steps = 10;
 };
 
-/// Those before them, except for --corpus, are refused together with --why.
-void add_why_options(CLI::App& app, WhyOptions& options);
+/// The `others` of the program, except for --corpus, are refused together with --why.
+OptionTable table_of(WhyOptions& options, const OptionTable& others);
 
 /// Trains the run of a checkpoint again, from its start or from an earlier checkpoint, on the same
 /// text, and prints why the row has moved. Throws std::runtime_error if that ends at other values
 /// of the row than the checkpoint has.
-void print_why(const WhyOptions& options, const std::string& corpus);
+void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files);
 
 }  // namespace rowgrad

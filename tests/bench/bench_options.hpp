@@ -3,9 +3,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "tests/bench/measure.hpp"
+#include <rowgrad/examples/support/options.hpp>
 
 namespace rowgrad::bench {
 
@@ -13,7 +12,7 @@ struct Options {
   std::vector<std::string> workloads = {};  // by name; empty for all
   std::string sweep = {};                   // instead of the workloads
   Pace pace = {};
-  int threads = 1;
+  std::uint64_t threads = 1;
   bool floor = false;
   bool list = false;
   std::string json = {};  // file to write; "" for none
@@ -22,7 +21,7 @@ struct Options {
 /// Options with the default number of threads: thread_count(), which OMP_NUM_THREADS limits.
 Options default_options();
 
-void add_options(CLI::App& app, Options& options);
+OptionTable table_of(Options& options);
 
 /// The workloads that the options choose. Throws std::invalid_argument or std::runtime_error for
 /// what checks of single options cannot see: names, files, and threads that the machine lacks.

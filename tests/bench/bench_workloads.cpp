@@ -8,14 +8,13 @@
 #include <iostream>
 #include <map>
 
-#include <CLI/CLI.hpp>
-
 #include "tests/bench/bench_options.hpp"
 #include "tests/bench/floor.hpp"
 #include "tests/bench/own_process.hpp"
 #include "tests/bench/report.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {
@@ -73,19 +72,16 @@ void run(const Options& options) {
   if (!options.json.empty()) write_file(options.json, run_json(results).dump(2) + "\n");
 }
 
-int run_with(int argc, char** argv) {
-  CLI::App app("Measures training steps: medians, tokens a second and peak memory.");
-  Options options = default_options();
-  add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  run(options);
-  return 0;
-}
-
 }  // namespace
 }  // namespace rowgrad::bench
 
 int main(int argc, char** argv) {
-  return rowgrad::run_program("bench_workloads",
-                              [&] { return rowgrad::bench::run_with(argc, argv); });
+  return rowgrad::run_program("bench_workloads", [&] {
+    rowgrad::bench::Options options = rowgrad::bench::default_options();
+    rowgrad::CommandLine line("Measures training steps: medians, tokens a second and peak memory.",
+                              table_of(options));
+    line.parse(argc, argv);
+    rowgrad::bench::run(options);
+    return 0;
+  });
 }

@@ -1,29 +1,41 @@
-#include <CLI/CLI.hpp>
-
+#include "tests/support/options_given.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/train_options.hpp>
 
 namespace {
 
 TEST(CommandLine, CanBeRepeatedInAShell) {
-  CLI::App app;
-  app.option_defaults()->always_capture_default();
   std::string prompt;
-  std::vector<int> hidden{256};
-  int steps = 7;
-  bool tie = false;
-  app.add_option("--prompt", prompt);
-  app.add_option("--hidden", hidden);
-  app.add_option("--steps", steps);
-  app.add_flag("--tie,!--no-tie", tie);
-  app.name("my programs/train");
-  app.parse(std::vector<std::string>{"--tie", "4", "3", "--hidden", "it's \"so\" $x", "--prompt"});
-  EXPECT_EQ(command_line(app),
-            "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --tie");
-  const json values = option_values(app);
-  EXPECT_EQ(values["--hidden"], "3 4");
-  EXPECT_EQ(values["--steps"], "7");
-  EXPECT_FALSE(values.contains("--help"));
+  std::vector<std::uint64_t> hidden{256};
+  std::uint64_t steps = 7;
+  bool tie = true, bias = false;
+  const CommandLine line = given(
+      {{"--prompt", &prompt, ""},
+       {"--hidden", &hidden, "", whole_number(0)},
+       {"--steps", &steps, "", whole_number(0)},
+       {"--bias", &bias, "", on_or_off()},
+       {"--tie", &tie, "", on_or_off()}},
+      {"my programs/train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
+  EXPECT_EQ(line.repeated(),
+            "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
+  const std::map<std::string, std::string> texts = texts_of(line.options());
+  EXPECT_EQ(texts.at("--hidden"), "3 4");
+  EXPECT_EQ(texts.at("--steps"), "7");
+  EXPECT_FALSE(texts.contains("--help"));
+  EXPECT_TRUE(line.was_given("--tie"));
+  EXPECT_FALSE(line.was_given("--steps"));
+}
+
+TEST(CommandLine, TakesPresetsWhereNothingElseIsGiven) {
+  TrainOptions options;
+  CommandLine line = given(table_of(options), {"train", "--width", "7"});
+  line.set_if_not_given(R"({"width": 8, "hidden": [9], "tie": true, "dropout": 0.25})");
+  EXPECT_EQ(options.width, 7U);
+  EXPECT_EQ(std::get<NextTokenShape>(options.shape).hidden, std::vector<std::uint64_t>{9});
+  EXPECT_TRUE(options.tie);
+  EXPECT_EQ(options.dropout, 0.25);
+  EXPECT_INVALID("there is no option for \"heads\"", line.set_if_not_given(R"({"heads": 8})"));
+  EXPECT_INVALID("\"tie\" cannot be \"3\"", line.set_if_not_given(R"({"tie": 3})"));
 }
 
 }  // namespace

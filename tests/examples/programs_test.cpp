@@ -41,7 +41,7 @@ TEST(Programs, RefuseNumbersThatAreNone) {
 }
 
 TEST(Programs, SayThatThereIsTooLittleMemory) {
-  expect_refused("inspect_rows --width 1000000000", "inspect_rows: there is not enough memory");
+  expect_refused("inspect_rows --width 1000000000", " GB, but the machine has ");
   expect_refused("ulimit -v 2000000; exec train_verdict --threads 1000 --max-steps 1",
                  "not enough memory for 1000 threads");
   expect_refused("exact_rows --rows 1000000000 --width 1000000",

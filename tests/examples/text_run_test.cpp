@@ -322,7 +322,11 @@ TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   const std::string longest(100'000, 'x');
   EXPECT_EQ(message("options", deep), "its options: values are nested too deep");
   EXPECT_EQ(message("options", "{\"width\": 1e999}"), "its options, byte 14: a number too large");
-  EXPECT_EQ(message("options", "{\"width\": []}"), "its options or samples are not those of a run");
+  EXPECT_EQ(message("options", "{\"width\": []}"), "\"tokenizer\" is missing");
+  auto wrong = json::parse(good.text("options"));
+  wrong["width"] = json::array();
+  EXPECT_EQ(message("options", wrong.dump()), "\"width\" cannot be \"[]\"");
+  EXPECT_EQ(message("samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text");
   EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
             "tokenizer_from_json: values are nested too deep");
   for (const char* key : {"optimizer", "schedule", "positions"}) {

@@ -1,22 +1,26 @@
 #include <unistd.h>
 
+#include "tests/support/options_given.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/support/given_options.hpp>
-#include <rowgrad/examples/support/option_checks.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace {
 
-TrainOptions resumed(std::vector<std::string> arguments, const TrainOptions& saved) {
-  CLI::App app;
-  TrainOptions given;
-  add_train_options(app, given);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
-  app.parse(arguments);
-  return resumed_options(app, given, saved);
+using Arguments = std::vector<std::string>;
+
+CommandLine given_to(TrainOptions& options, Arguments arguments) {
+  arguments.insert(arguments.begin(), "train");
+  return given(table_of(options), arguments);
+}
+
+TrainOptions resumed(const Arguments& arguments, const TrainOptions& saved) {
+  TrainOptions options;
+  const CommandLine line = given_to(options, arguments);
+  return resumed_options(line, options, saved);
 }
 
 TEST(ResumedOptions, AreTheSavedOnesButForEpochsAndLearningRate) {
@@ -40,13 +44,9 @@ TEST(ResumedOptions, RefuseAnotherValueForWhatMakesTheNumbers) {
 }
 
 TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
-  const auto completed = [](std::vector<std::string> arguments) {
-    CLI::App app;
+  const auto completed = [](const Arguments& arguments) {
     TrainOptions options;
-    add_train_options(app, options);
-    std::reverse(arguments.begin(), arguments.end());
-    app.parse(arguments);
-    complete(app, options, "sgd");
+    complete(given_to(options, arguments), options);
     return options;
   };
   EXPECT_EQ(completed({}).learning_rate, 0.3);
@@ -61,10 +61,10 @@ TEST(TrainOptions, AreTheSameFromTheirJson) {
   TrainOptions options;
   options.accumulate = 3;
   options.decay = "matrices";
-  EXPECT_EQ(json(json(options).get<TrainOptions>()), json(options));
+  EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
   options.shape = GptShape{.heads = 3, .gelu = "erf"};
-  const json gpt = options;
-  EXPECT_EQ(json(gpt.get<TrainOptions>()), gpt);
+  EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
+  const auto gpt = json::parse(to_json(options));
   EXPECT_EQ(gpt["model"], "gpt");
   EXPECT_EQ(gpt["heads"], 3);
   EXPECT_FALSE(gpt.contains("look_back"));
@@ -123,12 +123,10 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
 
 TEST(TrainOptions, RefuseWhatHasNoEffect) {
   const auto check = [](const std::string& arguments) {
-    CLI::App app;
     TrainOptions options;
     options.shape = GptShape{};
-    add_train_options(app, options);
-    app.parse(arguments);
-    check_options_have_effects(app, options);
+    std::istringstream words(arguments);
+    given_to(options, Arguments(std::istream_iterator<std::string>(words), {})).check_effects();
   };
   for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
            {"--vocabulary 9", "--vocabulary is for --tokenizer bpe, not for \"char\""},
@@ -159,19 +157,22 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
 }
 
 TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--context", "0"},
-                                                    {"--batch", "-3"},
-                                                    {"--dropout", "nan"},
-                                                    {"--learning-rate", "inf"},
-                                                    {"--epochs", "99999999999999999999"},
-                                                    {"--tokenizer", "syllable"},
-                                                    {"--positions", "foo"},
-                                                    {"--warmup", "-3"},
-                                                    {"--clip", "-1"},
-                                                    {"--optimizer", "lion"},
-                                                    {"--schedule", "zigzag"},
-                                                    {"--validation", "1"}})
-    EXPECT_THROW(resumed(arguments, {}), CLI::ValidationError) << arguments[0];
+  for (const Arguments& arguments : {Arguments{"--context", "0"},
+                                     {"--batch", "-3"},
+                                     {"--dropout", "nan"},
+                                     {"--learning-rate", "inf"},
+                                     {"--epochs", "99999999999999999999"},
+                                     {"--tokenizer", "syllable"},
+                                     {"--positions", "foo"},
+                                     {"--warmup", "-3"},
+                                     {"--clip", "-1"},
+                                     {"--optimizer", "lion"},
+                                     {"--schedule", "zigzag"},
+                                     {"--validation", "1"}}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_THROW(resumed(arguments, {}), EndOfProgram);
+    EXPECT_TRUE(::testing::internal::GetCapturedStderr().starts_with(arguments[0] + ": "));
+  }
   TrainOptions unknown;
   unknown.positions = "rotary";  // of a GPT
   EXPECT_INVALID("--positions \"rotary\": expected one of learned, none, sinusoidal",
