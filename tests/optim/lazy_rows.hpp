@@ -49,11 +49,7 @@ inline std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
   return bits_of(all);
 }
 
-inline void expect_near(const Tensor& a, const Tensor& b) {
-  ASSERT_EQ(a.shape(), b.shape());
-  // About twenty steps with a few roundings each, of values of about 1.
-  for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_NEAR(a.data()[i], b.data()[i], 200 * kEpsilon) << i;
-}
+// About twenty steps with a few roundings each, of values of about 1.
+constexpr double kTwentySteps = 200 * kEpsilon;
 
 }  // namespace rowgrad::testing

@@ -99,7 +99,7 @@ TEST(MissedAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
   expect_exact_after_any_absence<false>({}, 4000);
   expect_exact_after_any_absence<false>({.learning_rate = 1e9}, 4000);
   expect_exact_after_any_absence<false>({.amsgrad = true}, 4000);
-  expect_exact_after_any_absence<true>({}, 100'000);
+  expect_exact_after_any_absence<true>({}, 20'000);
   expect_exact_after_any_absence<true>({.weight_decay = 10, .amsgrad = true}, 4000);
 }
 

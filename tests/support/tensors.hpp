@@ -99,9 +99,11 @@ void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
 inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
                         const std::string& what = "") {
   ASSERT_EQ(got.shape(), expected.shape()) << what;
-  for (std::size_t k = 0; k < got.size(); ++k)
-    ASSERT_NEAR(got.data()[k], expected.data()[k], tolerance)
-        << what << " at " << bracketed(index_at(got.shape(), k));
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const double found = got.data()[k], wanted = expected.data()[k];
+    if (std::abs(found - wanted) <= tolerance) continue;  // much faster than an assertion for each
+    ASSERT_NEAR(found, wanted, tolerance) << what << " at " << bracketed(index_at(got.shape(), k));
+  }
 }
 
 }  // namespace rowgrad::testing

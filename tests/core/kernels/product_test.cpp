@@ -44,10 +44,8 @@ TEST(Product, IsThatOfBlas) {
           const Tensor result = multiplied(a, b, kind, added);
           // As in gemm_test.cpp: the two may add in different orders.
           const double n = static_cast<double>(inner) + 2;
-          const double tolerance = n * (n + 1) * kEpsilon;
-          for (std::size_t i = 0; i < result.size(); ++i)
-            ASSERT_NEAR(result.data()[i], expected.data()[i], tolerance)
-                << rows << " x " << inner << " x " << columns << " at " << i;
+          expect_near(result, expected, n * (n + 1) * kEpsilon,
+                      concat(rows, " x ", inner, " x ", columns));
         }
 }
 

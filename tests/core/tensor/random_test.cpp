@@ -6,10 +6,7 @@ namespace {
 constexpr double kTolerance = 2e-6;
 
 void expect_near(const Tensor& got, const json& expected, const std::string& what) {
-  const Tensor reference = tensor_from(expected);
-  ASSERT_EQ(got.shape(), reference.shape()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_NEAR(got.data()[i], reference.data()[i], kTolerance) << what << " entry " << i;
+  rowgrad::testing::expect_near(got, tensor_from(expected), kTolerance, what);
 }
 
 TEST(Random, DrawsPyTorchsNumbersUnderTheSameSeed) {
