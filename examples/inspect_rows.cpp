@@ -16,7 +16,8 @@
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/report_files.hpp>
+#include <rowgrad/examples/support/run_description.hpp>
+#include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
 

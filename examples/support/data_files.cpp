@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <openssl/evp.h>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -78,33 +80,24 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
                   std::move(contents)};
 }
 
-class Sha256 {
- public:
-  Sha256() { check(context_ != nullptr && EVP_DigestInit(context_.get(), EVP_sha256()) == 1); }
-
-  void add(const void* bytes, std::size_t count) {
-    check(EVP_DigestUpdate(context_.get(), bytes, count) == 1);
-  }
-
-  // In lower-case hexadecimal digits; nothing can be added any more.
-  std::string digits() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned length = 0;
-    check(EVP_DigestFinal(context_.get(), digest.data(), &length) == 1);
-    std::string digits;
-    for (unsigned i = 0; i < length; ++i) {
-      digits += "0123456789abcdef"[digest[i] >> 4];
-      digits += "0123456789abcdef"[digest[i] & 15];
-    }
-    return digits;
-  }
-
- private:
-  static void check(bool done) { check_runtime(done, "OpenSSL cannot compute a SHA-256"); }
-
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_{EVP_MD_CTX_new(),
-                                                                   &EVP_MD_CTX_free};
-};
+// Of the bytes that `add_all` passes to the function that it gets.
+std::string sha256_of(
+    const std::function<void(std::function<void(std::span<const std::byte>)>)>& add_all) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  bool done = context != nullptr && EVP_DigestInit(context.get(), EVP_sha256()) == 1;
+  add_all([&](std::span<const std::byte> bytes) {
+    done = done && EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) == 1;
+  });
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  check_runtime(done && EVP_DigestFinal(context.get(), digest.data(), &length) == 1,
+                "OpenSSL cannot compute a SHA-256");
+  std::string digits;
+  for (unsigned i = 0; i < length; ++i)
+    digits += {"0123456789abcdef"[digest[i] >> 4], "0123456789abcdef"[digest[i] & 15]};
+  return digits;
+}
 
 // The cached copy of a published file. Without access to the cache, the only cost is a download.
 class CachedFile {
@@ -181,20 +174,18 @@ std::vector<fs::path> published_places() {
 }
 
 std::string sha256(const std::string& contents) {
-  Sha256 sum;
-  sum.add(contents.data(), contents.size());
-  return sum.digits();
+  return sha256_of([&](const auto& add) { add(std::as_bytes(std::span(contents))); });
 }
 
 std::string sha256(const InputFile& file) {
-  Sha256 sum;
-  std::vector<std::byte> block(1 << 20);
-  for (std::uint64_t offset = 0; offset < file.size_bytes(); offset += block.size()) {
-    if (file.size_bytes() - offset < block.size()) block.resize(file.size_bytes() - offset);
-    file.read(offset, block);
-    sum.add(block.data(), block.size());
-  }
-  return sum.digits();
+  return sha256_of([&](const auto& add) {
+    std::vector<std::byte> block(1 << 20);
+    for (std::uint64_t offset = 0; offset < file.size_bytes(); offset += block.size()) {
+      block.resize(std::min<std::uint64_t>(file.size_bytes() - offset, block.size()));
+      file.read(offset, block);
+      add(block);
+    }
+  });
 }
 
 DataFile find_published(const PublishedFile& file, const Download& fetch) {

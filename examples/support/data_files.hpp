@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/examples/support/download.hpp>
 
 namespace rowgrad {
 
@@ -29,7 +28,8 @@ struct PublishedFile {
   std::string name;  // file name
   std::string title;
   std::string url;
-  std::string sha256;  // in lower-case hexadecimal digits
+  std::string sha256;       // in lower-case hexadecimal digits
+  std::uint64_t bytes = 0;  // if the user has to download it, as it is large
 };
 
 /// Thrown if a file is in none of the three places. The message says why.
@@ -39,6 +39,11 @@ class Unavailable : public std::runtime_error {
 
 /// Returns the contents of a URL, or throws std::runtime_error.
 using Download = std::function<std::string(const std::string& url)>;
+
+/// The contents of an https URL, at most 16 MiB. Gives up after three seconds without a connection
+/// and after ten seconds with hardly any data, so that a program without a network is not delayed.
+/// Throws std::runtime_error; the message is the reason alone.
+std::string download(const std::string& url);
 
 /// The text in the file `chosen` if one is given; otherwise The Verdict or, if that is unavailable,
 /// the story built into the program. Throws std::runtime_error if the chosen file cannot be read or

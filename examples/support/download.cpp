@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/examples/support/download.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 
 namespace rowgrad {
 namespace {

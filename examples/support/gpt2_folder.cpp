@@ -7,22 +7,23 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
 
 namespace rowgrad {
 
-const PublishedWeights kGpt2Weights = {
+const PublishedFile kGpt2Weights = {
+    .name = "model.safetensors",
+    .title = "GPT-2's weights",
     .url =
         "https://huggingface.co/openai-community/gpt2/resolve/"
         "607a30d783dfa663caf39e06633721c8d4cfcd7e/model.safetensors",
-    .bytes = 548'105'171,
-    .sha256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707"};
+    .sha256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
+    .bytes = 548'105'171};
 
 std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
-                                        const PublishedWeights& published) {
-  const std::filesystem::path path = folder / "model.safetensors";
+                                        const PublishedFile& published) {
+  const std::filesystem::path path = folder / published.name;
   const auto advice = [&] {
     return concat("download ", published.url, " (", published.bytes, " bytes, SHA-256 ",
                   published.sha256, ") into that folder");

@@ -8,25 +8,19 @@
 #include <string>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace rowgrad {
 
-/// A large file that others publish and the user downloads.
-struct PublishedWeights {
-  std::string url;
-  std::uint64_t bytes;
-  std::string sha256;  // in lower-case hexadecimal digits
-};
-
 /// GPT-2, 124 million parameters.
-extern const PublishedWeights kGpt2Weights;
+extern const PublishedFile kGpt2Weights;
 
 /// The path of model.safetensors in the folder. A file of another size than the published one is
 /// another model. Throws std::runtime_error if there is no file, saying what to download, and if it
 /// has the published size, but another SHA-256.
 std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
-                                        const PublishedWeights& published = kGpt2Weights);
+                                        const PublishedFile& published = kGpt2Weights);
 
 /// What the folder's config.json says and the weights do not: heads (0 if it has no "n_head"), GELU
 /// and norm_epsilon (GPT-2's if it has none). Throws std::runtime_error if the file is not JSON,

@@ -2,10 +2,10 @@
 
 // Programs that mpirun has started several times, to train one model together.
 
+#include <iostream>
+#include <map>
 #include <memory>
-#include <streambuf>
-
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include <rowgrad/core/base/process_group.hpp>
 
@@ -16,24 +16,16 @@ namespace rowgrad {
 /// machine's threads. Throws std::runtime_error as mpi_process_group.
 std::unique_ptr<ProcessGroup> program_ranks(double patience);
 
-/// Throws std::runtime_error naming a rank and a fact, if facts are not the same on all ranks. A
-/// fact is a member of the object `facts`.
-void check_same_on_all(ProcessGroup& ranks, const nlohmann::json& facts);
+/// Throws std::runtime_error naming a rank and a fact, if facts are not the same on all ranks.
+/// They have names and are one line each.
+void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
 
 /// While one exists, what is written to standard output goes nowhere.
-class SilentOutput {
- public:
-  SilentOutput();
-  ~SilentOutput();
+struct SilentOutput {
+  SilentOutput() { std::cout.setstate(std::ios::failbit); }
+  ~SilentOutput() { std::cout.clear(); }
   SilentOutput(const SilentOutput&) = delete;
   SilentOutput& operator=(const SilentOutput&) = delete;
-
- private:
-  class Nowhere : public std::streambuf {
-    int overflow(int byte) override { return byte == EOF ? 0 : byte; }
-  };
-  Nowhere nowhere_;
-  std::streambuf* before_;
 };
 
 }  // namespace rowgrad

@@ -1,8 +1,12 @@
 #include <iomanip>
+#include <iostream>
 #include <sstream>
 #include <utility>
 
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
+#include <rowgrad/optim/report/report_page.hpp>
 
 namespace rowgrad {
 
@@ -33,6 +37,39 @@ std::string metrics_csv(const TrainingRun& run) {
     csv << ',' << record.tokens_per_second << '\n';
   }
   return std::move(csv).str();
+}
+
+OptionTable table_of(ReportOptions& options) {
+  return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
+           file_name()},
+          {"--open",
+           &options.open,
+           "shows that page in a browser when the run is over",
+           {},
+           needs("--report")},
+          {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
+}
+
+ReportFiles::ReportFiles(const ReportOptions& options)
+    : options_(options), page_(options.page), data_(options.data) {
+  if (!options.page.empty()) check_report_page();
+}
+
+RunReportOptions ReportFiles::report_options() {
+  return {.page = options_.page,
+          .data = options_.data,
+          .goes_on = [] { return !interrupted(); },
+          .write =
+              [this](const std::string& path, const std::string& contents) {
+                OwnFile& file = path == options_.page ? page_ : data_;
+                file.rewrite([&] { write_file(path, contents); });
+              }};
+}
+
+void ReportFiles::announce() const {
+  if (!options_.page.empty()) std::cout << "Report in  " << options_.page << '\n';
+  if (!options_.data.empty()) std::cout << "Its data in " << options_.data << '\n';
+  if (options_.open && !interrupted()) open_in_browser(options_.page);
 }
 
 }  // namespace rowgrad

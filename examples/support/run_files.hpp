@@ -1,11 +1,13 @@
 #pragma once
 
-// The files that a program writes in the course of a run.
+// The files that a program writes in the course of a run, those of --report and --report-data, too.
 
 #include <functional>
 #include <string>
 
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/optim/report/run_report.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -37,5 +39,34 @@ class RunFile : public RunObserver {
 /// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),
 /// tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
+
+struct ReportOptions {
+  std::string page = "";
+  std::string data = "";
+  bool open = false;
+
+  bool wanted() const { return !page.empty() || !data.empty(); }
+};
+
+OptionTable table_of(ReportOptions& options);
+
+/// The files of a report, which no other program may write meanwhile.
+class ReportFiles {
+ public:
+  /// Throws std::runtime_error if there is to be a page and its parts are not in the program.
+  explicit ReportFiles(const ReportOptions& options);
+
+  /// Names the files and writes them.
+  RunReportOptions report_options();
+
+  /// Says where they are, and shows the page if that is wanted and the user has not stopped the
+  /// program.
+  void announce() const;
+
+ private:
+  const ReportOptions& options_;
+  OwnFile page_;
+  OwnFile data_;
+};
 
 }  // namespace rowgrad

@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <sstream>
-
-#include <nlohmann/json.hpp>
+#include <map>
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -16,8 +13,7 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
-#include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/examples/support/text_run.hpp>
+#include <rowgrad/examples/support/run_description.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
@@ -25,68 +21,6 @@
 
 namespace rowgrad {
 namespace {
-
-constexpr std::size_t kMostInTable = 24;  // tensors of a model
-
-std::string describe_updates(const TrainOptions& options) {
-  std::ostringstream text;
-  text << options.optimizer << ", learning rate " << options.learning_rate;
-  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
-  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
-  if (options.accumulate > 1) text << ", " << options.accumulate << " batches a step";
-  if (options.momentum != 0) text << ", momentum " << options.momentum;
-  if (options.weight_decay != 0)
-    text << ", weight decay " << options.weight_decay
-         << (options.decay == "matrices" ? " of matrices" : "");
-  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
-  if (options.tie) text << "; the head is tied to the token table";
-  return text.str();
-}
-
-bool runs_out(const TextRun& training) {
-  return training.options().tokenizer == "bpe" &&
-         training.tokenizer().size() < training.options().vocabulary;
-}
-
-// Text, tokens, batches and model, before training.
-void print_start(const TextRun& training, const Corpus& corpus) {
-  std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
-            << (!corpus.has_checksums() ? "\n"
-                : corpus.is_verified()  ? ", verified\n"
-                                        : ", not verified; tokenize --verify does that\n")
-            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
-            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
-            << training.training_ids().size() << " tokens to train on, "
-            << training.validation_tokens() << " for validation\n"
-            << "Batches    " << training.run.parts().loader.size() << " an epoch, each of "
-            << training.options().batch << " windows of " << training.options().context
-            << " tokens, stride " << training.options().stride << '\n'
-            << "Computing  " << blas::describe() << '\n';
-  std::cout << "Training   " << describe_updates(training.options()) << '\n';
-  const std::size_t tensors = training.model().parameters().size();
-  if (tensors <= kMostInTable) {
-    std::cout << '\n' << training.model().summary();
-  } else {
-    std::cout << "Model      " << training.model().parameter_count() << " parameters in " << tensors
-              << " tensors\n";
-  }
-  std::cout << '\n';
-}
-
-// How gradients went between ranks in the last `steps` steps.
-void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps) {
-  std::cout << "Exchanged  "
-            << readable_count(static_cast<double>(ranks.bytes_sent()) /
-                              static_cast<double>(std::max<std::size_t>(steps, 1)))
-            << "B a step sent by each of " << ranks.size() << " ranks";
-  const std::vector<Parameter*> parameters = training.model().parameters();
-  const auto& ways = training.run.exchange().ways();
-  for (std::size_t i = 0; i < ways.size(); ++i)
-    if (ways[i] == "gathered" || ways[i] == "owners")
-      std::cout << "; rows of " << parameters[i]->name()
-                << (ways[i] == "owners" ? " by owners" : " gathered");
-  std::cout << '\n';
-}
 
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
 Ids encode_prompt(const TextRun& training, const TrainProgram& options) {
@@ -133,41 +67,16 @@ void check_files(const TrainProgram& options) {
 }
 
 void check_ranks(ProcessGroup& ranks, const TextRun& training) {
-  nlohmann::json facts = nlohmann::json::parse(to_json(training.options()));
+  TrainOptions options = training.options();
+  std::map<std::string, std::string> facts;
+  for (const Option& option : table_of(options)) facts[option.name.substr(2)] = json_of(option);
+  facts["model"] = std::holds_alternative<GptShape>(options.shape) ? "gpt" : "next-token";
   facts["text (SHA-256)"] = training.text_hash();
   facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
-  facts["step"] = training.run.steps();
+  facts["step"] = concat(training.run.steps());
   facts["version of rowgrad"] = ROWGRAD_VERSION;
-  facts["bytes of a number"] = sizeof(real);
+  facts["bytes of a number"] = concat(sizeof(real));
   check_same_on_all(ranks, facts);
-}
-
-// Options, sizes and history.
-nlohmann::json run_json(const TextRun& training, const Corpus& corpus) {
-  nlohmann::json history = nlohmann::json::array();
-  const auto loss_json = [](std::optional<double> loss) {
-    return loss ? nlohmann::json(*loss) : nlohmann::json();
-  };
-  for (const EpochRecord& record : training.run.history())
-    history.push_back({{"epoch", record.epoch},
-                       {"steps", record.steps},
-                       {"training_loss", record.training_loss},
-                       {"validation_loss", loss_json(record.validation_loss)},
-                       {"tokens_per_second", record.tokens_per_second}});
-  nlohmann::json evaluations = nlohmann::json::array();
-  for (const Evaluation& evaluation : training.run.evaluations())
-    evaluations.push_back({{"steps", evaluation.steps},
-                           {"training_loss", evaluation.training_loss},
-                           {"validation_loss", loss_json(evaluation.validation_loss)}});
-  return {{"options", nlohmann::json::parse(to_json(training.options()))},
-          {"text", corpus.source()},
-          {"vocabulary_size", training.tokenizer().size()},
-          {"training_tokens", training.training_ids().size()},
-          {"validation_tokens", training.validation_tokens()},
-          {"parameters", training.model().parameter_count()},
-          {"blas", blas::describe()},
-          {"history", history},
-          {"evaluations", evaluations}};
 }
 
 // What is left to do and to say at the end of a run.
@@ -186,43 +95,38 @@ class Results : public RunObserver {
 
   bool is_for_first_rank() const override { return true; }
   void at_end(const TrainingRun& run) override {
-    nlohmann::json results = run_json(training_, corpus_);
+    RunResults results;
     if (training_.validation_ids() != nullptr) add_validation(results);
     if (options_.sample > 0 && !interrupted()) add_sample(results);
-    results["samples"] = nlohmann::json::parse(training_.samples_json());
     write(results);
     say(run);
   }
 
  private:
-  void add_validation(nlohmann::json& results) {
+  void add_validation(RunResults& results) {
     const double baseline = unigram_loss(training_.training_ids(), *training_.validation_ids(),
                                          training_.tokenizer().size());
-    results["validation_unigram_loss"] = baseline;
+    results.validation_unigram_loss = baseline;
     if (interrupted()) return;
-    const double loss = *training_.validation_loss();
-    results["validation_loss"] = loss;
+    const double loss = training_.validation_loss().value();
+    results.validation_loss = loss;
     if (page_ != nullptr) page_->add({training_.run.steps(), std::nan(""), loss});
     std::cout << "\nValidation " << bits(loss)
               << " a token; knowing only how often each token occurs gives " << bits(baseline)
               << '\n';
   }
 
-  void add_sample(nlohmann::json& results) {
+  void add_sample(RunResults& results) {
     std::cout << "\nSample, continuing '" << training_.tokenizer().decode(samples_.prompt())
               << "':\n";
-    const std::string text = samples_.write(training_.run);
-    std::cout << text << std::endl;
-    results["sample"] = text;
-    training_.samples.push_back({training_.run.steps(), text});
+    results.sample = samples_.write(training_.run);
+    std::cout << *results.sample << std::endl;
+    training_.samples.push_back({training_.run.steps(), *results.sample});
   }
 
-  void write(const nlohmann::json& results) {
+  void write(const RunResults& results) {
     if (!options_.json.empty())
-      json_.rewrite([&] {
-        write_file(options_.json,
-                   results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-      });
+      json_.rewrite([&] { write_file(options_.json, run_json(training_, corpus_, results)); });
     if (options_.gpt2_export.empty()) return;
     auto& gpt = dynamic_cast<GptModel&>(training_.model());
     write_safetensors(options_.gpt2_export, gpt2_weights(gpt));

@@ -2,11 +2,10 @@
 
 // The programs that train: train_verdict and train_gpt.
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include <rowgrad/examples/support/report_files.hpp>
+#include <rowgrad/examples/support/run_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace rowgrad {

@@ -5,10 +5,12 @@
 namespace {
 
 // Stands for the 548 MB.
-const PublishedWeights kWeights = {
+const PublishedFile kWeights = {
+    .name = "model.safetensors",
+    .title = "weights",
     .url = "https://weights.example/model.safetensors",
-    .bytes = 3,
-    .sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"};  // of "abc"
+    .sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",  // of "abc"
+    .bytes = 3};
 
 TEST(Gpt2Folder, SaysWhatToDownloadIfTheWeightsAreNotThere) {
   const TemporaryFolder folder;
