@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/core/ops/shape.hpp>
@@ -12,6 +13,15 @@ const GptOptions& checked(const GptOptions& options) {
   check_argument(options.vocabulary > 0 && options.context > 0 && options.layers > 0,
                  "GptModel: vocabulary ", options.vocabulary, ", context ", options.context,
                  " and layers ", options.layers, " must be above 0");
+  const GptMemories& memories = options.memories;
+  std::set<std::size_t> blocks;
+  for (const std::size_t block : memories.blocks)
+    check_argument(block < options.layers && blocks.insert(block).second,
+                   "GptModel: memories are in front of blocks ", bracketed(memories.blocks),
+                   ", expected some of the ", options.layers, ", counted from 0, each once");
+  check_argument(memories.files.empty() || memories.files.size() == memories.blocks.size(),
+                 "GptModel: there are ", memories.files.size(), " files for the tables of ",
+                 memories.blocks.size(), " memories");
   return options;
 }
 
@@ -58,7 +68,8 @@ GptModel::GptModel(const GptOptions& options, Random& random)
       dropout(*this, "dropout", options.dropout),
       blocks(*this, "blocks", options.layers, options.width, random, block_options(options)),
       norm(*this, "norm", options.width, block_options(options).norm),
-      head(make_head(*this, options, token.weight, random)) {
+      head(make_head(*this, options, token.weight, random)),
+      memories(*this, "memories") {
   if (options.positions == Positions::kT5) {
     t5_bucket(0, options.t5_buckets, options.t5_max_distance);  // refuses what is no such table
     t5_table.emplace(*this, "t5_table", random.normal({options.t5_buckets, options.heads}));
@@ -76,6 +87,18 @@ GptModel::GptModel(const GptOptions& options, Random& random)
                    RotaryOptions{.layout = options.rotary_layout, .base = options.rotary_base});
   if (options.initialization == Initialization::kGpt2)
     initialize_as_gpt2(*this, options.layers, random);
+  for (std::size_t i = 0; i < options.memories.blocks.size(); ++i) add_memory(i, random);
+}
+
+void GptModel::add_memory(std::size_t i, Random& random) {
+  const GptMemories& of = options_.memories;
+  NgramHash hash(options_.vocabulary, of.ngrams, of.blocks, of.blocks[i]);
+  check_argument(hash.longest() <= options_.context, "GptModel: n-grams of ", hash.longest(),
+                 " tokens do not fit a context of ", options_.context);
+  if (of.files.empty())
+    memories.add(std::move(hash), options_.width, random, of.memory);
+  else
+    memories.add(std::move(hash), options_.width, random, *of.files[i], of.memory);
 }
 
 Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {
@@ -100,7 +123,12 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
   return result;
 }
 
-Variable GptModel::before_block(std::size_t, const Variable& x, const TextSoFar&) { return x; }
+Variable GptModel::before_block(std::size_t block, const Variable& x, const TextSoFar& text) {
+  const std::vector<std::size_t>& blocks_with = options_.memories.blocks;
+  const auto found = std::ranges::find(blocks_with, block);
+  if (found == blocks_with.end()) return x;
+  return memories[static_cast<std::size_t>(found - blocks_with.begin())].forward(x, text);
+}
 
 Variable GptModel::input_of(std::size_t block, const Variable& x, const TextSoFar& text) {
   const Variable input = before_block(block, x, text);

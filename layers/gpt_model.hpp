@@ -8,6 +8,7 @@
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/layer_list.hpp>
+#include <rowgrad/layers/ngram_memory.hpp>
 #include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/transformer.hpp>
 
@@ -21,6 +22,15 @@ enum class Initialization {
   /// normal(0, 0.02) and biases of 0; normal(0, 0.02 / √(2 · layers)) for the last linear layers of
   /// attention and feed-forward, whose results are added up (Radford et al. 2019, section 2.3).
   kGpt2
+};
+
+/// Memories of n-grams in front of some blocks: see NgramMemory.
+struct GptMemories {
+  std::vector<std::size_t> blocks = {};  // counted from 0
+  NgramHashOptions ngrams = {};
+  NgramMemoryOptions memory = {};
+  /// The tables, one for each of the blocks, if they are to be in files; borrowed.
+  std::vector<TableFile*> files = {};
 };
 
 struct GptOptions {
@@ -46,17 +56,9 @@ struct GptOptions {
   std::size_t t5_max_distance = 128;
   /// Of Positions::kShaw: the distance from which on all share a row.
   std::size_t shaw_max_distance = 16;
-};
-
-/// The text around x in GptModel::before_block: x is [batch, length, width].
-struct TextSoFar {
-  /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
-  /// last `length` are those of x; there are more only if a text is read piece by piece.
-  const Ids& ids;
-  /// Where the hook keeps what it needs of earlier positions besides their ids, if a text is read
-  /// piece by piece: a tensor for this block and this text, empty at first. Null if x has all
-  /// positions.
-  Tensor* kept;
+  /// They are made last, so that all else starts as in a model without them, and always as PyTorch
+  /// would.
+  GptMemories memories = {};
 };
 
 /// GPT-2's architecture (Radford et al. 2019): token embedding, positions, dropout, `layers`
@@ -85,15 +87,16 @@ class GptModel : public LanguageModel {
   const GptOptions& options() const { return options_; }
 
  protected:
-  /// What block `block` reads instead of x: x itself, unless a derived class puts something in
-  /// front of the block. A position may depend on earlier ones, but on no later one, and must be
-  /// the same whether a text is given whole or piece by piece: see TextSoFar. The shape is that
-  /// of x, or std::logic_error is thrown.
+  /// What block `block` reads instead of x: what a memory in front of it makes of x, or x itself,
+  /// unless a derived class puts something else there. A position may depend on earlier ones, but
+  /// on no later one, and must be the same whether a text is given whole or piece by piece: see
+  /// TextSoFar. The shape is that of x, or std::logic_error is thrown.
   virtual Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text);
 
  private:
   class Reader;
 
+  void add_memory(std::size_t i, Random& random);
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
   Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
@@ -116,6 +119,7 @@ class GptModel : public LanguageModel {
   Part<LayerList<TransformerBlock>> blocks;
   Part<LayerNorm> norm;
   Part<Linear> head;
+  Part<LayerList<NgramMemory>> memories;  // in front of options().memories.blocks
 };
 
 /// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the

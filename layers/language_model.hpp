@@ -19,6 +19,17 @@
 
 namespace rowgrad {
 
+/// The text around x that a layer reads: x is [batch, length, width].
+struct TextSoFar {
+  /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
+  /// last `length` are those of x; there are more only if a text is read piece by piece.
+  const Ids& ids;
+  /// Where the layer keeps what it needs of earlier positions besides their ids, if a text is read
+  /// piece by piece: a tensor for this layer and this text, empty at first. Null if x has all
+  /// positions.
+  Tensor* kept;
+};
+
 /// Reads one text piece by piece, in evaluation mode, and remembers what later pieces need of it.
 class TextReader {
  public:

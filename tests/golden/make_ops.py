@@ -47,6 +47,12 @@ def attend(q, k, v, causal=False, padded=False, heads=2):
     return (scores.softmax(-1) @ by_head(v)).transpose(1, 2).reshape(q.shape)
 
 
+def convolve(x, weight, dilation=1):
+    width, kernel = weight.shape
+    before = F.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
+    return F.conv1d(before, weight[:, None, :], dilation=dilation, groups=width).transpose(1, 2)
+
+
 def rows(*values):
     return [torch.tensor(values, dtype=torch.float64)]
 
@@ -55,6 +61,9 @@ BATCH = [numbers(3, 7, 4), numbers(3, 7, 4, phase=0.9), numbers(3, 7, 4, phase=0
 CASES = [
     ("log1p", lambda x: torch.log1p(x + 2.5), [numbers(2, 9)]),
     ("log1p", lambda x: torch.log1p(x + 2.5), rows(INF, NAN, -3.5, -4, -2.5, -2.4999)),
+    ("causal_conv", convolve, [numbers(2, 7, 3), numbers(3, 2, phase=0.9)]),
+    ("causal_conv", convolve, [numbers(1, 1, 3), numbers(3, 5, phase=0.9)]),
+    ("causal_conv, dilated", lambda x, w: convolve(x, w, 3), [numbers(2, 11, 5), numbers(5, 4, phase=0.9)]),
     ("sin", torch.sin, [numbers(2, 9, scale=9)]),
     ("sin", torch.sin, rows(INF, NAN, 1e4, -3.25)),
     ("cos", torch.cos, [numbers(2, 9, scale=9)]),

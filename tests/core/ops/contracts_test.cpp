@@ -151,6 +151,14 @@ const std::vector<NamedOp> kNamedOps{
      {{700, 130}, {130}, {130}},
      false},
     {"rms_norm", [](Inputs in) { return rms_norm(in[0], in[1]); }, kScaled, kLargeScaled, false},
+    {"causal_conv",
+     [](Inputs in) { return causal_conv(in[0], in[1]); },
+     {{2, 7, 3}, {3, 2}},
+     {{5, 130, 67}, {67, 2}}},
+    {"causal_conv, dilated",
+     [](Inputs in) { return causal_conv(in[0], in[1], 3); },
+     {{2, 7, 3}, {3, 4}},
+     {{5, 130, 67}, {67, 4}}},
     {"rotary",
      [](Inputs in) {
        static const RotaryTable small(7, 2), large(150, 20);
@@ -311,6 +319,8 @@ TEST(NamedOps, TakeNoValuesAsPyTorchDoes) {
   EXPECT_EQ(norm(nothing, {1}).value(), zeros({2}));
   EXPECT_EQ(mse_loss(nothing, nothing, LossReduction::kSum).value(), scalar(0));
   EXPECT_EQ(gather(tape.input(zeros({2, 3})), 1, ids({2, 0}, {})).shape(), Shape({2, 0}));
+  EXPECT_EQ(causal_conv(tape.input(zeros({2, 0, 3})), tape.input(zeros({3, 2}))).shape(),
+            Shape({2, 0, 3}));
   EXPECT_EQ(argmin(tape.input(zeros({0, 3})), 1).shape(), std::vector<std::size_t>({0}));
 }
 
@@ -341,6 +351,23 @@ TEST(NamedOps, RefuseWhatDoesNotFit) {
                  gather(x, -1, ids({2, 1}, {0, 3})));
   EXPECT_INVALID("gather: id -1 at [0, 1] is outside axis 0 of [2, 3]",
                  gather(x, 0, ids({1, 2}, {0, -1})));
+  EXPECT_INVALID(
+      "causal_conv: x has shape [2, 3] and weight [2, 3], expected [..., length, width] and "
+      "[width, "
+      "kernel] with a kernel above 0",
+      causal_conv(x, x));
+  EXPECT_INVALID(
+      "causal_conv: x has shape [2, 5, 6] and weight [6, 0], expected [..., length, width] and "
+      "[width, kernel] with a kernel above 0",
+      causal_conv(heads, tape.input(zeros({6, 0}))));
+  EXPECT_INVALID(
+      "causal_conv: dilation is 0 for a kernel of 2, expected 1 or more, and to reach less than "
+      "2^31 positions back",
+      causal_conv(heads, tape.input(zeros({6, 2})), 0));
+  EXPECT_INVALID(
+      "causal_conv: dilation is 1073741824 for a kernel of 2, expected 1 or more, and to reach "
+      "less than 2^31 positions back",
+      causal_conv(heads, tape.input(zeros({6, 2})), std::size_t{1} << 30));
   EXPECT_INVALID("mse_loss: input has shape [2, 3], target [3], expected the same",
                  mse_loss(x, tape.input(zeros({3}))));
   EXPECT_INVALID(

@@ -1,0 +1,116 @@
+#include <cmath>
+#include <utility>
+
+#include <rowgrad/core/autograd/table_file.hpp>
+#include <rowgrad/core/ops/convolution.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/layers/ngram_memory.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr real kLeastScore = real{1e-6};
+
+// sigmoid(sign(s) √max(|s|, 1e-6))
+Variable memory_gate(const Variable& scores) {
+  return pointwise(
+      "memory_gate", scores,
+      [](Simd s) {
+        const Simd root = sqrt(max(abs(s), kLeastScore));
+        const Simd sign =
+            select(s > 0, Simd(1), select(s < 0, Simd(-1), select(s == 0, Simd(0), s)));
+        return 1 / (1 + exp(-(sign * root)));
+      },
+      [](Simd g, Simd s, Simd y) {
+        return select(abs(s) < kLeastScore, 0, g * y * (1 - y) / (2 * sqrt(abs(s))));
+      });
+}
+
+Part<Embedding> make_table(Layer& owner, const NgramHash& hash, std::size_t head_width,
+                           Random& random, TableFile* file) {
+  if (file == nullptr)
+    return Part<Embedding>(owner, "table", hash.table_rows(), head_width, random);
+  const Shape expected{hash.table_rows(), head_width};
+  check_argument(file->shape() == expected, "NgramMemory: ", file->path().string(), " has shape ",
+                 bracketed(file->shape()), ", expected ", bracketed(expected));
+  return Part<Embedding>(owner, "table", *file);
+}
+
+Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
+  check_argument(kernel > 0, "NgramMemory: the kernel is 0");
+  const double bound = 1 / std::sqrt(static_cast<double>(kernel));
+  return random.uniform({width, kernel}, -bound, bound);
+}
+
+}  // namespace
+
+NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
+                         const NgramMemoryOptions& options)
+    : hash_(std::move(hash)),
+      table(make_table(*this, hash_, options.head_width, random, file)),
+      key(*this, "key", hash_.lookups() * options.head_width, width, random),
+      value(*this, "value", hash_.lookups() * options.head_width, width, random),
+      key_norm(*this, "key_norm", width, options.norm_epsilon),
+      query_norm(*this, "query_norm", width, options.norm_epsilon),
+      conv_norm(*this, "conv_norm", width, options.norm_epsilon),
+      conv(*this, "conv", start_of_taps(width, options.kernel, random)) {
+  if (!options.starts_silent) return;
+  value.weight.assign(zeros(value.weight.shape()));
+  value.bias->assign(zeros(value.bias->shape()));
+}
+
+NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
+                         const NgramMemoryOptions& options)
+    : NgramMemory(std::move(hash), width, random, nullptr, options) {}
+
+NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
+                         const NgramMemoryOptions& options)
+    : NgramMemory(std::move(hash), width, random, &file, options) {}
+
+// The rows of each position, side by side.
+Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
+  const Shape& shape = x.shape();
+  check_argument(shape.size() == 3 && shape[0] == text.ids.shape(0), "NgramMemory: x has shape ",
+                 bracketed(shape), " for texts of shape ", bracketed(text.ids.shape()),
+                 ", expected [batch, length, width]");
+  const Variable rows = table.forward(x.tape(), hash_.rows(text.ids, shape[1]));
+  return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
+}
+
+Variable NgramMemory::gate(const Variable& x, const Variable& rows) {
+  const double width = static_cast<double>(x.shape().back());
+  const Variable products = key_norm.forward(key.forward(rows)) * query_norm.forward(x);
+  return memory_gate(sum(products, {-1}, KeepAxes::kYes) * static_cast<real>(1 / std::sqrt(width)));
+}
+
+// silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece
+// sees are kept.
+Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
+  const Variable taps = u.tape().parameter(conv);
+  const Variable x = conv_norm.forward(u);
+  const std::size_t dilation = hash_.longest();
+  if (kept == nullptr) return silu(causal_conv(x, taps, dilation));
+  const bool is_first = kept->size() == 0;
+  const Variable all = is_first ? x : concatenate({u.tape().constant(*kept), x}, 1);
+  const auto length = static_cast<std::ptrdiff_t>(all.shape()[1]);
+  const auto seen = static_cast<std::ptrdiff_t>((conv.shape()[1] - 1) * dilation);
+  const auto first = length - static_cast<std::ptrdiff_t>(x.shape()[1]);
+  *kept = slice(all, 1, std::max<std::ptrdiff_t>(length - seen, 0), length).value();
+  return silu(slice(causal_conv(all, taps, dilation), 1, first, length));
+}
+
+Variable NgramMemory::forward(const Variable& x, const TextSoFar& text) {
+  const Variable rows = look_up(x, text);
+  const Variable u = gate(x, rows) * value.forward(rows);
+  return x + u + convolved(u, text.kept);
+}
+
+Tensor NgramMemory::gates(const Variable& x, const TextSoFar& text) {
+  Tensor gates = gate(x, look_up(x, text)).value();
+  gates.reshape(Shape{x.shape()[0], x.shape()[1]});
+  return gates;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,74 @@
+#pragma once
+
+// A memory of n-grams (Cheng et al. 2026, "Conditional Memory via Scalable Lookup",
+// arXiv:2601.07372): a large table of which each position looks up a few rows, those of its last
+// tokens. What the model knows at that position decides how much of them is added to it.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <rowgrad/core/data/ngram_hash.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/transformer.hpp>
+
+namespace rowgrad {
+
+struct NgramMemoryOptions {
+  std::size_t head_width = 16;  // numbers in a row
+  std::size_t kernel = 4;       // taps of the convolution
+  /// Whether the value projection starts from 0, so that a new memory adds nothing.
+  bool starts_silent = false;
+  double norm_epsilon = 1e-5;
+};
+
+/// x [batch, length, width] → the same shape, from the rows e of each position, side by side:
+///
+///   k = rms_norm(key(e)),  q = rms_norm(x),  s = k · q / √width
+///   g = sigmoid(sign(s) √max(|s|, 1e-6)),    u = g · value(e)
+///   y = x + u + silu(conv(rms_norm(u)))
+///
+/// conv is causal and depthwise, dilated by the longest n-gram, without bias. Parameters:
+/// table.weight [rows, head_width], whose gradient has the rows that were looked up; weight [width,
+/// lookups · head_width] and bias of key and value; the weights [width] of key_norm, query_norm and
+/// conv_norm; conv [width, kernel]. They start as PyTorch's: normal(0, 1), uniform(−b, b) with b =
+/// 1/√inputs, ones. Throws std::invalid_argument for sizes of 0, a table of another shape, and ids
+/// and x that do not fit.
+class NgramMemory : public Layer {
+ public:
+  NgramMemory(NgramHash hash, std::size_t width, Random& random,
+              const NgramMemoryOptions& options = {});
+
+  /// With its table in a file, as it is: for tables larger than memory.
+  NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
+              const NgramMemoryOptions& options = {});
+
+  Variable forward(const Variable& x, const TextSoFar& text);
+
+  /// How much of the rows each position takes, to be looked at: g [batch, length].
+  Tensor gates(const Variable& x, const TextSoFar& text);
+
+  const NgramHash& hash() const { return hash_; }
+
+ private:
+  NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
+              const NgramMemoryOptions& options);
+  Variable look_up(const Variable& x, const TextSoFar& text);
+  Variable gate(const Variable& x, const Variable& rows);
+  Variable convolved(const Variable& u, Tensor* kept);
+
+  NgramHash hash_;
+
+ public:
+  Part<Embedding> table;
+  Part<Linear> key;
+  Part<Linear> value;
+  Part<RmsNorm> key_norm;
+  Part<RmsNorm> query_norm;
+  Part<RmsNorm> conv_norm;
+  Parameter conv;
+};
+
+}  // namespace rowgrad
