@@ -7,8 +7,9 @@
 find_library(ROWGRAD_OPENBLAS_LIBRARY openblas REQUIRED
              PATH_SUFFIXES openblas-openmp HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)
 find_library(ROWGRAD_PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_library(ROWGRAD_UTF8PROC_LIBRARY utf8proc REQUIRED)
 
-foreach(library OPENBLAS PCRE2)
+foreach(library OPENBLAS PCRE2 UTF8PROC)
   string(TOLOWER rowgrad::${library} target)
   if(NOT TARGET ${target})
     add_library(${target} UNKNOWN IMPORTED GLOBAL)
