@@ -158,18 +158,13 @@ nlohmann::json to_json(const TableReport& table) {
           {"gradients", list}};
 }
 
-// A field in quotes, with quotes in the text doubled (RFC 4180).
-std::string quoted(const std::string& text) {
-  std::string field = "\"";
-  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return field + "\"";
-}
-
+// Quotes in a text are doubled (RFC 4180).
 void append_csv(std::ostream& csv, const TableReport& table) {
   for (const RowReport& row : table.rows())
     csv << table.name() << ',' << row.row << (table.has_tokens() ? "," : ",,")
-        << quoted(row.meaning) << (table.has_tokens() ? ",," : ",") << row.what.lookups << ','
-        << row.what.steps << ',' << row.what.largest << ',' << row.moved << '\n';
+        << std::quoted(row.meaning, '"', '"') << (table.has_tokens() ? ",," : ",")
+        << row.what.lookups << ',' << row.what.steps << ',' << row.what.largest << ',' << row.moved
+        << '\n';
 }
 
 // Those of the first and the last step.
@@ -199,12 +194,11 @@ void inspect(const CommandLine& line, const Options& options) {
   run.observe(losses);
   std::optional<RunReport> page;
   if (options.report.wanted()) {
-    RunReportOptions shown = report_files.report_options();
+    RunReportOptions shown =
+        report_files.options_for(training, training.first_words(train.context));
     shown.about = about_run(line, training, corpus);
-    shown.tokenizer = &training.tokenizer();
     shown.rows = &rows;
-    const TokenSequence& ids = training.training_ids();
-    shown.prompt = ids.slice(0, std::min<std::uint64_t>(ids.size(), train.context)).ids();
+    shown.samples = nullptr;  // it makes none
     page.emplace(run, std::move(shown));
     run.observe(*page);
   }

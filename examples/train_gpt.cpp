@@ -16,46 +16,55 @@ constexpr const char* kDefaultRun = R"({
     "floor": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20, "sample_every": 500
 })";
 
-// A run that an option stands for: the values of other options that are not given themselves.
+// A run that an option stands for, and a JSON object with the values of other options that are not
+// given themselves.
 struct Preset {
-  const char* option;
+  Option option;
   const char* values;
 };
-const Preset kPresets[] = {
-    // Chapter 5's settings.
-    {"--book", R"({
+std::vector<Preset> presets(TrainProgram& program) {
+  return {
+      {{"--book",
+        {},
+        "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's tokens "
+        "and sizes, 10 epochs; other options change it"},
+       R"({
     "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "one_generator": true,
     "width": 768, "heads": 12, "layers": 12, "bias": true, "start": "pytorch", "dropout": 0.1,
     "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999, "decay": "all",
     "schedule": "constant", "warmup": 0, "floor": 0, "clip": 0, "evaluate_every": 5,
     "evaluate_batches": 5, "untrained": true, "prompt": "Every effort moves you", "sample": 50,
     "sample_every": 0, "sample_epochs": true, "temperature": 0
-    })"},
-    // For a model that can already write. Its context is that of the weights, if it is shorter, and
-    // the stride is the context.
-    {"--gpt2", R"({
+       })"},
+      // For a model that can already write. Its context is that of the weights, if it is shorter,
+      // and the stride is the context.
+      {{"--gpt2",
+        &program.gpt2,
+        "folder with GPT-2's model.safetensors, whose weights to start from",
+        file_name(),
+        {.excludes = {"--resume"}}},
+       R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "untrained": true,
     "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
-    })"}};
+       })"}};
+}
 
 OptionTable own_table(TrainProgram& program) {
-  return {{"--book",
-           {},
-           "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's "
-           "tokens and sizes, 10 epochs; other options change it"},
-          {"--gpt2",
-           &program.gpt2,
-           "folder with GPT-2's model.safetensors, whose weights to start from",
-           file_name(),
-           {.excludes = {"--book", "--resume"}}},
-          {"--gpt2-export", &program.gpt2_export,
-           "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
+  OptionTable table;
+  for (const Preset& preset : presets(program)) {
+    Option option = preset.option;
+    for (const Option& other : table) option.rules.excludes.push_back(other.name);
+    table.push_back(option);
+  }
+  table.push_back({"--gpt2-export", &program.gpt2_export,
+                   "file for the trained weights as Hugging Face's GPT-2 has them", file_name()});
+  return table;
 }
 
 void take_presets(CommandLine& line, TrainProgram& program) {
-  for (const Preset& preset : kPresets)
-    if (line.was_given(preset.option)) line.set_if_not_given(preset.values);
+  for (const Preset& preset : presets(program))
+    if (line.was_given(preset.option.name)) line.set_if_not_given(preset.values);
   if (!line.was_given("--gpt2")) return;
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
                            "--bias", "--gelu", "--norm-epsilon", "--start"})

@@ -55,9 +55,12 @@ ReportFiles::ReportFiles(const ReportOptions& options)
   if (!options.page.empty()) check_report_page();
 }
 
-RunReportOptions ReportFiles::report_options() {
+RunReportOptions ReportFiles::options_for(const TextRun& training, Ids prompt) {
   return {.page = options_.page,
           .data = options_.data,
+          .tokenizer = &training.tokenizer(),
+          .samples = &training.samples,
+          .prompt = std::move(prompt),
           .goes_on = [] { return !interrupted(); },
           .write =
               [this](const std::string& path, const std::string& contents) {

@@ -7,6 +7,7 @@
 
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/optim/report/run_report.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -56,8 +57,8 @@ class ReportFiles {
   /// Throws std::runtime_error if there is to be a page and its parts are not in the program.
   explicit ReportFiles(const ReportOptions& options);
 
-  /// Names the files and writes them.
-  RunReportOptions report_options();
+  /// Names the files and writes them. Borrows the run.
+  RunReportOptions options_for(const TextRun& training, Ids prompt);
 
   /// Says where they are, and shows the page if that is wanted and the user has not stopped the
   /// program.

@@ -93,6 +93,12 @@ std::optional<double> TextRun::validation_loss() {
   return evaluate(*model_, *validation_);
 }
 
+Ids TextRun::first_words(std::uint64_t most) const {
+  return training_ids()
+      .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.context}))
+      .ids();
+}
+
 void TextRun::start_from(const Checkpoint& gpt2_weights) {
   load_gpt2_weights(dynamic_cast<GptModel&>(*model_), gpt2_weights);
 }

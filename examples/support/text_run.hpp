@@ -55,6 +55,10 @@ class TextRun {
   const TokenSequence* validation_ids() const {
     return validation_ ? &validation_->windows().text() : nullptr;
   }
+
+  /// The first tokens of the text, to continue: a window, but not more than `most`.
+  Ids first_words(std::uint64_t most = 16) const;
+
   std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:

@@ -24,11 +24,7 @@ namespace {
 
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
 Ids encode_prompt(const TextRun& training, const TrainProgram& options) {
-  if (options.prompt.empty()) {
-    const TokenSequence& ids = training.training_ids();
-    return ids.slice(0, std::min<std::uint64_t>({ids.size(), 16, training.options().context}))
-        .ids();
-  }
+  if (options.prompt.empty()) return training.first_words();
   Ids ids = training.tokenizer().encode(options.prompt);
   check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
   return ids;
@@ -215,11 +211,8 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   std::optional<RunReport> page;
   if (options.report.wanted()) {
-    RunReportOptions shown = report_files.report_options();
+    RunReportOptions shown = report_files.options_for(*training, prompt);
     shown.about = about_run(line, *training, corpus);
-    shown.tokenizer = &training->tokenizer();
-    shown.samples = &training->samples;
-    shown.prompt = prompt;
     page.emplace(run, std::move(shown));
   }
   ProgressLines progress;
