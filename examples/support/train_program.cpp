@@ -17,6 +17,7 @@
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/optim/training/row_list.hpp>
 #include <rowgrad/version.hpp>
 
 namespace rowgrad {
@@ -54,9 +55,13 @@ void check_files(const TrainProgram& options) {
   read.push_back(tokenizer_file(options.train.tokenizer));
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
-  std::vector<std::string> written{options.metrics,     options.json,
-                                   options.report.page, options.report.data,
-                                   options.gpt2_export, gpt2_config_path(options.gpt2_export)};
+  std::vector<std::string> written{options.metrics,
+                                   options.json,
+                                   options.row_list,
+                                   options.report.page,
+                                   options.report.data,
+                                   options.gpt2_export,
+                                   gpt2_config_path(options.gpt2_export)};
   check_outputs(written, {options.resume});
   written.push_back(options.save);  // it may be the file to be resumed
   check_outputs(written, read);
@@ -75,15 +80,29 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   check_same_on_all(ranks, facts);
 }
 
+// The history of the table of tokens, which every language model of these programs has.
+const TableHistory& of_tokens(const RowHistory& rows) { return rows.tables().at(0); }
+
+std::string describe_rows(const RowHistory& rows) {
+  std::size_t never = 0, hardly = 0;
+  for (const ListedRow& row : list_rows(of_tokens(rows))) {
+    never += row.learned == Learned::kNo ? 1 : 0;
+    hardly += row.learned == Learned::kHardly ? 1 : 0;
+  }
+  return concat("of ", of_tokens(rows).table().shape()[0], " tokens, ", never,
+                " were never looked up, and ", hardly, " hardly moved");
+}
+
 // What is left to do and to say at the end of a run.
 class Results : public RunObserver {
  public:
   Results(const TrainProgram& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          RunReport* page)
+          const RowHistory& rows, RunReport* page)
       : options_(options),
         corpus_(corpus),
         training_(training),
         samples_(samples),
+        rows_(rows),
         page_(page),
         json_(options.json),
         config_(gpt2_config_path(options.gpt2_export)),
@@ -146,6 +165,8 @@ class Results : public RunObserver {
                 << ", as Hugging Face's GPT-2\n";
     if (!options_.metrics.empty()) std::cout << "Losses in  " << options_.metrics << '\n';
     if (!options_.json.empty()) std::cout << "Run in     " << options_.json << '\n';
+    if (!options_.row_list.empty())
+      std::cout << "Rows in    " << options_.row_list << ": " << describe_rows(rows_) << '\n';
     if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   }
 
@@ -153,6 +174,7 @@ class Results : public RunObserver {
   const Corpus& corpus_;
   TextRun& training_;
   Samples& samples_;
+  const RowHistory& rows_;
   RunReport* page_;
   OwnFile json_;
   OwnFile config_;
@@ -209,10 +231,13 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (options.untrained && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
+  RowHistory rows(training->model(), training->options().context);
+  if (options.report.wanted() || !options.row_list.empty()) run.observe(rows);
   std::optional<RunReport> page;
   if (options.report.wanted()) {
     RunReportOptions shown = report_files.options_for(*training, prompt);
     shown.about = about_run(line, *training, corpus);
+    shown.rows = &rows;
     page.emplace(run, std::move(shown));
   }
   ProgressLines progress;
@@ -231,11 +256,17 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                    }});
   RunFile checkpoint(options.save, options.save_every, [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  Results results(options, corpus, *training, samples, page ? &*page : nullptr);
+  RunFile row_list(options.row_list, 0, [&] {
+    write_file(options.row_list,
+               rows_text(of_tokens(rows), list_rows(of_tokens(rows)), &training->tokenizer(),
+                         options.row_list.ends_with(".csv") ? ',' : '\t'));
+  });
+  Results results(options, corpus, *training, samples, rows, page ? &*page : nullptr);
   run.observe(progress);
   run.observe(samples);
   run.observe(checkpoint);
   run.observe(metrics);
+  run.observe(row_list);
   run.observe(results);
   if (page) run.observe(*page);
   run.train(options.max_steps > 0 ? options.max_steps : kNoLimit);
@@ -269,7 +300,11 @@ OptionTable table_of(TrainProgram& o) {
        needs("--save")},
       {"--resume", &o.resume, "checkpoint to go on from, as if never stopped", file_name()},
       {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
-      {"--json", &o.json, "JSON file of the whole run", file_name()}};
+      {"--json", &o.json, "JSON file of the whole run", file_name()},
+      {"--row-list", &o.row_list,
+       "file with a line for each token: how often it was looked up, how far its row moved; with "
+       "commas if it ends in .csv, else with tabs",
+       file_name()}};
   const OptionTable after{
       {"--max-steps", &o.max_steps, "stop after so many steps in all; 0 for no limit",
        whole_number(0)},

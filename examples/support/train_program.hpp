@@ -27,6 +27,7 @@ struct TrainProgram {
   std::string resume = "";
   std::string metrics = "";
   std::string json = "";
+  std::string row_list = "";
   ReportOptions report = {};
   std::size_t max_steps = 0;
   std::size_t threads = 0;
