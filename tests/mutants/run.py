@@ -4,13 +4,12 @@
   tests/mutants/run.py [BUILD] [NUMBER...]
 
 BUILD (default: build) has the program tests_float, compiled. faults.txt has the faults, which are
-numbered from 1. A shared library is made of the library's sources once; a fault's source is compiled
-alone and loaded before it, so that a fault costs seconds. The tests of the fault's folder run first,
-and the others only if these have not noticed.
+numbered from 1. The library's sources are compiled once; a fault's source is compiled alone and linked
+before them, so that a fault costs seconds. The tests of the fault's folder run first, and the others
+only if these have not noticed.
 """
 
 import json
-import os
 import pathlib
 import re
 import shlex
@@ -19,7 +18,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 900  # of one run of the tests, after which a fault counts as noticed
-# -O1, so that a fault is compiled in seconds; and what the compiler says of faults is not wanted.
+# -O1, so that a fault is compiled in seconds; -fPIC, so that no function is inlined into the others of
+# its room, where the fault would not reach it; and what the compiler says of faults is not wanted.
 FLAGS = ["-O1", "-fPIC", "-w"]
 # Tests that run the programs, which have their own library, and of times and memory, which -O1 changes.
 LEFT_OUT = "*InProportion*:*AStepCosts*:SteadyStep*:Textbook*:*AnUntrainedGpt*:*AreReadByPyTorch*"
@@ -56,7 +56,7 @@ class Build:
             match = re.search(r"-o CMakeFiles/(rowgrad|rowgrad_common)\.dir/(\S+)\.o ", entry["command"])
             if match:
                 self.commands[match[1], entry["file"]] = shlex.split(entry["command"])
-        self.library = self.scratch / "librowgrad_whole.so"
+        self.library = []  # its objects
         self.tests = self.scratch / "tests"
 
     def compile(self, command, source, output):
@@ -65,25 +65,22 @@ class Build:
         kept = [a for a in kept if a not in ("-Werror", "-Winvalid-pch")]
         subprocess.run(kept + FLAGS + ["-o", str(output), "-c", str(source)], cwd=self.folder, check=True)
 
-    def link(self, objects, output):
-        subprocess.run(["g++", "-shared", "-o", str(output), *map(str, objects)], check=True)
-
     def make_library(self):
-        objects = []
         for (target, source), command in self.commands.items():
-            objects.append(self.scratch / f"{target}-{pathlib.Path(source).name}.o")
-            if not objects[-1].exists():
-                self.compile(command, source, objects[-1])
-        self.link(objects, self.library)
+            self.library.append(self.scratch / f"{target}-{pathlib.Path(source).name}.o")
+            if not self.library[-1].exists():
+                self.compile(command, source, self.library[-1])
 
-    def make_tests(self):
+    def make_tests(self, fault=None):
+        """Of what is there several times, the linker takes the first."""
         ninja = subprocess.run(
             ["ninja", "-t", "commands", "tests/tests_float"],
             cwd=self.folder, check=True, capture_output=True, text=True).stdout
         command = re.search(r"\S*\+\+ [^\n]*-o tests/tests_float [^\n;&]*", ninja)[0]
         words = [w for w in shlex.split(command) if "examples" not in w and not re.search(r"librowgrad\w*\.a$", w)]
-        at = words.index("tests/tests_float")
-        words[at : at + 1] = [str(self.tests), str(self.library), f"-Wl,-rpath,{self.scratch}"]
+        words[words.index("tests/tests_float")] = str(self.tests)
+        first = ([fault] if fault else []) + self.library
+        words[1:1] = ["-Wl,-z,muldefs", *map(str, first)]
         subprocess.run(words, cwd=self.folder, check=True)
 
     def command_of(self, path):
@@ -94,13 +91,11 @@ class Build:
                 return command
         sys.exit(f"{path} is not compiled")
 
-    def passes(self, tests, preload=None):
-        environment = dict(os.environ, **({"LD_PRELOAD": str(preload)} if preload else {}))
+    def passes(self, tests):
         try:
             return subprocess.run(
                 [str(self.tests), "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={tests}"],
-                env=environment, timeout=SECONDS, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL).returncode == 0
+                timeout=SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 
@@ -126,13 +121,13 @@ def main():
             continue
         source = build.scratch / f"{number}-{pathlib.Path(fault.path).name}"
         source.write_text(fault.source())
-        build.compile(build.command_of(fault.path), source, source.with_suffix(".o"))
-        mutant = source.with_suffix(".so")
-        build.link([source.with_suffix(".o")], mutant)
+        changed = source.with_suffix(".o")
+        build.compile(build.command_of(fault.path), source, changed)
+        build.make_tests(changed)
         own = suites(pathlib.Path(fault.path).parent)
-        if own and not build.passes(f"{own}-{LEFT_OUT}", mutant):
+        if own and not build.passes(f"{own}-{LEFT_OUT}"):
             noticed[number] = "by the tests of its folder"
-        elif not build.passes(f"*-{LEFT_OUT}:{own}", mutant):
+        elif not build.passes(f"*-{LEFT_OUT}:{own}"):
             noticed[number] = "by other tests"
         else:
             noticed[number] = "NOT"
