@@ -459,6 +459,23 @@ TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
   EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
 }
 
+TEST_F(TableFiles, MustBeOpenedAgainOnceTheyCouldNotGoBack) {
+  TableFile table(path(), kSmall);
+  set_row(table, 1, 1);
+  table.checkpoint();
+  const std::string mark = table.mark();
+  set_row(table, 1, 2);
+  damage(path("words.table.undo-1"), 330, 1);
+  EXPECT_THROW(table.restore(mark), std::runtime_error);
+  const std::string message = path().string() + ": writing the table has failed; open it again";
+  EXPECT_ERROR(std::logic_error, message, table.checkpoint());
+  EXPECT_ERROR(std::logic_error, message, table.restore(mark));
+  EXPECT_ERROR(std::logic_error, message, table.check_mark(mark));
+  EXPECT_ERROR(std::logic_error, message, table.verify());
+  EXPECT_ERROR(std::logic_error, message, table.bring_in(Ids32{1}));
+  EXPECT_ERROR(std::logic_error, message, table.begin_change(Ids32{1}));
+}
+
 // Made by a version whose rows had no checksums: 12 rows of width 3, with one state, of which rows
 // 2 and 11 were changed before the first checkpoint, 2 and 5 before the second, and 2 and 7 after
 // it.
