@@ -21,6 +21,17 @@ inline void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_
   optimizer.step();
 }
 
+using Optimizers = ::testing::Types<SGD, Adam, AdamW, RMSprop, Adagrad>;
+
+template <class Made>
+class OfEachOptimizer : public ::testing::Test {
+ public:
+  // Adam with decay in the gradient has no closed form; AdamW, where it is decoupled, has one.
+  static typename Made::Options options() {
+    return {.learning_rate = 0.01, .weight_decay = std::is_same_v<Made, Adam> ? 0 : 0.01};
+  }
+};
+
 // The same gradient twice: that of the rows, and that of the whole table.
 inline void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
   table.zero_gradient();
@@ -28,6 +39,34 @@ inline void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
   dense.zero_gradient();
   dense.add_gradient(rows.to_dense());
 }
+
+// The same training of a table with row gradients and of another with dense ones.
+template <class Made>
+struct RowsAndDense {
+  RowsAndDense(const Tensor& start, const typename Made::Options& options)
+      : table("table", start),
+        dense("dense", start),
+        optimizer({&table}, options),
+        dense_optimizer({&dense}, options) {}
+
+  void both(const auto& call) {
+    call(optimizer);
+    call(dense_optimizer);
+  }
+  void step() {
+    both([](Optimizer& each) { each.step(); });
+  }
+  void step(const RowGradient& rows) {
+    give(table, dense, rows);
+    step();
+  }
+  void set_learning_rate(double rate) {
+    both([rate](Optimizer& each) { each.set_learning_rate(rate); });
+  }
+
+  Parameter table, dense;
+  Made optimizer, dense_optimizer;
+};
 
 // Steps with gradients of two rows each: never of row 0, and of row 1 only at first.
 template <class Look>

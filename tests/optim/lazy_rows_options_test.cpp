@@ -4,76 +4,34 @@
 
 namespace {
 
-TEST(LazyRowsOf, OptionsThatChangeAreOwedAsTheyWere) {
-  const Tensor start = irregular({6, 4});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD optimizer({&table}, SgdOptions{});
-  SGD dense_optimizer({&dense}, SgdOptions{});
-  const std::vector<SgdOptions> phases{
-      {.learning_rate = 0.1},
-      {.learning_rate = 0.1, .momentum = 0.9},
-      {.learning_rate = 0.2, .momentum = 0.9, .weight_decay = 0.1},
-      {.learning_rate = 0.1},
-      {.learning_rate = 0.1, .weight_decay = 0.1},
-      {.learning_rate = 0.1, .momentum = 0.5, .dampening = 0.5, .weight_decay = 0.1}};
-  for (int i = 0; i < 24; ++i) {
-    const SgdOptions& options = phases[static_cast<std::size_t>(i / 4)];
-    optimizer.set_options(options);
-    dense_optimizer.set_options(options);
-    const RowGradient rows = gradient({6, 4}, {i % 2, 3}, i);
-    give(table, dense, rows);
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  expect_near(table.value(), dense.value(), kTwentySteps);
-}
-
 TEST(LazyRowsOf, OptionsOfAdamThatChangeWhileRowsRestAreHeeded) {
-  const Tensor start = irregular({6, 4});
   const std::vector<AdamOptions> phases{{.learning_rate = 0.1},
                                         {.learning_rate = 0.1, .amsgrad = true},
                                         {.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.9999},
                                         {.learning_rate = 0.1, .epsilon = 1e-12}};
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  Adam optimizer({&table});
-  Adam dense_optimizer({&dense});
+  RowsAndDense<Adam> twins(irregular({6, 4}), {});
   int step = 0;
   for (const AdamOptions& options : phases) {
-    optimizer.set_options(options);
-    dense_optimizer.set_options(options);
-    for (int i = 0; i < 1001; ++i, ++step) {
-      RowGradient rows = gradient({6, 4}, i == 0 ? std::vector{1, 2} : std::vector{2}, step);
-      give(table, dense, rows);
-      optimizer.step();
-      dense_optimizer.step();
-    }
+    twins.both([&](Adam& each) { each.set_options(options); });
+    for (int i = 0; i < 1001; ++i, ++step)
+      twins.step(gradient({6, 4}, i == 0 ? std::vector{1, 2} : std::vector{2}, step));
   }
   const double tolerance = sizeof(real) == 8 ? 1e-11 : 1e-3;
   const std::vector<std::int32_t> looked_up{0, 1, 2};
-  expect_near(table.rows(looked_up), dense.rows(looked_up), tolerance);
+  expect_near(twins.table.rows(looked_up), twins.dense.rows(looked_up), tolerance);
 }
 
 // In the dense optimizer, a gradient whose square is infinite stops a row permanently.
 template <class Made>
 void expect_the_same_after_overflow(const typename Made::Options& options) {
-  Parameter table("table", irregular({4, 5}));
-  Parameter dense("dense", irregular({4, 5}));
-  Made optimizer({&table}, options);
-  Made dense_optimizer({&dense}, options);
+  RowsAndDense<Made> twins(irregular({4, 5}), options);
   const auto huge = static_cast<real>(sizeof(real) == 8 ? 1e160 : 1e22);
-  for (int i = 0; i < 900; ++i) {
-    give(table, dense,
-         i == 3 ? RowGradient({4, 5}, {1}, full({1, 5}, huge)) : gradient({4, 5}, {2}, i));
-    optimizer.step();
-    dense_optimizer.step();
-  }
-  const Tensor row = table.rows(std::vector<std::int32_t>{1});
-  for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_TRUE(std::isfinite(row(0, i)));
-    EXPECT_NEAR(row(0, i), dense.value()(1, i), 900 * kEpsilon) << i;
-  }
+  for (int i = 0; i < 900; ++i)
+    twins.step(i == 3 ? RowGradient({4, 5}, {1}, full({1, 5}, huge)) : gradient({4, 5}, {2}, i));
+  const std::vector<std::int32_t> first{1};
+  const Tensor row = twins.table.rows(first);
+  for (const real number : row) EXPECT_TRUE(std::isfinite(number));
+  expect_near(row, twins.dense.rows(first), 900 * kEpsilon);
 }
 
 TEST(LazyRowsOf, AnOverflowAreFiniteWhereTheDenseOnesAre) {

@@ -5,15 +5,7 @@
 namespace {
 
 template <class Made>
-class LazyRowsStateTest : public ::testing::Test {
- public:
-  // Adam with decay in the gradient has no closed form; AdamW, where it is decoupled, has one.
-  static typename Made::Options options() {
-    return {.learning_rate = 0.01, .weight_decay = std::is_same_v<Made, Adam> ? 0 : 0.01};
-  }
-};
-
-using Optimizers = ::testing::Types<SGD, Adam, AdamW, RMSprop, Adagrad>;
+class LazyRowsStateTest : public OfEachOptimizer<Made> {};
 TYPED_TEST_SUITE(LazyRowsStateTest, Optimizers);
 
 TYPED_TEST(LazyRowsStateTest, ARunGoesOnFromACheckpointWithTheSameBits) {

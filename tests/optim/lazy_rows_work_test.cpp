@@ -63,31 +63,21 @@ TEST(LazyRowsOf, AdamReplayNothingUnlessDecayIsInTheGradient) {
 
 template <class Made>
 void expect_exact_after_long_absence(const typename Made::Options& options) {
-  const Tensor start = irregular({3, 4});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  Made optimizer({&table}, options);
-  Made dense_optimizer({&dense}, options);
-  give(table, dense, gradient({3, 4}, {0, 1, 2}));
-  optimizer.step();
-  dense_optimizer.step();
-  const RowGradient only_two = gradient({3, 4}, {2});
-  give(table, dense, only_two);
+  RowsAndDense<Made> twins(irregular({3, 4}), options);
+  twins.step(gradient({3, 4}, {0, 1, 2}));
+  give(twins.table, twins.dense, gradient({3, 4}, {2}));
   for (int i = 0; i < 100'000; ++i) {
-    if (i % 1000 == 0) {  // the rate changes meanwhile
-      const double rate = options.learning_rate * (1 + 0.5 * (i / 1000 % 3));
-      optimizer.set_learning_rate(rate);
-      dense_optimizer.set_learning_rate(rate);
-    }
-    optimizer.step();
-    dense_optimizer.step();
+    if (i % 1000 == 0)  // the rate changes meanwhile
+      twins.set_learning_rate(options.learning_rate * (1 + 0.5 * (i / 1000 % 3)));
+    twins.step();
   }
-  const std::uint64_t before = optimizer.rows_visited();
-  const Tensor rows = table.rows(std::vector<std::int32_t>{0, 1});
-  EXPECT_EQ(optimizer.rows_visited() - before, 2U);
+  const std::vector<std::int32_t> away{0, 1};
+  const std::uint64_t before = twins.optimizer.rows_visited();
+  const Tensor rows = twins.table.rows(away);
+  EXPECT_EQ(twins.optimizer.rows_visited() - before, 2U);
   // 100,000 roundings: in float each may take half a unit of the last place.
   const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * kEpsilon / 2;
-  expect_near(rows, dense.rows(std::vector<std::int32_t>{0, 1}), tolerance);
+  expect_near(rows, twins.dense.rows(away), tolerance);
 }
 
 TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
@@ -101,22 +91,15 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
 
 TEST(LazyRowsOf, AHistoryThatGrowsTooLongIsSettled) {
   // The rate changes every step, so that no two steps are alike.
-  const Tensor start = irregular({4, 3});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD optimizer({&table}, kMomentum);
-  SGD dense_optimizer({&dense}, kMomentum);
-  give(table, dense, gradient({4, 3}, {2}));
+  RowsAndDense<SGD> twins(irregular({4, 3}), kMomentum);
+  give(twins.table, twins.dense, gradient({4, 3}, {2}));
   for (int i = 0; i < 9000; ++i) {
-    const double rate = 1e-3 * (1 + i % 2) + 1e-8 * i;
-    optimizer.set_learning_rate(rate);
-    dense_optimizer.set_learning_rate(rate);
-    optimizer.step();
-    dense_optimizer.step();
+    twins.set_learning_rate(1e-3 * (1 + i % 2) + 1e-8 * i);
+    twins.step();
   }
-  EXPECT_LT(optimizer.state_dict().integers("table.lazy.steps").size(), 4098U);
+  EXPECT_LT(twins.optimizer.state_dict().integers("table.lazy.steps").size(), 4098U);
   const double tolerance = sizeof(real) == 8 ? 1e-10 : 9000 * kEpsilon;
-  expect_near(table.value(), dense.value(), tolerance);
+  expect_near(twins.table.value(), twins.dense.value(), tolerance);
 }
 
 // Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.

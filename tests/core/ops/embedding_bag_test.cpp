@@ -115,24 +115,6 @@ TEST(EmbeddingBag, PassesNotANumberOnWhereverItStandsInABag) {
   EXPECT_EQ(tape.gradient(table).rows().to_dense(), tensor({4, 2}, {0, 0, 0, 3, 0, 0, 2, 0}));
 }
 
-TEST(EmbeddingBag, IsALookupAndAReduction) {
-  const Ids lookup = ids({4, 3}, {4, 0, 4, 2, 2, 2, 1, 3, 0, 4, 3, 2});
-  const Tensor table = irregular({5, 6});
-  for (const BagMode mode : {BagMode::kSum, BagMode::kMean}) {
-    const auto in_one = [&](Inputs in) { return embedding_bag(in[0], {lookup}, {.mode = mode}); };
-    const auto in_two = [&](Inputs in) {
-      const Variable rows = embedding(in[0], lookup);
-      return mode == BagMode::kSum ? sum(rows, {1}) : mean(rows, {1});
-    };
-    Tape tape;
-    const std::vector<Variable> inputs{tape.input(table)};
-    // Sums of three numbers below 1; of at most four products below 1.5 in a gradient.
-    expect_near(in_one(inputs).value(), in_two(inputs).value(), 6 * kEpsilon);
-    expect_near(gradient_of(in_one, table).take_dense(), gradient_of(in_two, table).take_dense(),
-                12 * kEpsilon);
-  }
-}
-
 TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
   const auto file = golden("embedding_bag.json");
   ASSERT_EQ(file["cases"].size(), 72U);

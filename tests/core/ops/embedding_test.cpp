@@ -28,22 +28,13 @@ TEST(Embedding, GivesTheRowsInTheShapeOfTheIdsAndOneMoreAxis) {
   }
 }
 
-TEST(Embedding, GivesTheRowsThatWereLookedUpAGradientAndNoOthers) {
-  Parameter table("table", irregular({5, 3}));
-  Tape tape;
-  tape.backward(sum(embedding(tape.parameter(table), ids({2}, {1, 3}))));
-  const RowGradient& rows = table.gradient().rows();
-  EXPECT_EQ(rows.table_shape(), Shape({5, 3}));
-  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{1, 3}));
-  EXPECT_EQ(rows.values(), full({2, 3}, 1));
-}
-
 TEST(Embedding, AddsUpOverAnIdThatOccursAgainAndReachesTheFirstAndLastRow) {
   Parameter table("table", irregular({5, 2}));
   Tape tape;
   tape.backward(weighted_sum(embedding(tape.parameter(table), ids({2, 2}, {4, 0, 4, 4}))));
   const Tensor w = irregular({2, 2, 2}, 5, 0.5, 1.5);  // the weights of weighted_sum
   const RowGradient& rows = table.gradient().rows();
+  EXPECT_EQ(rows.table_shape(), Shape({5, 2}));
   EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 4}));
   const real* v = w.data();
   EXPECT_EQ(rows.values(), tensor({2, 2}, {v[2], v[3], v[0] + v[4] + v[6], v[1] + v[5] + v[7]}));
@@ -113,31 +104,6 @@ TEST(Embedding, LooksUpThePaddingRowLikeAnyOther) {
   Tape tape;
   EXPECT_EQ(embedding(tape.input(counting({3, 1})), ids({2}, {1, 2}), {.padding_idx = 1}).value(),
             tensor({2, 1}, {2, 3}));
-}
-
-TEST(Embedding, IsAProductWithOneHotRows) {
-  const std::vector<std::int32_t> numbers{3, 0, 6, 3, 3, 5};
-  Tensor one_hot = zeros({2, 3, 7});
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    one_hot.data()[i * 7 + static_cast<std::size_t>(numbers[i])] = 1;
-  const Tensor table = irregular({7, 4});
-  Tape tape;
-  const Variable product = matmul(tape.constant(one_hot), tape.input(table));
-  EXPECT_EQ(embedding(tape.input(table), ids({2, 3}, numbers)).value(), product.value());
-
-  const Tensor by_product =
-      gradient_of([&](Inputs in) { return matmul(in[0].tape().constant(one_hot), in[0]); }, table)
-          .dense();
-  for (const bool dense : {false, true}) {
-    Gradient rows = gradient_of(
-        [&](Inputs in) {
-          return embedding(in[0], ids({2, 3}, numbers), {.dense_gradient = dense});
-        },
-        table);
-    EXPECT_EQ(rows.is_dense(), dense);
-    // Sums of at most three weights below 1.5, perhaps in another order.
-    expect_near(std::move(rows).take_dense(), by_product, 4 * 4.5 * kEpsilon);
-  }
 }
 
 TEST(Embedding, HasTheGradientsOfDifferenceQuotients) {
