@@ -122,6 +122,25 @@ TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
   EXPECT_HAS(t5, "\nt5,16,,\"16 to 18\",24,1,");
 }
 
+TEST_F(ProgramsAndFiles, ListTheRowsThatNeverLearned) {
+  for (const bool tied : {false, true}) {
+    const Outcome outcome =
+        shell(in_folder(concat("$train --row-list rows.tsv", tied ? " --tie" : "")));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    std::istringstream list(read_file(folder_ / "rows.tsv"));
+    std::string line;
+    std::getline(list, line);
+    EXPECT_EQ(line, "id\ttoken\tlookups\tsteps\tgradient_norm\tnorm\tmoved\tlearned");
+    std::size_t rows = 0, never = 0;
+    for (; std::getline(list, line); ++rows)
+      if (line.ends_with("\tno")) ++never;
+    EXPECT_HAS(outcome.output, concat("Rows in    rows.tsv: of ", rows, " tokens, ", never,
+                                      " were never looked up"));
+    EXPECT_GT(never, 0U);
+    EXPECT_LT(never, rows);
+  }
+}
+
 TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
   const std::string gpt =
       "train_gpt --corpus corpus --layers 1 --heads 1 --width 4 --context 4 --batch 4 --sample 0 "
