@@ -72,7 +72,7 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
             << "B a step sent by each of " << ranks.size() << " ranks";
-  const std::vector<Parameter*> parameters = training.model().parameters();
+  const std::vector<Parameter*>& parameters = training.run.parts().optimizer.parameters();
   const auto& ways = training.run.exchange().ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
     if (ways[i] == "gathered" || ways[i] == "owners")
