@@ -91,6 +91,7 @@ void CommandLine::check_effects(const OptionTable& chosen) const {
       if (other == nullptr) other = find(options_, condition.option);
       if (other == nullptr) continue;  // this program has it with one value only
       const std::string value = json_of(*other);
+      check_argument(value != "[]", option.name, " is for ", other->name, ", which is not given");
       const std::vector<std::string>& values = condition.values;
       const auto is_value = [&](const std::string& each) {
         return value == each || value == '"' + each + '"';

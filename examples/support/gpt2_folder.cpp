@@ -82,6 +82,7 @@ Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOp
   options.width = file.width;
   options.positions = "learned";
   options.tie = file.tie_weights;
+  shape.ngrams = std::get<GptShape>(options.shape).ngrams;
   options.shape = shape;
   return weights;
 }

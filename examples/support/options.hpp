@@ -41,7 +41,7 @@ Values on_or_off();
 Values tokenizer_choice();
 
 /// An option has an effect only where another has one of these values; or, with none here, where it
-/// is not 0.
+/// is neither 0 nor an empty list.
 struct Condition {
   std::string option;
   std::vector<std::string> values = {};

@@ -41,15 +41,23 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, const T
                     {.batch = options.batch, .generator = generator});
 }
 
+// Empty if each token stands for itself.
+std::vector<std::int64_t> canonical_ids_of(const LanguageModel& model) {
+  const auto* gpt = dynamic_cast<const GptModel*>(&model);
+  if (gpt == nullptr) return {};
+  const std::vector<std::int32_t>& ids = gpt->options().memories.ngrams.canonical;
+  return {ids.begin(), ids.end()};
+}
+
 }  // namespace
 
 TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
                  const Corpus& corpus, ProcessGroup* ranks)
     : TextRun(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
-              ranks) {}
+              ranks, false) {}
 
 TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                 const Corpus& corpus, const Split& parts, ProcessGroup* ranks)
+                 const Corpus& corpus, const Split& parts, ProcessGroup* ranks, bool resumed)
     : options_(options),
       text_hash_(corpus.hash()),
       tokenizer_(std::move(tokenizer)),
@@ -59,7 +67,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(
           validation_loader(options, parts.validation, options.one_generator ? &random_ : nullptr)),
-      model_(options.make_model(tokenizer_->size(), random_)),
+      model_(options.make_model(*tokenizer_, random_, tables_, resumed)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run({.model = *model_,
@@ -114,11 +122,12 @@ void TextRun::start_schedule(std::uint64_t step) {
                     options_.make_schedule(std::max<std::size_t>(run.steps_in_all(), 1)));
   Checkpoint state;
   state.put("step", step);
-  state.put("base_rates", std::vector<double>(optimizer_->group_count(), options_.learning_rate));
+  state.put("base_rates", options_.base_rates(*optimizer_));
   schedule_->load_state_dict(state);
 }
 
 void TextRun::save(const std::filesystem::path& path) const {
+  for (const auto& table : tables_) table->checkpoint();
   Checkpoint file = run.state_dict();
   for (const std::string& name : file.names()) {
     const auto* values = std::get_if<Tensor>(&file.at(name));
@@ -133,6 +142,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_sha256", text_hash_);
+  if (const auto ids = canonical_ids_of(*model_); !ids.empty()) file.put("canonical_ids", ids);
   write_safetensors(path, file);
 }
 
@@ -162,7 +172,12 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
     const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
     check_argument(numbers <= most, "its options say that the model has ", numbers,
                    " numbers, but the file holds ", most, " at most");
-    auto training = std::make_unique<TextRun>(options, std::move(tokenizer), corpus, ranks);
+    const Split parts = corpus.split(*tokenizer, options.validation);
+    std::unique_ptr<TextRun> training(
+        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
+    if (const auto ids = canonical_ids_of(*training->model_); !ids.empty())
+      check_argument(file.integers("canonical_ids") == ids,
+                     "with this version of utf8proc, --ngram-fold makes other tokens one");
     training->run.load_state_dict(file);
     const Json samples(file.text("samples"), "its samples");
     for (const Json& sample : samples.elements()) {

@@ -27,8 +27,8 @@ class TextRun {
   static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks = nullptr);
 
-  /// Saves everything that resume() needs. Replaces the file, as write_file does. Throws
-  /// std::runtime_error, and leaves the file, for a run that has diverged.
+  /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
+  /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
   void save(const std::filesystem::path& path) const;
 
   /// Replaces the weights of a GPT that has not been trained yet: see load_gpt2_weights.
@@ -63,7 +63,7 @@ class TextRun {
 
  private:
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
-          const Split& parts, ProcessGroup* ranks);
+          const Split& parts, ProcessGroup* ranks, bool resumed);
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;
@@ -75,6 +75,7 @@ class TextRun {
   // What --evaluate-every evaluates, in an order of its own.
   DataLoader training_sample_;
   std::optional<DataLoader> validation_sample_;
+  std::vector<std::unique_ptr<TableFile>> tables_;  // of the model
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/canonical_ids.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -49,8 +53,13 @@ const Names<RotaryLayout> kRotaryLayouts{{"halves", RotaryLayout::kHalves},
 // Whether weight decay is for all parameters.
 const Names<bool> kDecays{{"all", true}, {"matrices", false}};
 
+bool is_of_memory(const Parameter& table) {
+  return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
+}
+
 // An optimizer whose weight decay is for all parameters, or only for those of two axes and more:
-// tables and matrices, but neither biases nor the weights of norms.
+// tables and matrices, but neither biases nor the weights of norms. The tables of memories have a
+// rate and a decay of their own.
 template <class Made>
 std::unique_ptr<Optimizer> make(const TrainOptions& options,
                                 const std::vector<Parameter*>& parameters) {
@@ -58,27 +67,35 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
   made.weight_decay = options.weight_decay;
   if constexpr (requires { made.momentum; }) made.momentum = options.momentum;
   if constexpr (requires { made.beta2; }) made.beta2 = options.beta2;
-  if (named("--decay", options.decay, kDecays)) return std::make_unique<Made>(parameters, made);
-  std::vector<Parameter*> matrices, others;
-  for (Parameter* parameter : parameters)
-    (parameter->shape().size() >= 2 ? matrices : others).push_back(parameter);
-  std::vector<typename Made::Group> groups;
-  if (!matrices.empty()) groups.push_back({matrices, made});
-  made.weight_decay = 0;
-  if (!others.empty()) groups.push_back({others, made});
-  return std::make_unique<Made>(std::move(groups));
+  const bool decays_all = named("--decay", options.decay, kDecays);
+  enum { kDecayed, kOthers, kTables, kGroups };
+  std::vector<typename Made::Group> groups(kGroups, {{}, made});
+  groups[kOthers].options.weight_decay = 0;
+  const NgramShape* ngrams = options.ngrams();
+  if (ngrams != nullptr) {
+    groups[kTables].options.learning_rate *= ngrams->rate;
+    groups[kTables].options.weight_decay = ngrams->decay;
+  }
+  for (Parameter* parameter : parameters) {
+    const bool decays = decays_all || parameter->shape().size() >= 2;
+    const bool is_table = ngrams != nullptr && is_of_memory(*parameter);
+    groups[is_table ? kTables : decays ? kDecayed : kOthers].parameters.push_back(parameter);
+  }
+  std::erase_if(groups, [](const auto& group) { return group.parameters.empty(); });
+  return std::make_unique<Made>(groups);
 }
 
 struct OptimizerKind {
   std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
   double learning_rate;     // at which the default next-token model trains well
-  int states;               // numbers that it keeps for each parameter, without momentum
+  std::size_t states;       // numbers that it keeps for each parameter, without momentum
   double weight_decay = 0;  // its default
+  double table_rate = 1;    // default of --ngram-rate
 };
 const Names<OptimizerKind> kOptimizers{
     {"sgd", {make<SGD>, 0.3, 0}},
-    {"adam", {make<Adam>, 0.001, 2}},
-    {"adamw", {make<AdamW>, 0.001, 2, AdamWOptions().weight_decay}},
+    {"adam", {make<Adam>, 0.001, 2, 0, 5}},
+    {"adamw", {make<AdamW>, 0.001, 2, AdamWOptions().weight_decay, 5}},
     {"adagrad", {make<Adagrad>, 0.02, 1}},
     {"rmsprop", {make<RMSprop>, 0.001, 1}}};
 
@@ -102,11 +119,40 @@ OptionTable shape_table(NextTokenShape& own, TrainOptions& o) {
           {"--positions", &o.positions, "what tells positions apart", one_of(kAddedPositions)}};
 }
 
+OptionTable ngram_table(NgramShape& own) {
+  const OptionRules rules = is_for("--ngrams");
+  return {
+      {"--ngrams", &own.orders, "tokens of the n-grams whose rows are looked up, as 2,3",
+       whole_number(1, 64)},
+      {"--ngram-rows", &own.rows, "of each head, at least: the next prime number", whole_number(1),
+       rules},
+      {"--ngram-heads", &own.heads, "rows that each place looks up for n-grams of each length",
+       whole_number(1, 65536), rules},
+      {"--ngram-width", &own.width, "numbers in a row", whole_number(1), rules},
+      {"--ngram-layers", &own.layers,
+       "blocks with such a memory in front of them, counted from 0, as 1,3", whole_number(0),
+       rules},
+      {"--ngram-file", &own.file,
+       "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
+       "start with other random numbers",
+       file_name(), rules},
+      {"--ngram-rate", &own.rate,
+       "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
+       finite_number(0), rules},
+      {"--ngram-decay", &own.decay, "weight decay of the tables", finite_number(0), rules},
+      {"--ngram-kernel", &own.kernel, "taps of the convolution", whole_number(1, 65536), rules},
+      {"--ngram-seed", &own.seed, "of the hash", whole_number(0, kAnyWhole), rules},
+      {"--ngram-fold", &own.fold, "spellings such as \"Apple\" and \" apple\" count as one token",
+       on_or_off(), rules},
+      {"--ngram-silent", &own.silent, "a memory adds nothing before it is trained", on_or_off(),
+       rules}};
+}
+
 OptionTable shape_table(GptShape& own, TrainOptions& o) {
   const OptionRules rotary = is_for("--positions", {"rotary"});
   const OptionRules t5 = is_for("--positions", {"t5"});
   const OptionRules shaw = is_for("--positions", {"shaw"});
-  return {
+  const OptionTable blocks{
       {"--heads", &own.heads, "of attention", whole_number(1)},
       {"--layers", &own.layers, "transformer blocks", whole_number(1)},
       {"--positions", &o.positions, "what tells positions apart", one_of(kPositions)},
@@ -124,6 +170,60 @@ OptionTable shape_table(GptShape& own, TrainOptions& o) {
       {"--norm-epsilon", &own.norm_epsilon, "of the norms", finite_number(0)},
       {"--start", &own.start, "the weights to start from: PyTorch's defaults or GPT-2's",
        one_of(kStarts)}};
+  return joined({blocks, ngram_table(own.ngrams)});
+}
+
+// Without memories, a run is saved as before there were any.
+OptionTable saved_table(TrainOptions& options, bool has_ngrams) {
+  OptionTable table = table_of(options);
+  if (!has_ngrams)
+    std::erase_if(table, [](const Option& each) { return each.name.starts_with("--ngram"); });
+  return table;
+}
+
+GptMemories memories_of(const GptShape& own) {
+  const NgramShape& ngrams = own.ngrams;
+  return {.blocks = {ngrams.layers.begin(), ngrams.layers.end()},
+          .ngrams = {.orders = {ngrams.orders.begin(), ngrams.orders.end()},
+                     .heads = ngrams.heads,
+                     .rows = ngrams.rows,
+                     .seed = ngrams.seed},
+          .memory = {.head_width = ngrams.width,
+                     .kernel = ngrams.kernel,
+                     .starts_silent = ngrams.silent,
+                     .norm_epsilon = own.norm_epsilon}};
+}
+
+void check_ngrams(const NgramShape& ngrams, std::size_t layers, std::size_t context) {
+  for (const std::uint64_t order : ngrams.orders)
+    check_argument(order <= context, "--ngrams ", order, " is longer than --context ", context);
+  std::set<std::uint64_t> blocks;
+  for (const std::uint64_t layer : ngrams.layers)
+    check_argument(layer < layers && blocks.insert(layer).second, "--ngram-layers ", layer,
+                   ": expected some of the ", layers, " of --layers, counted from 0, each once");
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  const double rows =
+      static_cast<double>(ngrams.orders.size() * ngrams.heads) * static_cast<double>(ngrams.rows);
+  check_argument(rows <= kMost, "--ngram-rows ", ngrams.rows, " for each of ", ngrams.orders.size(),
+                 " times ", ngrams.heads, " heads are more rows than ids, ", kMost);
+}
+
+std::unique_ptr<TableFile> open_table(const std::string& path, const TableFileOptions& options,
+                                      bool resumed) {
+  if (!file_exists(path)) {
+    check_argument(!resumed, "--ngram-file: ", path, " is missing, which the run trained");
+    return std::make_unique<TableFile>(path, options);
+  }
+  auto table = std::make_unique<TableFile>(path);
+  const Shape expected{options.rows, options.width};
+  check_argument(table->shape() == expected, "--ngram-file: ", path, " has shape ",
+                 bracketed(table->shape()), ", expected ", bracketed(expected));
+  check_argument(table->states() >= options.states, "--ngram-file: ", path, " has room for ",
+                 table->states(), " numbers of an optimizer beside each value, --optimizer needs ",
+                 options.states);
+  check_argument(resumed || table->rows_stored() == 0, "--ngram-file: ", path,
+                 " has been trained; go on with --resume, or remove it to start again");
+  return table;
 }
 
 const OptionRules kMayChange{.may_change = true};
@@ -206,7 +306,8 @@ OptionTable table_of(TrainOptions& o) {
 
 std::string to_json(TrainOptions options) {
   const bool gpt = std::holds_alternative<GptShape>(options.shape);
-  return to_json(table_of(options), {{"model", gpt ? "gpt" : "next-token"}});
+  return to_json(saved_table(options, options.ngrams() != nullptr),
+                 {{"model", gpt ? "gpt" : "next-token"}});
 }
 
 TrainOptions train_options(const std::string& text) {
@@ -214,13 +315,19 @@ TrainOptions train_options(const std::string& text) {
   const Json* model = all.find("model");
   TrainOptions options;
   if (model != nullptr && model->string() == "gpt") options.shape = GptShape();
-  from_json(table_of(options), text);
+  from_json(saved_table(options, all.find("ngrams") != nullptr), text);
   return options;
 }
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
   return named("--optimizer", optimizer, kOptimizers).make(*this, parameters);
+}
+
+std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
+  std::vector<double> rates(of.group_count(), learning_rate);
+  if (ngrams() != nullptr) rates.back() *= ngrams()->rate;
+  return rates;
 }
 
 Schedule TrainOptions::make_schedule(std::uint64_t total) const {
@@ -274,23 +381,58 @@ GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) c
           .rotary_base = own.rotary_base,
           .t5_buckets = own.t5_buckets,
           .t5_max_distance = own.t5_max_distance,
-          .shaw_max_distance = own.shaw_max_distance};
+          .shaw_max_distance = own.shaw_max_distance,
+          .memories = ngrams() == nullptr ? GptMemories() : memories_of(own)};
 }
 
-std::unique_ptr<LanguageModel> TrainOptions::make_model(std::size_t vocabulary_size,
-                                                        Random& random) const {
-  const double numbers = least_numbers(vocabulary_size);
-  const int states = named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1 : 0);
-  const double needed = numbers * sizeof(real) * (1 + states) / 1e9;
+const NgramShape* TrainOptions::ngrams() const {
+  const auto* gpt = std::get_if<GptShape>(&shape);
+  return gpt == nullptr || gpt->ngrams.orders.empty() || gpt->ngrams.layers.empty() ? nullptr
+                                                                                    : &gpt->ngrams;
+}
+
+std::vector<std::string> TrainOptions::table_paths() const {
+  const NgramShape* own = ngrams();
+  if (own == nullptr || own->file.empty()) return {};
+  if (own->layers.size() == 1) return {own->file};
+  std::vector<std::string> paths;
+  for (const std::uint64_t layer : own->layers) paths.push_back(concat(own->file, '.', layer));
+  return paths;
+}
+
+std::unique_ptr<LanguageModel> TrainOptions::make_model(
+    const Tokenizer& tokens, Random& random, std::vector<std::unique_ptr<TableFile>>& tables,
+    bool resumed) const {
+  const auto* own = std::get_if<GptShape>(&shape);
+  if (ngrams() != nullptr) check_ngrams(own->ngrams, own->layers, context);
+  const double numbers = least_numbers(tokens.size());
+  const std::size_t states =
+      named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1U : 0U);
+  const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
   check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
                  optimizer, " needs ", needed, " GB, but the machine has ", memory,
                  " GB of memory");
-  if (const auto* own = std::get_if<GptShape>(&shape))
-    return std::make_unique<GptModel>(gpt(*own, vocabulary_size), random);
-  return std::make_unique<NextTokenModel>(
-      next_token(std::get<NextTokenShape>(shape), vocabulary_size), random);
+  if (own == nullptr)
+    return std::make_unique<NextTokenModel>(
+        next_token(std::get<NextTokenShape>(shape), tokens.size()), random);
+  GptOptions options = gpt(*own, tokens.size());
+  GptMemories& memories = options.memories;
+  if (!memories.blocks.empty() && own->ngrams.fold)
+    memories.ngrams.canonical = canonical_ids(tokens);
+  const std::vector<std::string> paths = table_paths();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const NgramHash hash(tokens.size(), memories.ngrams, memories.blocks, memories.blocks[i]);
+    tables.push_back(open_table(paths[i],
+                                {.rows = hash.table_rows(),
+                                 .width = own->ngrams.width,
+                                 .states = states,
+                                 .seed = seed + memories.blocks[i]},
+                                resumed));
+    memories.files.push_back(tables.back().get());
+  }
+  return std::make_unique<GptModel>(options, random);
 }
 
 double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
@@ -298,8 +440,15 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
   const auto columns = static_cast<double>(width);
   double sum = tokens * columns;
   if (positions == "learned") sum += static_cast<double>(context) * columns;
-  if (const auto* own = std::get_if<GptShape>(&shape))
-    return sum + static_cast<double>(own->layers) * 12 * columns * columns;
+  if (const auto* own = std::get_if<GptShape>(&shape)) {
+    sum += static_cast<double>(own->layers) * 12 * columns * columns;
+    if (ngrams() == nullptr) return sum;
+    const NgramShape& memory = own->ngrams;
+    const double read = static_cast<double>(memory.orders.size() * memory.heads) *
+                        static_cast<double>(memory.width);  // by each place
+    const double table = memory.file.empty() ? read * static_cast<double>(memory.rows) : 0;
+    return sum + static_cast<double>(memory.layers.size()) * (table + 2 * read * columns);
+  }
   const NextTokenOptions options = next_token(std::get<NextTokenShape>(shape), vocabulary_size);
   double read = static_cast<double>(options.look_back) * columns;
   for (const std::size_t next : options.hidden)
@@ -315,6 +464,8 @@ void complete(const CommandLine& line, TrainOptions& options) {
     const OptimizerKind& kind = kOptimizers.at(options.optimizer);
     set("--learning-rate", options.learning_rate, kind.learning_rate);
     set("--weight-decay", options.weight_decay, kind.weight_decay);
+    if (auto* gpt = std::get_if<GptShape>(&options.shape))
+      set("--ngram-rate", gpt->ngrams.rate, kind.table_rate);
   }
   if (line.was_given("--epochs")) set("--steps", options.steps, 0U);
   if (options.schedule != "cosine") set("--floor", options.floor, 0.0);

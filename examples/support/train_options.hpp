@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include <rowgrad/core/autograd/table_file.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
@@ -18,6 +20,22 @@ namespace rowgrad {
 struct NextTokenShape {
   std::uint64_t look_back = 6;
   std::vector<std::uint64_t> hidden = {256};
+};
+
+/// The options of memories of n-grams, of which there are none without orders; see GptMemories.
+struct NgramShape {
+  std::vector<std::uint64_t> orders = {};
+  std::uint64_t rows = 1'000'000;
+  std::uint64_t heads = 4;
+  std::uint64_t width = 16;
+  std::vector<std::uint64_t> layers = {1};
+  std::string file = "";
+  double rate = 5;  // of the tables, as a factor
+  double decay = 0;
+  std::uint64_t kernel = 4;
+  std::uint64_t seed = 0;
+  bool fold = false;
+  bool silent = false;
 };
 
 /// The options that only a GPT has (train_gpt); see GptOptions.
@@ -34,6 +52,7 @@ struct GptShape {
   std::uint64_t t5_buckets = 32;
   std::uint64_t t5_max_distance = 128;
   std::uint64_t shaw_max_distance = 16;
+  NgramShape ngrams = {};
 };
 
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
@@ -77,14 +96,26 @@ struct TrainOptions {
   NextTokenOptions next_token(const NextTokenShape& own, std::size_t vocabulary_size) const;
   GptOptions gpt(const GptShape& own, std::size_t vocabulary_size) const;
 
-  /// Throws std::invalid_argument for a model that takes more memory than the machine has, before
-  /// any of it is allocated.
-  std::unique_ptr<LanguageModel> make_model(std::size_t vocabulary_size, Random& random) const;
+  /// The memories of a GPT, or null if it has none; and the files of their tables, if they are in
+  /// files.
+  const NgramShape* ngrams() const;
+  std::vector<std::string> table_paths() const;
 
-  /// How many numbers such a model has at least; computed without making it.
+  /// Opens or makes the files of tables, which must outlive the model; those of a run that is
+  /// `resumed` must be there, others must not have been trained. Throws std::invalid_argument for a
+  /// model that takes more memory than the machine has, before any of it is allocated.
+  std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
+                                            std::vector<std::unique_ptr<TableFile>>& tables,
+                                            bool resumed) const;
+
+  /// How many numbers such a model has in memory at least; computed without making it.
   double least_numbers(std::size_t vocabulary_size) const;
 
+  /// The tables of memories are its last group.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
+
+  /// The learning rate of each of its groups, before any schedule.
+  std::vector<double> base_rates(const Optimizer& of) const;
 
   /// The schedule of the learning rate for a run of `total` steps.
   Schedule make_schedule(std::uint64_t total) const;

@@ -44,6 +44,8 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& opti
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
+  check_argument(ranks == nullptr || train.table_paths().empty(),
+                 "--ngram-file is for one process; ranks of mpirun have tables in memory");
   auto training = std::make_unique<TextRun>(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) training->start_from(weights);
   return training;
@@ -53,6 +55,7 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& opti
 void check_files(const TrainProgram& options) {
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(options.train.tokenizer));
+  for (const std::string& table : options.train.table_paths()) read.push_back(table);
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   std::vector<std::string> written{options.metrics,
@@ -199,6 +202,7 @@ void check_gpt2_export(const TextRun& training, const std::string& weights, bool
   const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
   check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
   check_gpt2_layout("--gpt2-export", gpt->options());
+  check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
   const std::filesystem::path config = gpt2_config_path(weights);
   check_runtime(!writes || !file_exists(config) || read_file(config) == gpt2_config(gpt->options()),
                 config.string(), ": is there already, for another model");
