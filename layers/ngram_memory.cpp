@@ -3,30 +3,13 @@
 
 #include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/ops/convolution.hpp>
+#include <rowgrad/core/ops/gate.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/ngram_memory.hpp>
 
 namespace rowgrad {
 namespace {
-
-constexpr real kLeastScore = real{1e-6};
-
-// sigmoid(sign(s) √max(|s|, 1e-6))
-Variable memory_gate(const Variable& scores) {
-  return pointwise(
-      "memory_gate", scores,
-      [](Simd s) {
-        const Simd root = sqrt(max(abs(s), kLeastScore));
-        const Simd sign =
-            select(s > 0, Simd(1), select(s < 0, Simd(-1), select(s == 0, Simd(0), s)));
-        return 1 / (1 + exp(-(sign * root)));
-      },
-      [](Simd g, Simd s, Simd y) {
-        return select(abs(s) < kLeastScore, 0, g * y * (1 - y) / (2 * sqrt(abs(s))));
-      });
-}
 
 Part<Embedding> make_table(Layer& owner, const NgramHash& hash, std::size_t head_width,
                            Random& random, TableFile* file) {
@@ -49,6 +32,7 @@ Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
 NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
                          const NgramMemoryOptions& options)
     : hash_(std::move(hash)),
+      norm_epsilon_(options.norm_epsilon),
       table(make_table(*this, hash_, options.head_width, random, file)),
       key(*this, "key", hash_.lookups() * options.head_width, width, random),
       value(*this, "value", hash_.lookups() * options.head_width, width, random),
@@ -80,9 +64,9 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
 }
 
 Variable NgramMemory::gate(const Variable& x, const Variable& rows) {
-  const double width = static_cast<double>(x.shape().back());
-  const Variable products = key_norm.forward(key.forward(rows)) * query_norm.forward(x);
-  return memory_gate(sum(products, {-1}, KeepAxes::kYes) * static_cast<real>(1 / std::sqrt(width)));
+  Tape& tape = x.tape();
+  return memory_gate(key.forward(rows), x, tape.parameter(key_norm.weight),
+                     tape.parameter(query_norm.weight), norm_epsilon_);
 }
 
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece

@@ -53,6 +53,12 @@ def convolve(x, weight, dilation=1):
     return F.conv1d(before, weight[:, None, :], dilation=dilation, groups=width).transpose(1, 2)
 
 
+def gate(key, x, key_weight, x_weight):
+    norm = lambda rows, weight: rows * torch.rsqrt((rows**2).mean(-1, keepdim=True) + 1e-5) * weight
+    score = (norm(key, key_weight) * norm(x, x_weight)).sum(-1, keepdim=True) / math.sqrt(x.shape[-1])
+    return torch.sigmoid(score.abs().clamp_min(1e-6).sqrt() * score.sign())
+
+
 def rows(*values):
     return [torch.tensor(values, dtype=torch.float64)]
 
@@ -61,6 +67,8 @@ BATCH = [numbers(3, 7, 4), numbers(3, 7, 4, phase=0.9), numbers(3, 7, 4, phase=0
 CASES = [
     ("log1p", lambda x: torch.log1p(x + 2.5), [numbers(2, 9)]),
     ("log1p", lambda x: torch.log1p(x + 2.5), rows(INF, NAN, -3.5, -4, -2.5, -2.4999)),
+    ("memory_gate", gate, [numbers(2, 4, 5), numbers(2, 4, 5, phase=0.9), numbers(5, phase=0.4), numbers(5, phase=1.3)]),
+    ("memory_gate", gate, [torch.eye(3), 1 - torch.eye(3), numbers(3), numbers(3, phase=0.9)]),
     ("causal_conv", convolve, [numbers(2, 7, 3), numbers(3, 2, phase=0.9)]),
     ("causal_conv", convolve, [numbers(1, 1, 3), numbers(3, 5, phase=0.9)]),
     ("causal_conv, dilated", lambda x, w: convolve(x, w, 3), [numbers(2, 11, 5), numbers(5, 4, phase=0.9)]),

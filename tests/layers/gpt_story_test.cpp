@@ -122,7 +122,7 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
   // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms.)
   const bool has_gates = sizeof(real) == 4 && run.contains("ngram");
   const double of_loss = has_gates ? 1e-4 : kRelative;
-  const double of_rounding = has_gates ? 2e-2 : 10 * kRelative;
+  const double of_gradients = has_gates ? 2e-2 : 10 * kRelative;
   const auto losses = run["loss"].get<std::vector<double>>();
   const auto norms = run["gradient_norm"].get<std::vector<double>>();
   const double clip = run.value("clip_norm", json()).is_null() ? 0 : run["clip_norm"].get<double>();
@@ -135,7 +135,7 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
       ASSERT_NEAR(loss.item(), losses[step], of_loss * losses[step]) << "step " << step;
       const double norm =
           clip > 0 ? clip_grad_norm(model.parameters(), clip) : gradient_norm(model.parameters());
-      ASSERT_NEAR(norm, norms[step], of_rounding * norms[step]) << "step " << step;
+      ASSERT_NEAR(norm, norms[step], of_gradients * norms[step]) << "step " << step;
       optimizer->step();
       if (++step == losses.size()) break;
     }
@@ -147,11 +147,11 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
     if (sizeof(real) == 4 && name.ends_with("key.bias")) continue;
     const Tensor& value = parameters.at(our_name(name, options.memories.blocks))->value();
     const double squares = std::inner_product(value.begin(), value.end(), value.begin(), 0.0);
-    EXPECT_NEAR(std::sqrt(squares), expected.get<double>(), of_rounding * expected.get<double>())
+    EXPECT_NEAR(std::sqrt(squares), expected.get<double>(), of_gradients * expected.get<double>())
         << name;
     // A sum of hundreds of values of either sign is known to their rounding, not to its own.
     EXPECT_NEAR(std::accumulate(value.begin(), value.end(), 0.0), run["sum_after"][name],
-                of_rounding * std::sqrt(static_cast<double>(value.size())))
+                of_gradients * std::sqrt(static_cast<double>(value.size())))
         << name;
   }
 
