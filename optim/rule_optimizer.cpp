@@ -72,7 +72,10 @@ std::optional<double> RuleEngine::idle_decay(const Parameter& parameter) const {
     one[0] = 1;
     rule_.idle_step(members.data(), one.data());
     if (one[0] == 1) return 0;
-    return rule_.idle(members.data()) == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
+    // Decay that goes through a state, such as momentum, builds up: no share of each step.
+    const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
+    return builds_up || rule_.idle(members.data()) == Idle::kReplay ? std::nullopt
+                                                                    : std::optional(1 - one[0]);
   }
   return std::nullopt;
 }

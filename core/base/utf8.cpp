@@ -52,17 +52,20 @@ void append_utf8(std::string& text, char32_t code_point) {
     text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
 }
 
+std::string shown_byte(unsigned char byte) {
+  std::array<char, 8> text;
+  std::snprintf(text.data(), text.size(), "<0x%02X>", byte);
+  return text.data();
+}
+
 std::string shown_bytes(std::string_view text) {
   std::string shown;
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Character character = decode_utf8(text, at);
-    if (character.code_point == kInvalidCodePoint) {
-      char byte[8];
-      std::snprintf(byte, sizeof byte, "<0x%02X>", static_cast<unsigned char>(text[at]));
-      shown += byte;
-    } else {
+    if (character.code_point == kInvalidCodePoint)
+      shown += shown_byte(static_cast<unsigned char>(text[at]));
+    else
       shown += text.substr(at, character.bytes);
-    }
     at += character.bytes;
   }
   return shown;

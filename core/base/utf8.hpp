@@ -33,8 +33,9 @@ constexpr bool is_surrogate(char32_t code_point) {
   return code_point >= 0xD800 && code_point < 0xE000;
 }
 
-/// A text with bytes that are not UTF-8 as <0xNN>.
+/// A text with bytes that are not UTF-8 as <0xNN>; a byte in this form.
 std::string shown_bytes(std::string_view text);
+std::string shown_byte(unsigned char byte);
 
 /// Prints a text in quotation marks, for messages: control characters and invalid bytes as \x0a,
 /// long text truncated. Nothing is formatted until it is printed.

@@ -86,16 +86,6 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
 // The history of the table of tokens, which every language model of these programs has.
 const TableHistory& of_tokens(const RowHistory& rows) { return rows.tables().at(0); }
 
-std::string describe_rows(const RowHistory& rows) {
-  std::size_t never = 0, hardly = 0;
-  for (const ListedRow& row : list_rows(of_tokens(rows))) {
-    never += row.learned == Learned::kNo ? 1 : 0;
-    hardly += row.learned == Learned::kHardly ? 1 : 0;
-  }
-  return concat("of ", of_tokens(rows).table().shape()[0], " tokens, ", never,
-                " were never looked up, and ", hardly, " hardly moved");
-}
-
 // What is left to do and to say at the end of a run.
 class Results : public RunObserver {
  public:
@@ -109,6 +99,7 @@ class Results : public RunObserver {
         page_(page),
         json_(options.json),
         config_(gpt2_config_path(options.gpt2_export)),
+        rows_file_(options.row_list),
         first_step_(training.run.steps()) {}
 
   bool is_for_first_rank() const override { return true; }
@@ -145,11 +136,25 @@ class Results : public RunObserver {
   void write(const RunResults& results) {
     if (!options_.json.empty())
       json_.rewrite([&] { write_file(options_.json, run_json(training_, corpus_, results)); });
+    if (!options_.row_list.empty()) write_rows();
     if (options_.gpt2_export.empty()) return;
     auto& gpt = dynamic_cast<GptModel&>(training_.model());
     write_safetensors(options_.gpt2_export, gpt2_weights(gpt));
     const std::filesystem::path config = gpt2_config_path(options_.gpt2_export);
     if (!config.empty()) config_.rewrite([&] { write_file(config, gpt2_config(gpt.options())); });
+  }
+
+  void write_rows() {
+    const char separator = options_.row_list.ends_with(".csv") ? ',' : '\t';
+    listed_ = list_rows(of_tokens(rows_));
+    rows_file_.rewrite([&] {
+      write_file(options_.row_list,
+                 rows_text(of_tokens(rows_), listed_, &training_.tokenizer(), separator));
+    });
+  }
+
+  std::ptrdiff_t count_of(Learned learned) const {
+    return std::ranges::count(listed_, learned, &ListedRow::learned);
   }
 
   void say(const TrainingRun& run) const {
@@ -169,7 +174,10 @@ class Results : public RunObserver {
     if (!options_.metrics.empty()) std::cout << "Losses in  " << options_.metrics << '\n';
     if (!options_.json.empty()) std::cout << "Run in     " << options_.json << '\n';
     if (!options_.row_list.empty())
-      std::cout << "Rows in    " << options_.row_list << ": " << describe_rows(rows_) << '\n';
+      std::cout << "Rows in    " << options_.row_list << ": of " << listed_.size() << " tokens, "
+                << count_of(Learned::kNo) << " were never looked up, and "
+                << count_of(Learned::kHardly) << " hardly moved"
+                << (first_step_ > 0 ? concat(", since step ", first_step_) : "") << '\n';
     if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   }
 
@@ -181,6 +189,8 @@ class Results : public RunObserver {
   RunReport* page_;
   OwnFile json_;
   OwnFile config_;
+  OwnFile rows_file_;
+  std::vector<ListedRow> listed_;
   std::size_t first_step_;
 };
 
@@ -260,17 +270,11 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                    }});
   RunFile checkpoint(options.save, options.save_every, [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  RunFile row_list(options.row_list, 0, [&] {
-    write_file(options.row_list,
-               rows_text(of_tokens(rows), list_rows(of_tokens(rows)), &training->tokenizer(),
-                         options.row_list.ends_with(".csv") ? ',' : '\t'));
-  });
   Results results(options, corpus, *training, samples, rows, page ? &*page : nullptr);
   run.observe(progress);
   run.observe(samples);
   run.observe(checkpoint);
   run.observe(metrics);
-  run.observe(row_list);
   run.observe(results);
   if (page) run.observe(*page);
   run.train(options.max_steps > 0 ? options.max_steps : kNoLimit);

@@ -21,7 +21,11 @@ Parameter& table_of(LanguageModel& model, const std::string& name) {
 // The same run, before its first step or at that of an earlier checkpoint.
 std::unique_ptr<TextRun> begin_again(const WhyOptions& options, const TextRun& run,
                                      const Corpus& corpus) {
-  if (!options.from.empty()) return TextRun::resume(options.from, corpus);
+  if (!options.from.empty()) {
+    auto again = TextRun::resume(options.from, corpus);
+    again->set_options(run.options());  // which may have been changed on the way
+    return again;
+  }
   return std::make_unique<TextRun>(run.options(), tokenizer_from_json(run.tokenizer().to_json()),
                                    corpus);
 }
@@ -60,7 +64,7 @@ std::string text_of(const RowReasons::Window& window, const Tokenizer& tokenizer
 
 std::string percent(double share) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << 100 * share << " %";
+  text << std::fixed << std::setprecision(1) << 100 * share + 0.0 << " %";
   return std::move(text).str();
 }
 
@@ -115,7 +119,7 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   const std::size_t last = end->run.steps();
   check_argument(first < last, "--from: is at step ", first, ", and --run at step ", last);
   Parameter& table = table_of(again->model(), options.table);
-  const bool tokens = table.shape()[0] == again->tokenizer().size();
+  const bool tokens = options.table == "token.weight";
   const auto row = static_cast<std::int32_t>(options.row);
   RowReasons reasons(table, row, tokens, {.steps = options.steps, .windows = 2});
   again->run.observe(reasons);

@@ -192,17 +192,6 @@ struct RunReport::Json {
   nlohmann::json json;
 };
 
-// Adds the time until it goes out of scope to what the report has cost.
-class RunReport::Timer {
- public:
-  explicit Timer(RunReport& report) : cost_(report.cost_) {}
-  ~Timer() { cost_ += Clock::now() - begin_; }
-
- private:
-  Clock::duration& cost_;
-  Clock::time_point begin_ = Clock::now();
-};
-
 RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
                      RunReportOptions options)
     : run_(run),
@@ -229,6 +218,7 @@ RunReport::RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions 
 RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
     : RunReport(&run, run.parts().model, run.parts().optimizer, std::move(options)) {
   if (!run.is_first_rank()) return;
+  const Timer timer(cost_);
   const std::size_t vocabulary = run.parts().model.vocabulary();
   const TokenSequence* validation = validation_text(run);
   uniform_loss_ = std::log(static_cast<double>(vocabulary));
@@ -237,19 +227,19 @@ RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
 }
 
 void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   if (own_rows_) own_rows_->on_batch(run, batch);
 }
 
 void RunReport::before_update(const TrainingRun& run) {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   if (own_rows_) own_rows_->before_update(run);
   measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
                run.parts().clip_norm);
 }
 
 void RunReport::before_update() {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
   measure_norm(steps_ + 1, kNormSteps, 0);
 }
@@ -265,13 +255,13 @@ void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
 }
 
 void RunReport::after_step(const TrainingRun& run, double loss) {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   if (own_rows_) own_rows_->after_step(run, loss);
   add_point(loss, run.tokens_per_second());
 }
 
 void RunReport::after_step(double loss, std::size_t tokens) {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   ++steps_;
   tokens_ += tokens;
   if (own_rows_) own_rows_->after_update(steps_);
@@ -308,7 +298,7 @@ void RunReport::halve_curves() {
 }
 
 void RunReport::between_steps(const TrainingRun& run) {
-  const Timer timer(*this);
+  const Timer timer(cost_);
   if (run.makes_more_steps()) write_if_due();
 }
 
@@ -341,7 +331,6 @@ std::string RunReport::data(bool at_end) const {
   about["first_step"] = first_step_;
   about["parameters"] = parameters_json(model_);
   about["state"] = !at_end ? "running" : whole && has_ended ? "finished" : "stopped";
-  about["seconds"] = rounded(std::chrono::duration<double>(Clock::now() - start_).count());
   Json data{{{"format", "rowgrad report 1"}, {"run", std::move(about)}}};
   json& report = data.json;
   report["curves"] = {{"step", curves_.step},
@@ -372,8 +361,13 @@ std::string RunReport::data(bool at_end) const {
   report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
   if (run_ != nullptr) add_losses(data);
   if (whole) add_analysis(data);
-  report["run"]["report_seconds"] =
-      rounded(std::chrono::duration<double>(cost_ + (Clock::now() - begin)).count());
+  const auto now = Clock::now();
+  const auto seconds = [](Clock::duration time) {
+    return rounded(std::chrono::duration<double>(time).count());
+  };
+  const Clock::duration of_rows = own_rows_ ? Clock::duration() : rows_.cost();
+  report["run"]["seconds"] = seconds(now - start_);
+  report["run"]["report_seconds"] = seconds(cost_ + of_rows + (now - begin));
   return text_of(report);
 }
 

@@ -74,7 +74,8 @@ class RunReport : public RunObserver {
   void at_end(const TrainingRun&) override { at_end(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Timer = RowHistory::Timer;
+  using Clock = Timer::Clock;
 
   // One number for each n steps, n such that there are at most kMostPoints.
   struct Curves {
@@ -90,7 +91,6 @@ class RunReport : public RunObserver {
   void write_if_due();
   void write(const std::string& data) const;
   struct Json;
-  class Timer;
   void add_losses(Json& data) const;
   void add_analysis(Json& data) const;
   void add_reading(Json& data) const;

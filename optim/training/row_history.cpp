@@ -127,7 +127,15 @@ void TableHistory::look_up(const Batch& batch) {
   batches_.push_back(batch.inputs);
 }
 
-// Remembers the values that these rows begin with, if it does not know them yet.
+// Before rows move that nobody follows, in a way that cannot be told backwards.
+void TableHistory::copy_start(bool knows_decay) {
+  const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
+  if (!moves_all || start_.size() > 0 || !table_->stored().allows_passes()) return;
+  start_ = table_->copy();
+  start_ /= static_cast<real>(std::exp(log_kept_));
+}
+
+// Remembers the values that these rows began with, if it does not know them yet.
 void TableHistory::begin(std::span<const std::int32_t> ids) {
   const std::size_t known = ids_.size();
   for (const std::int32_t id : ids)
@@ -136,8 +144,14 @@ void TableHistory::begin(std::span<const std::int32_t> ids) {
   const Tensor values = table_->rows(std::span(ids_).subspan(known));
   rows_.resize(ids_.size(), Row{.log_kept = log_kept_});
   steps_.resize(ids_.size());
-  first_.insert(first_.end(), values.begin(), values.end());
   latest_.insert(latest_.end(), values.begin(), values.end());
+  const std::size_t width = table_->shape()[1];
+  const auto kept = static_cast<real>(std::exp(log_kept_));
+  for (std::size_t i = known; i < ids_.size(); ++i)
+    for (std::size_t c = 0; c < width; ++c)
+      first_.push_back(start_.size() > 0
+                           ? start_.data()[static_cast<std::size_t>(ids_[i]) * width + c]
+                           : values.data()[(i - known) * width + c] / kept);
 }
 
 // Returns its norm.
@@ -156,9 +170,10 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   step_ = step;
   decay_ = known_decay.value_or(0);
   const Gradient& gradient = table_->gradient();
+  is_dense_ |= gradient.is_dense();
+  copy_start(known_decay.has_value());
   now_.clear();
   if (gradient.is_dense()) {  // every row has a gradient: follow those that are looked up
-    if (dense_steps_++ == 0) start_ = table_->value();
     for (const auto& [id, lookups] : waiting_) now_.push_back(id);
     std::sort(now_.begin(), now_.end());
   } else if (gradient.is_rows()) {
@@ -294,9 +309,9 @@ void TableHistory::copy_text(const Lookups& lookups, Step& step) const {
 
 double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> value) const {
   const std::size_t width = value.size();
-  if (is_dense())
+  if (start_.size() > 0)
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
-  if (has_unknown_decay_) return std::nan("");
+  if (!knows_starts()) return std::nan("");
   return std::expm1(0 - log_kept_) * distance(width, value.data(), value.data(), 0);
 }
 
@@ -372,6 +387,7 @@ RowHistory::RowHistory(Layer& model, std::size_t context) : model_(model) {
 }
 
 void RowHistory::on_batch(const TrainingRun&, const Batch& batch) {
+  const Timer timer(cost_);
   for (TableHistory& table : tables_) table.look_up(batch);
   const bool has_tokens = std::ranges::any_of(
       tables_, [](const TableHistory& table) { return table.kind() == RowKind::kToken; });
@@ -383,6 +399,7 @@ void RowHistory::before_update(const TrainingRun& run) {
 }
 
 void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
+  const Timer timer(cost_);
   const std::size_t steps = run.parts().steps;
   const std::size_t steps_a_frame =
       steps > 0 ? std::max<std::size_t>(1, steps / kFramesOfASteppedRun) : run.steps_per_epoch();
@@ -411,6 +428,7 @@ void RowHistory::look_up(const Parameter& table, std::span<const std::int32_t> i
 }
 
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
+  const Timer timer(cost_);
   for (Parameter* parameter : model_.parameters())
     if (parameter->gradient().is_rows()) of(*parameter);
   batches_.clear();
@@ -419,6 +437,7 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
 }
 
 void RowHistory::after_update(std::uint64_t step) {
+  const Timer timer(cost_);
   for (TableHistory& table : tables_) {
     table.after_update();
     table.take_frame(step);

@@ -10,9 +10,11 @@
 // Memory grows with the rows that had a gradient, not with the table: some 500 bytes and twice its
 // values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table. Of more,
 // a random sample is followed, half of what was followed before each time there are too many, and
-// the others are counted, a bit each. Tables may be in files. One with dense gradients, all of
-// whose rows move in each step, is copied when it has the first.
+// the others are counted, a bit each. Tables may be in files. One all of whose rows move in a way
+// that cannot be told backwards, by dense gradients or a decay that is not known, is copied before
+// the first such step: unless it is in a file, or has more than 131,072 rows and no dense gradient.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,9 +38,9 @@ class TableHistory {
   /// What a row has gone through so far.
   struct Row {
     std::uint64_t lookups = 0;
-    std::uint64_t steps = 0;  // in which it had a gradient,
+    std::uint64_t steps = 0;  // in which it had a gradient (that looked it up, where dense),
     std::uint64_t last = 0;   // and the last one of these
-    double squares = 0;       // of all its gradients
+    double squares = 0;       // of its gradients in these
     double largest = 0;       // gradient norm of a step
     double path = 0;          // sum of the distances it moved in these steps, but for decay
     double momentum = 0;      // distance moved between its gradients, by momentum,
@@ -101,7 +103,7 @@ class TableHistory {
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
 
   /// The rows that had a gradient, in the order of their first ones; what happened to each, and how
-  /// far each is from where it began.
+  ///   /// far each is from where it began (see knows_starts).
   const std::vector<std::int32_t>& ids() const { return ids_; }
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> moved() const;
@@ -110,7 +112,7 @@ class TableHistory {
   const std::vector<std::vector<Step>>& steps() const { return steps_; }
 
   /// How far a row that is not followed, as it had no gradient, or a dense one without a lookup, is
-  /// from where it began, if this is its value now. NaN where decay is not known.
+  /// from where it began, if this is its value now. NaN if it is not known where that was.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
   const Parameter& table() const { return *table_; }
@@ -121,8 +123,10 @@ class TableHistory {
 
   /// Whether the table has had dense gradients: then all rows have one in each of these steps, and
   /// only those that were looked up are followed.
-  bool is_dense() const { return dense_steps_ > 0; }
-  std::uint64_t dense_steps() const { return dense_steps_; }
+  bool is_dense() const { return is_dense_; }
+
+  /// Whether it is known where rows began: or moved() is from before the first gradient of each.
+  bool knows_starts() const { return start_.size() > 0 || !has_unknown_decay_; }
 
   /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
   /// whether there is decay that is not known.
@@ -146,6 +150,7 @@ class TableHistory {
     double gradient_norm = 0;
   };
 
+  void copy_start(bool knows_decay);
   void begin(std::span<const std::int32_t> ids);
   bool follows(std::int32_t id) const;
   void count_touched(std::span<const std::int32_t> ids);
@@ -167,15 +172,15 @@ class TableHistory {
   std::vector<std::int32_t> ids_;
   std::vector<Row> rows_;
   std::vector<std::vector<Step>> steps_;
-  std::vector<real> first_;        // the values of each row before its first update,
+  std::vector<real> first_;        // the values with which each row began,
   std::vector<real> latest_;       // and after its last one
   std::size_t rows_now_ = 0;       // rows of this step,
   std::vector<std::int32_t> now_;  // and those of them that are followed,
   std::vector<Now> of_now_;
   Tensor before_;  // with their values before the update
   std::uint64_t step_ = 0;
-  double decay_ = 0;  // of this step
-  Tensor start_;      // of a table with dense gradients, before the first one
+  double decay_ = 0;           // of this step
+  Tensor start_ = empty({0});  // of a table that is copied: all values with which it began
   std::size_t most_rows_;
   std::uint64_t sample_ = 1;
   std::vector<bool> touched_;  // of all rows, if a sample is followed
@@ -186,7 +191,7 @@ class TableHistory {
   double log_kept_ = 0;  // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
   bool has_unknown_decay_ = false;
-  std::uint64_t dense_steps_ = 0;
+  bool is_dense_ = false;
 };
 
 /// A history for each table of embeddings that a model has: of tokens, then of positions or of
@@ -198,6 +203,18 @@ std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t cont
 /// one's own. With several ranks, the first one has them.
 class RowHistory : public RunObserver {
  public:
+  /// Adds the time until it goes out of scope to `cost`.
+  class Timer {
+   public:
+    using Clock = std::chrono::steady_clock;
+    explicit Timer(Clock::duration& cost) : cost_(cost) {}
+    ~Timer() { cost_ += Clock::now() - begin_; }
+
+   private:
+    Clock::duration& cost_;
+    Clock::time_point begin_ = Clock::now();
+  };
+
   /// Borrows the model, which, if it is a LanguageModel, is trained on windows of `context` tokens;
   /// as many as it can read, if that is 0.
   explicit RowHistory(Layer& model, std::size_t context = 0);
@@ -211,6 +228,9 @@ class RowHistory : public RunObserver {
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
 
+  /// The time that it has taken so far.
+  Timer::Clock::duration cost() const { return cost_; }
+
   /// For a loop of one's own: before and after each update. `step` counts from 1. Lookups may be
   /// told before.
   void look_up(const Parameter& table, std::span<const std::int32_t> ids);
@@ -222,6 +242,7 @@ class RowHistory : public RunObserver {
 
   Layer& model_;
   std::vector<TableHistory> tables_;
+  Timer::Clock::duration cost_ = {};
   std::vector<Batch> batches_;  // of this step, until a table of tokens is known
 };
 

@@ -38,23 +38,34 @@ void mark_learned(std::vector<ListedRow>& rows) {
   const auto looked_up = [](const ListedRow& row) { return row.lookups > 0; };
   std::vector<double> distances;
   for (const ListedRow& row : rows)
-    if (looked_up(row)) distances.push_back(row.moved);
+    if (looked_up(row) && !std::isnan(row.moved)) distances.push_back(row.moved);
   const double least = kHardly * median(std::move(distances));
   for (ListedRow& row : rows)
-    row.learned = !looked_up(row)     ? Learned::kNo
-                  : row.moved < least ? Learned::kHardly
-                                      : Learned::kYes;
+    row.learned = !looked_up(row)      ? Learned::kNo
+                  : row.moved <= least ? Learned::kHardly
+                                       : Learned::kYes;
 }
 
-// On one line.
-std::string token_text(std::string_view token) {
+bool is_control(char32_t character) {
+  return character < 0x20 || (character >= 0x7f && character < 0xa0) || character == 0x2028 ||
+         character == 0x2029;
+}
+
+// On one line, with nothing in it that a reader of tables could take for anything else.
+std::string token_text(std::string_view token, std::string_view escaped) {
   std::string text;
-  for (const char c : shown_bytes(token)) {
-    const std::size_t escaped = std::string_view("\n\t\r\\").find(c);
-    if (escaped == std::string_view::npos)
-      text += c;
-    else
-      text += {'\\', "ntr\\"[escaped]};
+  for (std::size_t at = 0; at < token.size();) {
+    const Utf8Character character = decode_utf8(token, at);
+    const std::string_view bytes = token.substr(at, character.bytes);
+    at += character.bytes;
+    if (const std::size_t i = std::string_view("\n\t\r").find(bytes); i < 3) {
+      text += {'\\', "ntr"[i]};
+    } else if (character.code_point == kInvalidCodePoint || is_control(character.code_point)) {
+      for (const char byte : bytes) text += shown_byte(static_cast<unsigned char>(byte));
+    } else {
+      if (escaped.find(bytes) != std::string_view::npos) text += '\\';
+      text += bytes;
+    }
   }
   return text;
 }
@@ -66,9 +77,10 @@ std::string quoted(const std::string& text) {
   return field + '"';
 }
 
-std::string meaning_of(const TableHistory& history, std::int32_t id, const Tokenizer* tokenizer) {
+std::string meaning_of(const TableHistory& history, std::int32_t id, const Tokenizer* tokenizer,
+                       std::string_view escaped) {
   if (history.kind() == RowKind::kToken && tokenizer != nullptr)
-    return token_text(tokenizer->token(id));
+    return token_text(tokenizer->token(id), escaped);
   const std::vector<std::string>& labels = history.labels();
   return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
 }
@@ -93,7 +105,7 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
     const Tensor values = history.table().rows(some);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const std::span<const real> value(values.data() + i * width, width);
-      ListedRow& row = rows.emplace_back(ListedRow{.id = some[i], .steps = history.dense_steps()});
+      ListedRow& row = rows.emplace_back(ListedRow{.id = some[i]});
       for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
       row.norm = std::sqrt(row.norm);
       if (const auto found = places.find(row.id); found != places.end()) {
@@ -101,9 +113,8 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
         row.lookups = what.lookups;
         row.steps = what.steps;
         row.gradient_norm = std::sqrt(what.squares);
-        row.moved = moved[found->second];
+        row.moved = history.knows_starts() ? moved[found->second] : std::nan("");
       } else {
-        if (history.is_dense()) row.gradient_norm = std::nan("");
         row.moved = history.moved_unfollowed(row.id, value);
       }
     }
@@ -116,16 +127,17 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
                       const Tokenizer* tokenizer, char separator) {
   std::ostringstream text;
   text.precision(6);
+  const bool has_quotes = separator != '\t';
   const char* next = "";
   for (const char* title :
        {"id", "token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"}) {
     text << next << title;
-    next = separator == '\t' ? "\t" : ",";
+    next = has_quotes ? "," : "\t";
   }
   text << '\n';
   for (const ListedRow& row : rows) {
-    const std::string meaning = meaning_of(history, row.id, tokenizer);
-    text << row.id << separator << (separator == '\t' ? meaning : quoted(meaning)) << separator
+    const std::string meaning = meaning_of(history, row.id, tokenizer, has_quotes ? "\\" : "\\\"");
+    text << row.id << separator << (has_quotes ? quoted(meaning) : meaning) << separator
          << row.lookups << separator << row.steps;
     for (const double number : {row.gradient_norm, row.norm, row.moved}) {
       text << separator;

@@ -24,8 +24,8 @@ const char* name_of(Learned learned);  // "no"
 struct ListedRow {
   std::int32_t id = 0;
   std::uint64_t lookups = 0;
-  std::uint64_t steps = 0;   // in which it had a gradient
-  double gradient_norm = 0;  // root of the sum of squares of its gradients; NaN as `moved`
+  std::uint64_t steps = 0;   // that looked it up: see TableHistory::Row
+  double gradient_norm = 0;  // root of the sum of squares of its gradients in these
   double norm = 0;           // of its values, now
   double moved = 0;          // distance from where it began; NaN if that is not known
   Learned learned = Learned::kNo;
@@ -37,9 +37,10 @@ std::vector<ListedRow> list_rows(const TableHistory& history);
 
 /// A line of titles and one for each row: id, token, lookups, steps, gradient_norm, norm, moved,
 /// learned. `token` is what the row stands for: the tokenizer's text, if there is one, with \n, \t,
-/// \r and \\ for these characters and <0xNN> for bytes that are not UTF-8. Fields are separated by
-/// tabs and never quoted (IANA's text/tab-separated-values); or by commas, tokens in quotes (RFC
-/// 4180).
+/// \r and \\ for these characters and <0xNN> for bytes of other control characters, and of what is
+/// not UTF-8. Fields are separated by tabs and never quoted (IANA's text/tab-separated-values;
+/// quotes become \", as many programs take them for the beginning of a field in quotes); or by
+/// commas, tokens in quotes (RFC 4180).
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 

@@ -194,8 +194,18 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
                             "--max-steps 8 --sample 0 --save changed >/dev/null"))
                 .status,
             0);
-  expect_refused(in_folder("inspect_rows --corpus corpus --run changed --why 3"),
-                 "ends at other values of row 3");
+  const std::string changed = "inspect_rows --corpus corpus --run changed --why 3";
+  expect_refused(in_folder(changed), "ends at other values of row 3");
+  EXPECT_HAS(shell(in_folder(changed + " --from early")).output, "bit for bit");
+  // A run that was to end at step 5, and went on to step 8.
+  ASSERT_EQ(shell(in_folder(run + "--steps 5 --save short >/dev/null")).status, 0);
+  ASSERT_EQ(shell(in_folder("train_verdict --corpus corpus --resume short --steps 8 --sample 0 "
+                            "--save long >/dev/null"))
+                .status,
+            0);
+  EXPECT_HAS(
+      shell(in_folder("inspect_rows --corpus corpus --run long --why 3 --from short")).output,
+      "in steps 6 to 8\n");
 }
 
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {

@@ -109,7 +109,7 @@ export function untouchedWords(report, table) {
 export function untouchedNote(table) {
   if (table.dense)
     return "All rows have dense gradients, as the table is the head’s weight too, but each is followed from its " +
-      "first lookup; how far one has moved that was not looked up is not known.";
+      "first lookup; how far one has moved that was not looked up is not shown here.";
   if (table.coupled_decay)
     return "Weight decay is a part of the gradient here: it moves rows without one of their own too, " +
       "by an amount that is not followed.";

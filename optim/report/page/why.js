@@ -44,7 +44,7 @@ function summaryOf(report, table, row, path) {
     ? (momentum > 0 ? [`momentum and weight decay ${formatNumber(momentum)}`] : [])
     : [...(momentum > 0 ? [`momentum ${formatNumber(momentum)}`] : []), ...(decay > 0 ? [`weight decay ${formatNumber(decay)}`] : [])];
   return `It is ${formatNumber(figure("moved"))} from where it was. ` +
-    `${formatPlural(figure("steps"), "step")} with a gradient${sinceWords(report)} moved it by ${formatNumber(path)}, there and back` +
+    `${formatPlural(figure("steps"), "step")} ${table.dense ? "that looked it up" : "with a gradient"}${sinceWords(report)} moved it by ${formatNumber(path)}, there and back` +
     `${others.length > 0 ? `; in steps without one, ${others.join(" and ")}` : ""}. ` +
     "Those that moved it farthest:";
 }

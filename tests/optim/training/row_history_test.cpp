@@ -266,49 +266,65 @@ TEST(RowHistory, KeepsTheStepsThatMovedARowFarthestWithTheirText) {
   }
 }
 
+// From where it began, also of a row whose first gradient comes late, and of one that has none:
+// where decay is known, where it goes through momentum, and where gradients are dense.
 TEST(RowList, SaysWhichRowsNeverLearned) {
-  for (const bool dense : {false, true}) {
-    const Tensor start = irregular({6, 4});
-    Parameter table("token.weight", start);
-    AdamW adamw({&table}, {.learning_rate = 0.01, .weight_decay = 0.5});
-    TableHistory history(table, RowKind::kToken);
-    for (std::uint64_t step = 1; step <= 3; ++step) {
-      table.zero_gradient();
-      const std::vector<std::int32_t> ids =
-          step == 1 ? std::vector{0, 1, 4} : std::vector{0, 1, 1, 4};
-      history.look_up(ids);
-      if (dense)
-        table.add_gradient(irregular({6, 4}, step));
-      else
-        table.add_gradient(RowGradient(table.shape(), {0, 1, 4}, irregular({3, 4}, step)));
-      history.before_update(step, adamw.idle_decay(table));
-      adamw.step();
-      history.after_update();
+  for (const bool dense : {false, true})
+    for (const bool known : {false, true}) {
+      const Tensor start = irregular({6, 4});
+      Parameter table("token.weight", start);
+      SGD coupled({&table}, {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5});
+      AdamW adamw({&table}, {.learning_rate = 0.01, .weight_decay = 0.5});
+      Optimizer& optimizer = known ? static_cast<Optimizer&>(adamw) : coupled;
+      EXPECT_EQ(optimizer.idle_decay(table).has_value(), known);
+      TableHistory history(table, RowKind::kToken);
+      for (std::uint64_t step = 1; step <= 4; ++step) {
+        table.zero_gradient();
+        const std::vector<std::int32_t> rows = step == 4 ? std::vector{0, 1, 4} : std::vector{0, 1};
+        history.look_up(rows);
+        history.look_up(std::array{1});
+        if (dense)
+          table.add_gradient(irregular({6, 4}, static_cast<int>(step)));
+        else
+          table.add_gradient(RowGradient(table.shape(), rows, irregular({rows.size(), 4})));
+        history.before_update(step, optimizer.idle_decay(table));
+        optimizer.step();
+        history.after_update();
+      }
+      const std::vector<ListedRow> rows = list_rows(history);
+      ASSERT_EQ(rows.size(), 6U);
+      for (std::size_t i = 0; i < 6; ++i) {
+        const std::uint64_t steps = i < 2 ? 4 : i == 4 ? 1 : 0;
+        EXPECT_EQ(rows[i].id, static_cast<std::int32_t>(i));
+        EXPECT_NEAR(rows[i].moved, distance(table.value(), start, i), 1e-5) << i << dense << known;
+        EXPECT_NEAR(rows[i].norm, distance(table.value(), zeros({6, 4}), i), 1e-6);
+        EXPECT_EQ(rows[i].steps, steps);
+        EXPECT_EQ(rows[i].lookups, i == 1 ? 8U : steps);
+        EXPECT_EQ(rows[i].gradient_norm > 0, steps > 0);
+        EXPECT_EQ(rows[i].learned == Learned::kNo, steps == 0);
+      }
     }
-    const std::vector<ListedRow> rows = list_rows(history);
-    ASSERT_EQ(rows.size(), 6U);
-    for (std::size_t i = 0; i < 6; ++i) {
-      EXPECT_EQ(rows[i].id, static_cast<std::int32_t>(i));
-      EXPECT_NEAR(rows[i].moved, distance(table.value(), start, i), 1e-6);
-      EXPECT_NEAR(rows[i].norm, distance(table.value(), zeros({6, 4}), i), 1e-6);
-      const bool looked_up = i < 2 || i == 4;
-      EXPECT_EQ(rows[i].lookups, i == 1 ? 5U : looked_up ? 3U : 0U);
-      EXPECT_EQ(rows[i].steps, looked_up || dense ? 3U : 0U);
-      EXPECT_EQ(rows[i].learned, looked_up ? Learned::kYes : Learned::kNo);
-      if (looked_up)
-        EXPECT_GT(rows[i].gradient_norm, 0);
-      else if (dense)
-        EXPECT_TRUE(std::isnan(rows[i].gradient_norm));
-      else
-        EXPECT_EQ(rows[i].gradient_norm, 0);
-    }
-  }
+}
+
+TEST(RowList, SaysThatNothingLearnedWhereNothingMoved) {
+  Parameter table("token.weight", irregular({3, 4}));
+  TableHistory history(table, RowKind::kToken);
+  step(*std::make_unique<SGD>(std::vector<Parameter*>{&table}, SgdOptions{.learning_rate = 0}),
+       table, history, 1, {0, 2});
+  const std::vector<ListedRow> rows = list_rows(history);
+  EXPECT_EQ(rows[0].learned, Learned::kHardly);
+  EXPECT_EQ(rows[1].learned, Learned::kNo);
 }
 
 TEST(RowList, IsTextThatSpreadsheetsRead) {
   Parameter table("token.weight", zeros({5, 2}));
   TableHistory history(table, RowKind::kToken);
+  const auto controls =
+      CharacterTokenizer::from_text(std::string_view("\0\v\xE2\x80\xA8\xE2\x98\x83z", 9));
   const CharacterTokenizer tokenizer = CharacterTokenizer::from_text("\t\n\"a\\");
+  EXPECT_HAS(rows_text(history, list_rows(history), &controls),
+             "\n0\t<0x00>\t0\t0\t0\t0\t0\tno\n1\t<0x0B>\t");
+  EXPECT_HAS(rows_text(history, list_rows(history), &controls), "\n3\t<0xE2><0x80><0xA8>\t");
   std::vector<ListedRow> rows = list_rows(history);
   rows[3] = {.id = 3,
              .lookups = 7,
@@ -322,7 +338,7 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
             "id\ttoken\tlookups\tsteps\tgradient_norm\tnorm\tmoved\tlearned\n"
             "0\t\\t\t0\t0\t0\t0\t0\tno\n"
             "1\t\\n\t0\t0\t0\t0\t0\tno\n"
-            "2\t\"\t0\t0\t0\t0\t0\tno\n"
+            "2\t\\\"\t0\t0\t0\t0\t0\tno\n"
             "3\t\\\\\t7\t2\t0.5\t0.25\t0.125\thardly\n"
             "4\ta\t0\t0\t0\t0\t\tno\n");
   const std::string csv = rows_text(history, rows, &tokenizer, ',');
@@ -372,6 +388,7 @@ TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
   const auto decay = [&](auto&& optimizer) { return optimizer.idle_decay(table); };
   const std::initializer_list<Parameter*> one{&table};
   EXPECT_EQ(decay(SGD(one, {.learning_rate = 0.5, .momentum = 0.9})), 0);
+  EXPECT_EQ(decay(SGD(one, {.momentum = 0.9, .weight_decay = 0.1})), std::nullopt);
   EXPECT_NEAR(decay(SGD(one, {.learning_rate = 0.5, .weight_decay = 0.1})).value(), 0.05, 1e-6);
   EXPECT_EQ(decay(Adam(one, {.learning_rate = 0.5})), 0);
   EXPECT_EQ(decay(Adam(one, {.weight_decay = 0.1})), std::nullopt);
