@@ -67,7 +67,8 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(
           validation_loader(options, parts.validation, options.one_generator ? &random_ : nullptr)),
-      model_(options.make_model(*tokenizer_, random_, tables_, resumed)),
+      model_(options.make_model(*tokenizer_, random_, tables_, resumed,
+                                ranks == nullptr ? 0 : ranks->rank())),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run({.model = *model_,
@@ -128,6 +129,10 @@ void TextRun::start_schedule(std::uint64_t step) {
 
 void TextRun::save(const std::filesystem::path& path) const {
   for (const auto& table : tables_) table->checkpoint();
+  // The file names a checkpoint that the tables of all ranks have by then.
+  if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
+    ranks->any(false);
+  if (!run.is_first_rank()) return;
   Checkpoint file = run.state_dict();
   for (const std::string& name : file.names()) {
     const auto* values = std::get_if<Tensor>(&file.at(name));

@@ -29,6 +29,7 @@ class TextRun {
 
   /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
   /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
+  /// On several ranks, all call it, and the first writes the file.
   void save(const std::filesystem::path& path) const;
 
   /// Replaces the weights of a GPT that has not been trained yet: see load_gpt2_weights.

@@ -391,18 +391,20 @@ const NgramShape* TrainOptions::ngrams() const {
                                                                                     : &gpt->ngrams;
 }
 
-std::vector<std::string> TrainOptions::table_paths() const {
+std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
   const NgramShape* own = ngrams();
   if (own == nullptr || own->file.empty()) return {};
-  if (own->layers.size() == 1) return {own->file};
+  const std::string of_rank = rank == 0 ? "" : concat(".rank", rank);
+  if (own->layers.size() == 1) return {own->file + of_rank};
   std::vector<std::string> paths;
-  for (const std::uint64_t layer : own->layers) paths.push_back(concat(own->file, '.', layer));
+  for (const std::uint64_t layer : own->layers)
+    paths.push_back(concat(own->file, '.', layer, of_rank));
   return paths;
 }
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(
     const Tokenizer& tokens, Random& random, std::vector<std::unique_ptr<TableFile>>& tables,
-    bool resumed) const {
+    bool resumed, std::size_t rank) const {
   const auto* own = std::get_if<GptShape>(&shape);
   if (ngrams() != nullptr) check_ngrams(own->ngrams, own->layers, context);
   const double numbers = least_numbers(tokens.size());
@@ -421,7 +423,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(
   GptMemories& memories = options.memories;
   if (!memories.blocks.empty() && own->ngrams.fold)
     memories.ngrams.canonical = canonical_ids(tokens);
-  const std::vector<std::string> paths = table_paths();
+  const std::vector<std::string> paths = table_paths(rank);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const NgramHash hash(tokens.size(), memories.ngrams, memories.blocks, memories.blocks[i]);
     tables.push_back(open_table(paths[i],

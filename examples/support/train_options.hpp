@@ -97,16 +97,16 @@ struct TrainOptions {
   GptOptions gpt(const GptShape& own, std::size_t vocabulary_size) const;
 
   /// The memories of a GPT, or null if it has none; and the files of their tables, if they are in
-  /// files.
+  /// files, of which each rank has its own.
   const NgramShape* ngrams() const;
-  std::vector<std::string> table_paths() const;
+  std::vector<std::string> table_paths(std::size_t rank = 0) const;
 
   /// Opens or makes the files of tables, which must outlive the model; those of a run that is
   /// `resumed` must be there, others must not have been trained. Throws std::invalid_argument for a
   /// model that takes more memory than the machine has, before any of it is allocated.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
                                             std::vector<std::unique_ptr<TableFile>>& tables,
-                                            bool resumed) const;
+                                            bool resumed, std::size_t rank = 0) const;
 
   /// How many numbers such a model has in memory at least; computed without making it.
   double least_numbers(std::size_t vocabulary_size) const;

@@ -44,8 +44,6 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& opti
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
-  check_argument(ranks == nullptr || train.table_paths().empty(),
-                 "--ngram-file is for one process; ranks of mpirun have tables in memory");
   auto training = std::make_unique<TextRun>(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) training->start_from(weights);
   return training;
@@ -194,6 +192,12 @@ class Results : public RunObserver {
   std::size_t first_step_;
 };
 
+// All ranks save, as each has its own files of tables; but only the first writes the file.
+struct Checkpoints : RunFile {
+  using RunFile::RunFile;
+  bool is_for_first_rank() const override { return false; }
+};
+
 // A new run, or the one to be resumed, with options that have been checked.
 std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainProgram& options,
                                          const Corpus& corpus, ProcessGroup* ranks) {
@@ -268,7 +272,8 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                      progress.clear();
                      std::cout << text << '\n' << std::endl;
                    }});
-  RunFile checkpoint(options.save, options.save_every, [&] { training->save(options.save); });
+  Checkpoints checkpoint(leads || options.save.empty() ? options.save : "/dev/null",
+                         options.save_every, [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page ? &*page : nullptr);
   run.observe(progress);

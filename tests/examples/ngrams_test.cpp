@@ -3,6 +3,7 @@
 #include "tests/support/options_given.hpp"
 #include "tests/support/shell.hpp"
 #include "tests/support/short_text.hpp"
+#include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -77,6 +78,28 @@ TEST(RunsWithNgrams, GoOnAsIfTheyHadNotStopped) {
       resumed->run.train(9);
       expect_same_model(*resumed, *whole);
     }
+}
+
+TEST(RunsWithNgrams, HaveAFileForEachRank) {
+  const TemporaryFolder folder;
+  TrainOptions options = with_memories();
+  options.shards = 2;
+  ngrams_of(options).file = folder / "alone";
+  const auto alone = run_with(options);
+  alone->run.train(6);
+  ngrams_of(options).file = folder / "table";
+  run_ranks(2, [&](ProcessGroup& ranks) {
+    TextRun training(options, make_tokenizer("word", short_text(), 300), short_text(), &ranks);
+    training.run.train(3);
+    training.save(folder / "checkpoint");
+    training.run.train(4);  // which is lost
+  });
+  EXPECT_TRUE(std::filesystem::exists(folder / "table.rank1"));
+  run_ranks(2, [&](ProcessGroup& ranks) {
+    const auto resumed = TextRun::resume(folder / "checkpoint", short_text(), &ranks);
+    resumed->run.train(6);
+    expect_same_model(*resumed, *alone);
+  });
 }
 
 TEST(RunsWithNgrams, HaveTheSameBitsInMemoryAndInAFile) {

@@ -49,10 +49,11 @@ compared=0
 compare() {
   "$@" --shards 4 --save alone >log 2>&1 || fail "the run alone failed: $*"
   local count
+  rm -f table*
   for count in 1 2 3 4; do
     on_ranks "$count" "$@" --shards 4 --save ranks >log 2>&1 || fail "the run on $count ranks failed: $*"
     expect_same_numbers alone ranks
-    rm ranks
+    rm -f ranks table*
     compared=$((compared + 1))
   done
 }
@@ -61,6 +62,8 @@ compare "${verdict[@]}" --max-steps 12 "${small[@]}" --look-back 2 --hidden 8 --
   --weight-decay 0.01 --dropout 0.3 --accumulate 2
 compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
+compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
+  --ngram-layers 0 --ngram-file table
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
