@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
 #include <rowgrad/optim/training/row_reasons.hpp>
@@ -95,6 +96,14 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
   }
 }
 
+// Tables in files would be trained where they are, and go back to the checkpoint that is read.
+void check_has_no_files(const std::string& path) {
+  const Checkpoint run = read_safetensors(path);
+  check_argument(
+      !run.contains("options") || train_options(run.text("options")).table_paths().empty(),
+      "--run: ", path, " has tables in files, which are not trained again");
+}
+
 }  // namespace
 
 OptionTable table_of(WhyOptions& o, const OptionTable& others) {
@@ -113,6 +122,7 @@ OptionTable table_of(WhyOptions& o, const OptionTable& others) {
 
 void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files) {
   const Corpus corpus = Corpus::find(corpus_files);
+  check_has_no_files(options.run);
   const auto end = TextRun::resume(options.run, corpus);
   const auto again = begin_again(options, *end, corpus);
   const std::size_t first = again->run.steps();

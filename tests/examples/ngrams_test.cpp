@@ -242,6 +242,8 @@ TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
   expect_refused(gpt + "--save a", "t has been trained");
   expect_refused(gpt + "--resume a --ngram-rate 2", "--ngram-rate 2.0: the run to be resumed has");
   expect_refused(gpt + "--ngram-fold --resume a", "--ngram-fold true: the run to be resumed has");
+  expect_refused(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a"),
+                 "--run: a has tables in files, which are not trained again");
   expect_refused(gpt + "--save t", "t: is written here and also read");
 }
 
