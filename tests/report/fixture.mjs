@@ -333,6 +333,13 @@ export function makeShortReport({ steps = 1 } = {}) {
   return report;
 }
 
+/** What a program of the reader's own writes, of which nothing is known but what its loop did. */
+export function makeOwnReport() {
+  const { format, vocabulary, curves, norms, tables, run } = makeReport({ steps: 60, frames: 3, state: "running" });
+  const { seconds, state, first_step, parameters } = run;
+  return { format, vocabulary: vocabulary.map((_, id) => String(id)), curves, norms, tables, run: { seconds, state, first_step, parameters } };
+}
+
 export const hostileTexts = [
   "</script><script>window.harmed = 1</script>",
   "<img src=x onerror='window.harmed = 2'>",

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { pixelOf, placeOn, shareReport, testReport, textOf } from "./browser.mjs";
-import { makeReport, makeShortReport } from "./fixture.mjs";
+import { makeReport, makeShortReport, makeOwnReport } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
@@ -274,4 +274,12 @@ test("the command can be copied", async () => {
   await tab.click("#copy");
   await tab.waitForFunction(() => document.querySelector("#copy").textContent !== "Copy");
   assert.equal(await tab.evaluate(() => getSelection().toString()), report.run.command);
+});
+
+testReport("a run of which nobody told anything is shown all the same", makeOwnReport(), {}, async (other) => {
+  assert.equal(await textOf(other, "#title"), "A run");
+  assert.match(await textOf(other, "#subtitle"), /^It has taken 1 min 1 s$/);
+  assert.equal(await other.$eval("#repeat", (part) => part.hidden), true);
+  assert.match(await textOf(other, "#why p"), /steps with a gradient moved it by/);
+  assert.equal(await other.$("#why code"), null);
 });

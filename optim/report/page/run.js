@@ -10,16 +10,16 @@ const longestTitle = 80;
 /** @param {Report} report */
 export function showTitle(report) {
   const { run } = report;
-  const text = run.text?.source.split(",")[0] ?? "a text"; // what follows says where it comes from
-  const title = formatText(`${run.program} on ${text}`.slice(0, longestTitle));
+  const text = run.text?.source.split(",")[0]; // what follows says where it comes from
+  const title = formatText(`${run.program ?? "A run"}${text ? ` on ${text}` : ""}`.slice(0, longestTitle));
   byId("title", HTMLElement).textContent = title;
   document.title = `${title} – rowgrad`;
-  const started = new Date(run.started);
+  const started = new Date(run.started ?? NaN);
   const start = Number.isNaN(started.getTime()) ? [] :
     [`Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
       started.toLocaleTimeString("en-GB", { timeStyle: "short" })];
   const cost = run.report_seconds === undefined ? "" : `, ${formatTime(run.report_seconds)} of it for this report`;
-  const took = `it ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}${cost}`;
+  const took = `${start.length > 0 ? "it" : "It"} ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}${cost}`;
   byId("subtitle", HTMLElement).textContent = [...start, took].join("; ");
   const state = byId("state", HTMLElement);
   state.textContent = [describeState(report), describeStart(run)].join(" ").trim();
@@ -73,8 +73,10 @@ export function showRun(report) {
   return { facts };
 }
 
-/** @param {string} command */
+/** @param {string | undefined} command */
 function showCommand(command) {
+  byId("repeat", HTMLElement).hidden = command === undefined;
+  if (command === undefined) return;
   const place = byId("command", HTMLElement);
   // Lines break between arguments, not within their dashes.
   place.append(...formatText(command).split(" ").flatMap((word, i) => [i > 0 ? " " : "", element("span", {}, word)]));

@@ -6,9 +6,9 @@ export type Colour = [red: number, green: number, blue: number];
 export type Numbers = (number | null)[];
 
 export interface Run {
-  program: string;
-  command: string;
-  started: string;
+  program?: string;
+  command?: string;
+  started?: string;
   seconds: number;
   report_seconds?: number;
   state: "running" | "stopped" | "finished";
