@@ -71,13 +71,8 @@ void print_losses(const Losses& first, const Losses& second) {
     std::cout << "There are no losses after the same step\n";
 }
 
-// Speed is another each time; and of losses up to different steps, print_losses says what there is.
-bool is_no_difference(const CheckpointDifference& difference) {
-  const std::string& name = difference.name;
-  return name == "history.tokens_per_second" ||
-         (difference.kind == CheckpointDifference::Kind::type_or_shape &&
-          (name.starts_with("history.") || name.starts_with("evaluations.")));
-}
+// Speed is another each time.
+bool is_about_time(const std::string& name) { return name == "history.tokens_per_second"; }
 
 void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
   const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
@@ -105,7 +100,7 @@ void print(const CheckpointDifference& difference, const Run& first, const Run& 
       std::cout << "only in " << second.file;
       break;
     case Kind::type_or_shape:
-      std::cout << "of another type or shape";
+      std::cout << "of another type, shape or length";
       break;
     case Kind::text:
       std::cout << "another text";
@@ -120,10 +115,11 @@ int compare(const Run& first, const Run& second, std::size_t most) {
   std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
             << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
-  if (steps_of(first) != steps_of(second))
+  if (steps_of(first) != steps_of(second) && first.state.contains("steps") &&
+      second.state.contains("steps"))
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
-  std::erase_if(all, is_no_difference);
+  std::erase_if(all, [](const auto& difference) { return is_about_time(difference.name); });
   print_losses(losses_of(first), losses_of(second));
   // Values of the model first: what they follow from comes after them.
   std::ranges::stable_sort(all, {}, [](const auto& difference) {

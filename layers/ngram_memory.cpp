@@ -91,10 +91,4 @@ Variable NgramMemory::forward(const Variable& x, const TextSoFar& text) {
   return x + u + convolved(u, text.kept);
 }
 
-Tensor NgramMemory::gates(const Variable& x, const TextSoFar& text) {
-  Tensor gates = gate(x, look_up(x, text)).value();
-  gates.reshape(Shape{x.shape()[0], x.shape()[1]});
-  return gates;
-}
-
 }  // namespace rowgrad

@@ -47,9 +47,6 @@ class NgramMemory : public Layer {
 
   Variable forward(const Variable& x, const TextSoFar& text);
 
-  /// How much of the rows each position takes, to be looked at: g [batch, length].
-  Tensor gates(const Variable& x, const TextSoFar& text);
-
   const NgramHash& hash() const { return hash_; }
 
  private:

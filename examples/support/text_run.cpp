@@ -88,6 +88,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
                           .training = &training_sample_,
                           .validation = validation_sample_ ? &*validation_sample_ : nullptr}}) {
   start_schedule(0);
+  tables_.keep();
 }
 
 std::optional<Evaluation> TextRun::evaluate_all() {
@@ -128,20 +129,18 @@ void TextRun::start_schedule(std::uint64_t step) {
 }
 
 void TextRun::save(const std::filesystem::path& path) const {
-  for (const auto& table : tables_) table->checkpoint();
+  for (Parameter* parameter : model_->parameters()) {
+    if (!parameter->stored().allows_passes()) continue;  // a table in a file
+    check_runtime(std::ranges::all_of(parameter->value(), [](real x) { return std::isfinite(x); }),
+                  parameter->name(), " is not finite any more at step ", run.steps(),
+                  "; try a smaller --learning-rate");
+  }
+  tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
     ranks->any(false);
   if (!run.is_first_rank()) return;
   Checkpoint file = run.state_dict();
-  for (const std::string& name : file.names()) {
-    const auto* values = std::get_if<Tensor>(&file.at(name));
-    if (values == nullptr || !name.starts_with("model.")) continue;
-    check_runtime(std::ranges::all_of(*values, [](real x) { return std::isfinite(x); }),
-                  name.substr(std::string_view("model.").size()),
-                  " is not finite any more at step ", run.steps(),
-                  "; try a smaller --learning-rate");
-  }
   file.put("samples", samples_json());
   file.put("format", kFormat);
   file.put("options", to_json(options_));

@@ -76,7 +76,7 @@ class TextRun {
   // What --evaluate-every evaluates, in an order of its own.
   DataLoader training_sample_;
   std::optional<DataLoader> validation_sample_;
-  std::vector<std::unique_ptr<TableFile>> tables_;  // of the model
+  mutable ModelTables tables_;            // saving makes their checkpoint
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;

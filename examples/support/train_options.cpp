@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
@@ -208,20 +209,20 @@ void check_ngrams(const NgramShape& ngrams, std::size_t layers, std::size_t cont
                  " times ", ngrams.heads, " heads are more rows than ids, ", kMost);
 }
 
-std::unique_ptr<TableFile> open_table(const std::string& path, const TableFileOptions& options,
-                                      bool resumed) {
+TableFile& open_table(ModelTables& tables, const std::string& path, const TableFileOptions& options,
+                      bool resumed) {
   if (!file_exists(path)) {
     check_argument(!resumed, "--ngram-file: ", path, " is missing, which the run trained");
-    return std::make_unique<TableFile>(path, options);
+    return tables.make(path, options);
   }
-  auto table = std::make_unique<TableFile>(path);
+  TableFile& table = tables.open(path);
   const Shape expected{options.rows, options.width};
-  check_argument(table->shape() == expected, "--ngram-file: ", path, " has shape ",
-                 bracketed(table->shape()), ", expected ", bracketed(expected));
-  check_argument(table->states() >= options.states, "--ngram-file: ", path, " has room for ",
-                 table->states(), " numbers of an optimizer beside each value, --optimizer needs ",
+  check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
+                 bracketed(table.shape()), ", expected ", bracketed(expected));
+  check_argument(table.states() >= options.states, "--ngram-file: ", path, " has room for ",
+                 table.states(), " numbers of an optimizer beside each value, --optimizer needs ",
                  options.states);
-  check_argument(resumed || table->rows_stored() == 0, "--ngram-file: ", path,
+  check_argument(resumed || table.rows_stored() == 0, "--ngram-file: ", path,
                  " has been trained; go on with --resume, or remove it to start again");
   return table;
 }
@@ -229,6 +230,27 @@ std::unique_ptr<TableFile> open_table(const std::string& path, const TableFileOp
 const OptionRules kMayChange{.may_change = true};
 
 }  // namespace
+
+ModelTables::~ModelTables() {
+  files_.clear();
+  std::error_code ignored;
+  for (const std::string& path : made_)
+    for (const char* part : {"", ".undo-0"}) std::filesystem::remove(path + part, ignored);
+}
+
+TableFile& ModelTables::open(const std::string& path) {
+  return *files_.emplace_back(std::make_unique<TableFile>(path));
+}
+
+TableFile& ModelTables::make(const std::string& path, const TableFileOptions& options) {
+  files_.push_back(std::make_unique<TableFile>(path, options));
+  made_.push_back(path);
+  return *files_.back();
+}
+
+void ModelTables::checkpoint() const {
+  for (const auto& file : files_) file->checkpoint();
+}
 
 OptionTable optimizer_table(TrainOptions& o) {
   return {{"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
@@ -402,9 +424,9 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
   return paths;
 }
 
-std::unique_ptr<LanguageModel> TrainOptions::make_model(
-    const Tokenizer& tokens, Random& random, std::vector<std::unique_ptr<TableFile>>& tables,
-    bool resumed, std::size_t rank) const {
+std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
+                                                        ModelTables& tables, bool resumed,
+                                                        std::size_t rank) const {
   const auto* own = std::get_if<GptShape>(&shape);
   if (ngrams() != nullptr) check_ngrams(own->ngrams, own->layers, context);
   const double numbers = least_numbers(tokens.size());
@@ -426,13 +448,12 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(
   const std::vector<std::string> paths = table_paths(rank);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const NgramHash hash(tokens.size(), memories.ngrams, memories.blocks, memories.blocks[i]);
-    tables.push_back(open_table(paths[i],
-                                {.rows = hash.table_rows(),
-                                 .width = own->ngrams.width,
-                                 .states = states,
-                                 .seed = seed + memories.blocks[i]},
-                                resumed));
-    memories.files.push_back(tables.back().get());
+    memories.files.push_back(&open_table(tables, paths[i],
+                                         {.rows = hash.table_rows(),
+                                          .width = own->ngrams.width,
+                                          .states = states,
+                                          .seed = seed + memories.blocks[i]},
+                                         resumed));
   }
   return std::make_unique<GptModel>(options, random);
 }

@@ -55,6 +55,27 @@ struct GptShape {
   NgramShape ngrams = {};
 };
 
+/// The files of a model's tables. Those that it made are removed again unless keep() was called: an
+/// option that is refused leaves no file behind.
+class ModelTables {
+ public:
+  ModelTables() = default;
+  ~ModelTables();
+  ModelTables(const ModelTables&) = delete;
+  ModelTables& operator=(const ModelTables&) = delete;
+
+  TableFile& open(const std::string& path);
+  TableFile& make(const std::string& path, const TableFileOptions& options);
+  void keep() { made_.clear(); }
+
+  bool empty() const { return files_.empty(); }
+  void checkpoint() const;
+
+ private:
+  std::vector<std::unique_ptr<TableFile>> files_;
+  std::vector<std::string> made_;
+};
+
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
 /// is an option of the training programs, for example --weight-decay for weight_decay.
 struct TrainOptions {
@@ -105,8 +126,8 @@ struct TrainOptions {
   /// `resumed` must be there, others must not have been trained. Throws std::invalid_argument for a
   /// model that takes more memory than the machine has, before any of it is allocated.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
-                                            std::vector<std::unique_ptr<TableFile>>& tables,
-                                            bool resumed, std::size_t rank = 0) const;
+                                            ModelTables& tables, bool resumed,
+                                            std::size_t rank = 0) const;
 
   /// How many numbers such a model has in memory at least; computed without making it.
   double least_numbers(std::size_t vocabulary_size) const;

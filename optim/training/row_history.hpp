@@ -7,7 +7,7 @@
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
 //
-// Memory grows with the rows that had a gradient, not with the table: some 500 bytes and twice its
+// Memory grows with the rows that had a gradient, not with the table: some 550 bytes and twice its
 // values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table. Of more,
 // a random sample is followed, half of what was followed before each time there are too many, and
 // the others are counted, a bit each. Tables may be in files. One all of whose rows move in a way

@@ -221,6 +221,52 @@ TEST(RunsWithNgrams, RefuseTheFileOfAnotherTable) {
   EXPECT_FALSE(std::filesystem::exists(folder / "table"));
 }
 
+TEST(RunsWithNgrams, LeaveNoFileOfARunThatIsRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const auto& change) {
+    TrainOptions options = with_memories();
+    ngrams_of(options).layers = {0, 1};
+    ngrams_of(options).file = folder / "table";
+    change(options);
+    EXPECT_THROW(run_with(options), std::invalid_argument);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  };
+  refused([](TrainOptions& options) { std::get<GptShape>(options.shape).heads = 3; });
+  refused([](TrainOptions& options) { options.warmup = 1'000'000; });
+  TrainOptions options = with_memories();
+  ngrams_of(options).file = folder / "table.1";
+  ngrams_of(options).width = 5;
+  run_with(options);  // this one stays
+  ngrams_of(options).width = 4;
+  ngrams_of(options).layers = {0, 1};
+  ngrams_of(options).file = folder / "table";
+  EXPECT_THROW(run_with(options), std::invalid_argument);
+  EXPECT_TRUE(std::filesystem::exists(folder / "table.1"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "table.0"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "table.0.undo-0"));
+}
+
+TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
+  const TemporaryFolder folder;
+  TrainOptions options = with_memories();
+  ngrams_of(options).file = folder / "table";
+  {
+    const auto training = run_with(options);
+    training->run.train(2);
+    training->save(folder / "good");
+    training->run.train(3);
+    const Tensor good = training->model().parameters()[0]->copy();
+    for (std::size_t step = 4; step < 6; ++step) {
+      training->model().parameters()[0]->mutable_values()[0] = kInfinity;
+      EXPECT_THROW(training->save(folder / "bad"), std::runtime_error);
+      training->model().parameters()[0]->assign(good);
+      training->run.train(step);
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
+  EXPECT_EQ(TextRun::resume(folder / "good", short_text())->run.steps(), 2U);
+}
+
 TEST(RunsWithNgrams, RefuseOptionsWithoutAnEffect) {
   expect_refused("train_gpt --ngram-rows 100", "--ngram-rows is for --ngrams, which is not given");
   expect_refused("train_gpt --ngrams 0", "--ngrams: got \"0\", expected a whole number from 1");
