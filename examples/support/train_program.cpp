@@ -53,7 +53,6 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& opti
 void check_files(const TrainProgram& options) {
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(options.train.tokenizer));
-  for (const std::string& table : options.train.table_paths()) read.push_back(table);
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   std::vector<std::string> written{options.metrics,
@@ -65,6 +64,7 @@ void check_files(const TrainProgram& options) {
                                    gpt2_config_path(options.gpt2_export)};
   check_outputs(written, {options.resume});
   written.push_back(options.save);  // it may be the file to be resumed
+  for (const std::string& table : options.train.table_paths()) written.push_back(table);
   check_outputs(written, read);
 }
 

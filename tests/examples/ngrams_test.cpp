@@ -291,6 +291,9 @@ TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
   expect_refused(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a"),
                  "--run: a has tables in files, which are not trained again");
   expect_refused(gpt + "--save t", "t: is written here and also read");
+  expect_refused(
+      concat("cd ", folder.path().string(), "; train_gpt --ngrams 2 --ngram-file new --save new"),
+      "new: is written here and also read, or written by another option");
 }
 
 }  // namespace
