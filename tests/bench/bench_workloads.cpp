@@ -4,6 +4,9 @@
 //   W1   token embedding + learned positions, backward, SGD: the cost of sparse row gradients
 //   W1b  the same with larger batches and tables of up to four million rows
 //   W2   the toy next-token model: W1's embedding, a linear head, cross-entropy, SGD
+//   W3   a small GPT; W4 has GPT-2's sizes: AdamW
+//   W5   W3 with a larger vocabulary and a memory of n-grams of 8 · 10⁴ or 8 · 10⁶ rows: AdamW for
+//        all rows, and in W5-1M-sparse for those that were looked up alone
 
 #include <iostream>
 #include <map>

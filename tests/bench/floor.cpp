@@ -14,7 +14,7 @@ double optimizer_accesses(const std::string& optimizer) {
   constexpr double kParameter = 2;  // read and written
   constexpr double kState = 2;      // read and written
   static const std::map<std::string, double> kStates{
-      {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}};
+      {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}, {"sparse-adam", 2}};
   return kGradient + kParameter + kState * kStates.at(optimizer);
 }
 
@@ -22,7 +22,8 @@ double optimizer_accesses(const std::string& optimizer) {
 double embedding_numbers(const Workload& workload) {
   const auto width = static_cast<double>(workload.width);
   const double looked_up = static_cast<double>(workload.tokens()) * width;
-  const double rows = (distinct_ids(workload) + static_cast<double>(workload.context)) * width;
+  const double rows =
+      (distinct_ids(workload, workload.vocabulary) + static_cast<double>(workload.context)) * width;
   return rows         // rows of tokens and positions, read
          + looked_up  // token + position, written: a block of sums at a time
          + looked_up  // the gradient of that sum, read and merged
@@ -34,6 +35,23 @@ double embedding_numbers(const Workload& workload) {
 double block_weights(const Workload& workload) {
   const auto width = static_cast<double>(workload.width);
   return static_cast<double>(workload.layers) * 12 * width * width;
+}
+
+// The memory of n-grams: rows read and put side by side, their gradient read, row gradients written
+// and merged, and the update.
+double memory_numbers(const Workload& workload) {
+  constexpr std::size_t kLookups = kNgramOrders * kNgramHeads;
+  if (workload.ngram_rows == 0) return 0;
+  const double looked_up = static_cast<double>(workload.tokens() * kLookups * kNgramWidth);
+  const double rows =
+      kLookups * distinct_ids(workload, workload.ngram_rows) * static_cast<double>(kNgramWidth);
+  return 2 * looked_up + rows * (2 + optimizer_accesses(workload.optimizer));
+}
+
+// Of its key and value.
+double memory_weights(const Workload& workload) {
+  if (workload.ngram_rows == 0) return 0;
+  return 2.0 * kNgramOrders * kNgramHeads * kNgramWidth * static_cast<double>(workload.width);
 }
 
 double head_numbers(const Workload& workload) {
@@ -48,7 +66,9 @@ double head_numbers(const Workload& workload) {
 double bytes_to_move(const Workload& workload) {
   double numbers = embedding_numbers(workload);
   if (workload.model != "embed") numbers += head_numbers(workload);
-  numbers += block_weights(workload) * optimizer_accesses(workload.optimizer);
+  numbers += memory_numbers(workload);
+  numbers +=
+      (block_weights(workload) + memory_weights(workload)) * optimizer_accesses(workload.optimizer);
   return numbers * sizeof(real);
 }
 
@@ -59,7 +79,7 @@ double product_operations(const Workload& workload) {
   const double head = width * static_cast<double>(workload.vocabulary);
   const double attention =
       7 * static_cast<double>(workload.context * workload.layers) * tokens * width;
-  return 3 * 2 * tokens * (block_weights(workload) + head) + attention;
+  return 3 * 2 * tokens * (block_weights(workload) + memory_weights(workload) + head) + attention;
 }
 
 namespace {

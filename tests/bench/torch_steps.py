@@ -103,6 +103,51 @@ class Block(torch.nn.Module):
         return x + self.dropout(self.feed_forward(self.norms[1](x)))
 
 
+class NgramMemory(torch.nn.Module):
+    """As rowgrad's, except for how the hash mixes: its cost counts, not its rows."""
+
+    ORDERS, HEADS, ROW_WIDTH, TAPS = (2, 3), 4, 16, 4
+
+    def __init__(self, workload):
+        super().__init__()
+        width, rows = workload["width"], workload["ngram_rows"]
+        lookups = len(self.ORDERS) * self.HEADS
+        self.width, self.rows = width, rows
+        self.table = torch.nn.Embedding(lookups * rows, self.ROW_WIDTH,
+                                        sparse=workload["optimizer"] == "sparse-adam")
+        self.key = torch.nn.Linear(lookups * self.ROW_WIDTH, width)
+        self.value = torch.nn.Linear(lookups * self.ROW_WIDTH, width)
+        self.gains = torch.nn.ParameterList(torch.ones(width) for _ in range(3))
+        self.conv = torch.nn.Conv1d(width, width, self.TAPS, groups=width, bias=False,
+                                    dilation=max(self.ORDERS))
+
+    def places(self, ids):
+        """The rows of each position: [batch, length, lookups]."""
+        before = functional.pad(ids, (max(self.ORDERS) - 1, 0))
+        mixed, parts = ids * 0x3B9ACA07, []
+        for back in range(1, max(self.ORDERS)):
+            last = before.shape[1] - back
+            mixed = mixed ^ before[:, last - ids.shape[1]:last] * (0x5DEECE66D + 2 * back)
+            for _ in range(self.HEADS if back + 1 in self.ORDERS else 0):
+                parts.append((mixed + len(parts)) % self.rows + len(parts) * self.rows)
+        return torch.stack(parts, -1)
+
+    @staticmethod
+    def rms_norm(x, gain):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * gain
+
+    def forward(self, x, ids):
+        rows = self.table(self.places(ids)).flatten(-2)
+        key, query = self.rms_norm(self.key(rows), self.gains[0]), self.rms_norm(x, self.gains[1])
+        score = (key * query).sum(-1, keepdim=True) / self.width**0.5
+        gate = torch.sigmoid(score.sign() * score.abs().clamp_min(1e-6).sqrt())
+        added = gate * self.value(rows)
+        reach = (self.TAPS - 1) * max(self.ORDERS)
+        normed = self.rms_norm(added, self.gains[2]).transpose(1, 2)
+        convolved = self.conv(functional.pad(normed, (reach, 0))).transpose(1, 2)
+        return x + added + functional.silu(convolved)
+
+
 class Gpt(torch.nn.Module):
     def __init__(self, workload, fused=False):
         super().__init__()
@@ -110,14 +155,32 @@ class Gpt(torch.nn.Module):
         self.token = torch.nn.Embedding(vocabulary, width)
         self.position = torch.nn.Embedding(workload["context"], width)
         self.places = torch.arange(workload["context"])
-        self.body = torch.nn.Sequential(
-            torch.nn.Dropout(workload["dropout"]),
-            *(Block(workload, fused) for _ in range(workload["layers"])),
-            torch.nn.LayerNorm(width), torch.nn.Linear(width, vocabulary, bias=False))
+        self.dropout = torch.nn.Dropout(workload["dropout"])
+        self.blocks = torch.nn.ModuleList(
+            Block(workload, fused) for _ in range(workload["layers"]))
+        self.head = torch.nn.Sequential(torch.nn.LayerNorm(width),
+                                        torch.nn.Linear(width, vocabulary, bias=False))
+        self.memory = NgramMemory(workload) if workload.get("ngram_rows") else None
 
     def backward(self, inputs, targets):
-        logits = self.body(self.token(inputs) + self.position(self.places))
+        x = self.dropout(self.token(inputs) + self.position(self.places))
+        for number, block in enumerate(self.blocks):
+            if number == 1 and self.memory:
+                x = self.memory(x, inputs)
+            x = block(x)
+        logits = self.head(x)
         functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
+
+
+def optimizers_of(workload, model):
+    """The table of a memory has five times the rate, and no decay."""
+    table = [p for name, p in model.named_parameters() if name == "memory.table.weight"]
+    others = [p for name, p in model.named_parameters() if name != "memory.table.weight"]
+    if not table:
+        return [OPTIMIZERS[workload["optimizer"]](others)]
+    of_table = (torch.optim.SparseAdam(table, lr=5e-3) if workload["optimizer"] == "sparse-adam"
+                else torch.optim.AdamW(table, lr=5e-3, weight_decay=0))
+    return [torch.optim.AdamW(others), of_table]
 
 
 def made(workload):
@@ -166,15 +229,17 @@ def measure(workload, options):
     inputs, targets = random_batches(workload, 1), random_batches(workload, 2)
 
     def times_of(model, steps):
-        optimizer = OPTIMIZERS[workload["optimizer"]](model.parameters())
+        optimizers = optimizers_of(workload, model)
         done = 0
 
         def step():
             nonlocal done
             batch, done = done % BATCHES, done + 1
-            optimizer.zero_grad(set_to_none=True)
+            for optimizer in optimizers:
+                optimizer.zero_grad(set_to_none=True)
             model.backward(inputs[batch], targets[batch])
-            optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
 
         return time_steps(step, options, steps)
 

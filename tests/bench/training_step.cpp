@@ -25,6 +25,16 @@ std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed) {
   return batches;
 }
 
+// That of GPTs: the table of a memory has five times the rate, and no decay.
+std::unique_ptr<Optimizer> make_adamw(const std::string& name,
+                                      const std::vector<Parameter*>& parameters) {
+  AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
+  if (name == "sparse-adam") tables.options.rows = RowUpdates::kTouchedOnly;
+  for (Parameter* parameter : parameters)
+    (parameter->name().ends_with("table.weight") ? tables : others).parameters.push_back(parameter);
+  return std::make_unique<AdamW>(std::vector<AdamW::Group>{others, tables});
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           const std::vector<Parameter*>& parameters) {
   if (name == "sgd") return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = 0.1});
@@ -33,9 +43,9 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   if (name == "momentum-decay")
     return std::make_unique<SGD>(
         parameters, SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
-  check_argument(name == "adamw", "workloads.json: optimizer ", name,
-                 ", expected sgd, momentum, momentum-decay or adamw");
-  return std::make_unique<AdamW>(parameters, AdamWOptions());
+  check_argument(name == "adamw" || name == "sparse-adam", "workloads.json: optimizer ", name,
+                 ", expected sgd, momentum, momentum-decay, adamw or sparse-adam");
+  return make_adamw(name, parameters);
 }
 
 // Measures the cost of row gradients: nothing else is computed.
@@ -91,12 +101,20 @@ class GptStep : public TrainingStep {
                 .heads = workload.heads,
                 .layers = workload.layers,
                 .dropout = workload.dropout,
-                .gelu = Gelu::kErf},
+                .gelu = Gelu::kErf,
+                .memories = memories(workload)},
                random_) {
     optimize(model_.parameters());
   }
 
  private:
+  static GptMemories memories(const Workload& workload) {
+    if (workload.ngram_rows == 0) return {};
+    return {.blocks = {1},
+            .ngrams = {.orders = {2, 3}, .heads = kNgramHeads, .rows = workload.ngram_rows},
+            .memory = {.head_width = kNgramWidth}};
+  }
+
   Random* random() override { return &random_; }
   Variable forward(Tape& tape, const Ids& inputs, const Ids& targets) override {
     return model_.loss(tape, inputs, targets);

@@ -65,10 +65,10 @@ std::vector<Workload> selected(const std::vector<Workload>& listed,
   return workloads;
 }
 
-double distinct_ids(const Workload& workload) {
-  const auto vocabulary = static_cast<double>(workload.vocabulary);
+double distinct_ids(const Workload& workload, std::size_t count) {
+  const auto of = static_cast<double>(count);
   const auto ids = static_cast<double>(workload.tokens());
-  return -vocabulary * std::expm1(ids * std::log1p(-1 / vocabulary));
+  return -of * std::expm1(ids * std::log1p(-1 / of));
 }
 
 }  // namespace rowgrad::bench

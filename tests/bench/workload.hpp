@@ -16,7 +16,9 @@ struct Workload {
   std::string name;
   // embed: token + position tables; toy: with head and cross-entropy; gpt: with blocks between
   std::string model;
-  std::string optimizer;  // sgd, momentum, momentum-decay or adamw
+  // sgd, momentum, momentum-decay, adamw or, for the rows of a memory that were looked up alone,
+  // sparse-adam
+  std::string optimizer;
   std::size_t vocabulary = 0;
   std::size_t width = 0;
   std::size_t batch = 0;
@@ -24,12 +26,16 @@ struct Workload {
   std::size_t layers = 0;  // of a gpt, as are heads and dropout
   std::size_t heads = 0;
   double dropout = 0;
+  // Of each head of a memory of n-grams in front of a gpt's second block; 0 for none. Two orders,
+  // four heads of each, rows of 16 numbers.
+  std::size_t ngram_rows = 0;
   int threads = 0;  // not in the list: an option of the program
 
   std::size_t tokens() const { return batch * context; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer, vocabulary, width,
-                                                batch, context, layers, heads, dropout, threads)
+                                                batch, context, layers, heads, dropout, ngram_rows,
+                                                threads)
 
 inline const std::vector<std::string> kSweeps{"vocabulary", "tokens", "width", "threads"};
 
@@ -42,7 +48,10 @@ std::vector<Workload> listed_workloads(const std::string& sweep, int threads);
 std::vector<Workload> selected(const std::vector<Workload>& listed,
                                const std::vector<std::string>& names);
 
-/// How many different ids a batch has on average: V (1 − (1 − 1/V)ⁿ) for n ids out of V.
-double distinct_ids(const Workload& workload);
+constexpr std::size_t kNgramOrders = 2, kNgramHeads = 4, kNgramWidth = 16;
+
+/// How many different ones of `count` ids a batch has on average: V (1 − (1 − 1/V)ⁿ) for n out of
+/// V.
+double distinct_ids(const Workload& workload, std::size_t count);
 
 }  // namespace rowgrad::bench
