@@ -61,6 +61,9 @@ class Embedding : public Layer {
   /// One id → [width].
   Variable forward(Tape& tape, std::int32_t id);
 
+  /// For ids that will be looked up soon: see Parameter::read_ahead.
+  void read_ahead(const Ids& ids) const { weight.read_ahead(ids.storage()); }
+
   Parameter weight;
 
  private:

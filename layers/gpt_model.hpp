@@ -76,6 +76,7 @@ class GptModel : public LanguageModel {
   Variable forward(Tape& tape, const Ids& ids) final;
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                 const CrossEntropyOptions& options = {}) final;
+  void read_ahead(const Ids& ids) override;
   std::unique_ptr<TextReader> reader() final;
 
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked

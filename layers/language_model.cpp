@@ -44,6 +44,8 @@ class ReadingAgain : public TextReader {
 
 }  // namespace
 
+void LanguageModel::read_ahead(const Ids&) {}
+
 std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }

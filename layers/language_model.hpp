@@ -51,6 +51,11 @@ class LanguageModel : public Layer {
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
+  /// Begins to read what these ids [batch, length] will need of tables in files, and returns at
+  /// once: a run calls it for the next batch while it trains on this one. Does nothing, unless a
+  /// model overrides it.
+  virtual void read_ahead(const Ids& ids);
+
   /// A reader of a new text. That of a model which remembers nothing reads all of it again.
   virtual std::unique_ptr<TextReader> reader();
 

@@ -63,6 +63,10 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
 }
 
+void NgramMemory::read_ahead(const Ids& texts) {
+  if (!table.weight.stored().allows_passes()) table.read_ahead(hash_.rows(texts));
+}
+
 Variable NgramMemory::gate(const Variable& x, const Variable& rows) {
   Tape& tape = x.tape();
   return memory_gate(key.forward(rows), x, tape.parameter(key_norm.weight),

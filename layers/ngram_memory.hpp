@@ -47,6 +47,9 @@ class NgramMemory : public Layer {
 
   Variable forward(const Variable& x, const TextSoFar& text);
 
+  /// For texts [batch, positions] that will be read soon: see Parameter::read_ahead.
+  void read_ahead(const Ids& texts);
+
   const NgramHash& hash() const { return hash_; }
 
  private:

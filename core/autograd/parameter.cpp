@@ -50,6 +50,11 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
   return checked_rows(ids);
 }
 
+void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
+  check_rows(ids);
+  stored_.read_ahead(ids);
+}
+
 Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
   const std::size_t width = shape()[1];
   if (ids.empty() || width == 0) added = nullptr;

@@ -113,6 +113,11 @@ class Parameter {
   /// added cyclically. Their width must be that of the table, and their number divide that of ids.
   Tensor checked_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
+  /// Begins to read the rows `ids` of a table in a file from the disk, and returns at once: for
+  /// rows that will be needed soon, while something else is computed. Throws std::invalid_argument
+  /// for an id outside the table.
+  void read_ahead(std::span<const std::int32_t> ids) const;
+
   /// The values, for changing in place. Counts as a change: a tape that has read the parameter
   /// before refuses to go backward, since its gradients would belong to other values. Valid until
   /// the next change, as value() is.

@@ -105,6 +105,10 @@ void RowTable::read(std::span<const std::int32_t> ids, real* out, const Tensor* 
   if (added != nullptr) kernels::add_rows(out, shape_[1], ids.size(), *added);
 }
 
+void RowTable::read_ahead(std::span<const std::int32_t> ids) const {
+  if (file_ != nullptr) file_->read_ahead(ids);
+}
+
 void RowTable::assign(std::span<const std::int32_t> ids, const real* values) {
   if (file_ != nullptr) file_->begin_change(ids);
   const std::size_t width = shape_[1];

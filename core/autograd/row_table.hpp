@@ -53,6 +53,9 @@ class RowTable {
   /// Throws std::logic_error for a table in a file whose rows have pending updates.
   void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) const;
 
+  /// See TableFile::read_ahead; nothing if the values are in memory.
+  void read_ahead(std::span<const std::int32_t> ids) const;
+
   /// Replaces rows, whose pending updates are known and applied, or there are none.
   void assign(std::span<const std::int32_t> ids, const real* values);
 

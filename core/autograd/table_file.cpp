@@ -337,8 +337,21 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
       static_cast<void>(*static_cast<const volatile std::byte*>(row + stride_ - 1));
     }
     if (!cold_) cold_ = waits() - before > static_cast<long>(part.size() / 64);
-    verify_rows(part, cold_);
+    verify_rows(part, cold_ || ahead_);
   }
+}
+
+// Whether rows are in memory, a few of them tell.
+void TableFile::read_ahead(std::span<const std::int32_t> ids) {
+  check_usable();
+  constexpr std::size_t kAsked = 64;
+  const std::size_t step = ids.size() / kAsked + 1;
+  std::size_t asked = 0, missing = 0;
+  for (std::size_t i = 0; i < ids.size(); i += step, ++asked)
+    missing += !file_->is_in_memory(record_offset(static_cast<std::size_t>(ids[i])));
+  ahead_ = missing > asked / 32;
+  if (!ahead_) return;
+  for (const std::int32_t id : ids) fetch(static_cast<std::size_t>(id));
 }
 
 // Again, if rows come from the disk: those that have a checksum, as they have not changed since.

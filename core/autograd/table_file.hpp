@@ -129,6 +129,10 @@ class TableFile {
   /// them. To be called before rows are read.
   void bring_in(std::span<const std::int32_t> ids);
 
+  /// Has the system begin to read rows that are not in memory, and returns at once: for rows that
+  /// will be brought in later, while something else is computed.
+  void read_ahead(std::span<const std::int32_t> ids);
+
   /// Throws std::runtime_error for a damaged row, of those not verified since the table was opened.
   void verify_rows(std::span<const std::int32_t> ids) { verify_rows(ids, false); }
 
@@ -236,6 +240,7 @@ class TableFile {
   std::weak_ptr<const bool> lease_;
   std::vector<std::byte> new_record_;  // a row before it is stored
   bool cold_ = true;                   // whether rows had to be waited for when last looked up
+  bool ahead_ = false;                 // whether rows were, when last read ahead
   bool failed_ = false;                // whether what the table has is not known
 };
 

@@ -348,6 +348,13 @@ void LockedFile::fetch(std::uint64_t offset, std::size_t bytes) const {
   ::madvise(mapped_.data() + begin, offset + bytes - begin, MADV_WILLNEED);
 }
 
+bool LockedFile::is_in_memory(std::uint64_t offset) const {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  unsigned char present = 0;
+  return ::mincore(mapped_.data() + offset / page * page, page, &present) != 0 ||
+         (present & 1) != 0;
+}
+
 fs::path PartialFile::name_for(const fs::path& path) {
   const auto replaced = replaced_file(path);
   if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);

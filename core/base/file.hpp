@@ -139,6 +139,9 @@ class LockedFile : public OpenFile {
   /// does not wait for them, so that more can be asked for meanwhile.
   void fetch(std::uint64_t offset, std::size_t bytes) const;
 
+  /// Whether this byte of the mapping can be had without waiting for the disk.
+  bool is_in_memory(std::uint64_t offset) const;
+
  private:
   explicit LockedFile(std::pair<std::filesystem::path, OpenFile> opened);
 

@@ -125,14 +125,19 @@ void DataLoader::start_epoch() {
   loaded_ = false;
 }
 
+// The windows of this shard's rows of a batch, by their numbers in the order of the epoch.
+IndexRange DataLoader::windows_of(std::size_t batch) const {
+  const std::size_t first = batch * options_.batch;
+  const IndexRange rows = options_.shard.rows(this->rows(batch));
+  return {first + rows.begin, first + rows.end};
+}
+
 const Batch& DataLoader::next_batch() {
-  const std::size_t first = position_.batch * options_.batch;
-  const std::size_t rows = this->rows(position_.batch);
-  Batch& batch = rows == options_.batch ? full_ : short_;
-  const std::size_t begin = options_.shard.rows(rows).begin;
+  const IndexRange windows = windows_of(position_.batch);
+  Batch& batch = rows(position_.batch) == options_.batch ? full_ : short_;
   const std::size_t context = windows_.context();
-  for (std::size_t row = 0; row < batch.inputs.shape(0); ++row) {
-    windows_.read(window_at(first + begin + row), window_);
+  for (std::size_t row = 0; row < windows.size(); ++row) {
+    windows_.read(window_at(windows.begin + row), window_);
     std::copy_n(window_.begin(), context, batch.inputs.data() + row * context);
     std::copy_n(window_.begin() + 1, context, batch.targets.data() + row * context);
   }
@@ -145,6 +150,20 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
   batch_ = last_ ? nullptr : &loader_->next_batch();
   last_ = loader_->position_.batch == 0;
   return *this;
+}
+
+Ids DataLoader::Iterator::next_inputs() const {
+  const DataLoader& loader = *loader_;
+  const bool is_there = batch_ != nullptr && !last_;
+  const IndexRange windows = is_there ? loader.windows_of(loader.position_.batch) : IndexRange{};
+  const std::size_t context = loader.windows_.context();
+  Ids inputs = Ids::from_shape({windows.size(), context});
+  std::vector<std::int32_t> window(context + 1);
+  for (std::size_t row = 0; row < windows.size(); ++row) {
+    loader.windows_.read(loader.window_at(windows.begin + row), window);
+    std::copy_n(window.begin(), context, inputs.data() + row * context);
+  }
+  return inputs;
 }
 
 }  // namespace rowgrad

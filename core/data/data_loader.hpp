@@ -144,6 +144,7 @@ class DataLoader {
   void start_epoch();
   void make_batches();
   const Batch& next_batch();
+  IndexRange windows_of(std::size_t batch) const;
   std::size_t window_at(std::size_t i) const;
 
   TokenWindows windows_;
@@ -173,6 +174,10 @@ class DataLoader::Iterator {
   Iterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return batch_ == nullptr; }
+
+  /// The inputs of the batch after this one, whose rows can be read ahead (Parameter::read_ahead):
+  /// [rows, context], without rows after the last batch of an epoch.
+  Ids next_inputs() const;
 
  private:
   DataLoader* loader_;

@@ -61,6 +61,8 @@ void TrainingRun::follow_optimizer() {
   exchange_.emplace(ranks_, parts_.shards, shapes_of(parameters), parts_.bucket_bytes);
   indices_.clear();
   for (std::size_t p = 0; p < parameters.size(); ++p) indices_[parameters[p]] = p;
+  has_files_ = std::ranges::any_of(parameters,
+                                   [](Parameter* each) { return !each->stored().allows_passes(); });
 }
 
 std::size_t TrainingRun::steps_per_epoch() const {
@@ -227,6 +229,10 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   }
   const std::span<const Batch> of_step =
       count > 1 ? std::span<const Batch>(copies) : std::span<const Batch>(&*batches, 1);
+  if (has_files_) {
+    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(of_step[i].inputs);
+    parts_.model.read_ahead(batches.next_inputs());
+  }
   const std::vector<double> losses =
       parts_.shards == 1 ? add_gradients(of_step) : add_gradients_of_shards(of_step);
   double loss_sum = 0;  // of the batches

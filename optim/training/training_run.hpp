@@ -176,7 +176,8 @@ class TrainingRun {
   ProcessGroup& ranks_;
   std::optional<GradientExchange> exchange_;
   std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
-  IndexRange read_;  // the shards whose windows the loader reads
+  bool has_files_ = false;  // whether some of them are tables in files
+  IndexRange read_;         // the shards whose windows the loader reads
   std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
   std::vector<Evaluation> evaluations_;

@@ -1,6 +1,8 @@
 // Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/test.hpp"
 
@@ -344,6 +346,39 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
   }
   TableFile table(path());
   EXPECT_EQ(table.verify(), 3);
+}
+
+TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
+  const auto cold = [&] {  // rows that are on the disk alone
+    const int file = ::open(path().c_str(), O_RDONLY);
+    ::fsync(file);
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  };
+  Ids32 ids(200);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 5);
+  std::vector<std::vector<real>> expected;
+  {
+    TableFile table(path(), kSmall);
+    for (const std::int32_t id : ids) set_row(table, id, static_cast<real>(id));
+    table.checkpoint();
+    expected = all_rows(table);
+  }
+  for (const bool damaged : {false, true}) {
+    if (damaged)
+      damage(path(), 4096 + (std::filesystem::file_size(path()) - 4096) / 1000 * 995 + 17, 1);
+    cold();
+    TableFile table(path());
+    table.read_ahead({});
+    table.read_ahead(ids);
+    if (damaged) {
+      EXPECT_ERROR_WITH(std::runtime_error, "row 995 is damaged", table.bring_in(ids));
+    } else {
+      EXPECT_EQ(all_rows(table), expected);
+      table.read_ahead(ids);  // which are in memory now
+      EXPECT_EQ(all_rows(table), expected);
+    }
+  }
 }
 
 TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {

@@ -25,10 +25,18 @@ Numbers window_numbers(const Batch& batch) {
   return numbers;
 }
 
-// The batches of one loop.
+// The batches of one loop, each of which is known while the one before it is there.
 std::vector<Numbers> loop(DataLoader& loader) {
   std::vector<Numbers> batches;
-  for (const Batch& batch : loader) batches.push_back(window_numbers(batch));
+  Ids next = Ids::from_shape({0, 2});
+  for (auto at = loader.begin(); at != loader.end(); ++at) {
+    batches.push_back(window_numbers(*at));
+    if (batches.size() > 1) {
+      EXPECT_EQ(next, (*at).inputs);
+    }
+    next = at.next_inputs();
+  }
+  EXPECT_EQ(next.shape(), (Shape{0, 2}));
   return batches;
 }
 

@@ -20,7 +20,12 @@ class TableBigram : public LanguageModel {
   }
   std::size_t context() const override { return kTableContext; }
   std::size_t vocabulary() const override { return kTableRows; }
+  void read_ahead(const Ids& ids) override {
+    token.read_ahead(ids);
+    ahead.push_back(ids);
+  }
 
+  std::vector<Ids> ahead;
   Part<Embedding> token;
   Part<Linear> head;
 };
@@ -42,7 +47,7 @@ Tensor all_rows(const Parameter& table) {
 // A run with all its parts.
 struct TableTraining {
   template <class Table>
-  explicit TableTraining(Table&& table, ProcessGroup* ranks = nullptr)
+  explicit TableTraining(Table&& table, ProcessGroup* ranks = nullptr, std::size_t accumulate = 1)
       : model(std::forward<Table>(table), random),
         optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
         loader(TokenWindows(table_text(), {.context = kTableContext, .stride = 5}),
@@ -51,6 +56,7 @@ struct TableTraining {
              .optimizer = optimizer,
              .loader = loader,
              .random = random,
+             .accumulate = accumulate,
              .shards = 4,
              .ranks = ranks,
              .compare_every = 3}) {}
@@ -91,6 +97,23 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
     });
     for (const Tensor& result : results) EXPECT_EQ(result, rows) << count << " ranks";
   }
+}
+
+TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
+  for (const std::size_t accumulate : {1U, 3U}) {
+    const auto file = make(concat(accumulate));
+    TableTraining training(*file, nullptr, accumulate);
+    std::vector<Ids> batches;
+    for (const Batch& batch : training.loader) batches.push_back(batch.inputs);
+    training.loader.rewind();
+    training.run.run_epoch();
+    batches.erase(batches.begin());                          // nothing was before it
+    batches.push_back(Ids::from_shape({0, kTableContext}));  // nor is anything after the last one
+    EXPECT_EQ(training.model.ahead, batches) << "accumulate " << accumulate;
+  }
+  TableTraining in_memory(start());
+  in_memory.run.run_epoch();
+  EXPECT_TRUE(in_memory.model.ahead.empty());
 }
 
 TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
