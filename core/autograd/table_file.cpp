@@ -344,6 +344,7 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
 // Whether rows are in memory, a few of them tell.
 void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   check_usable();
+  reading_ = {};  // waits for those before
   constexpr std::size_t kAsked = 64;
   const std::size_t step = ids.size() / kAsked + 1;
   std::size_t asked = 0, missing = 0;
@@ -351,7 +352,13 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
     missing += !file_->is_in_memory(record_offset(static_cast<std::size_t>(ids[i])));
   ahead_ = missing > asked / 32;
   if (!ahead_) return;
-  for (const std::int32_t id : ids) fetch(static_cast<std::size_t>(id));
+  // A disk takes only so many requests at once: whoever has more waits, and that is another thread.
+  try {
+    reading_ = std::async(std::launch::async, [this, rows = std::vector(ids.begin(), ids.end())] {
+      for (const std::int32_t row : rows) fetch(static_cast<std::size_t>(row));
+    });
+  } catch (const std::system_error&) {  // there is no thread, so they are read when they are used
+  }
 }
 
 // Again, if rows come from the disk: those that have a checksum, as they have not changed since.

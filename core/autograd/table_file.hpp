@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -240,6 +241,7 @@ class TableFile {
   std::weak_ptr<const bool> lease_;
   std::vector<std::byte> new_record_;  // a row before it is stored
   bool cold_ = true;                   // whether rows had to be waited for when last looked up
+  std::future<void> reading_;          // ahead, in another thread
   bool ahead_ = false;                 // whether rows were, when last read ahead
   bool failed_ = false;                // whether what the table has is not known
 };

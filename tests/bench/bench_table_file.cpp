@@ -6,6 +6,11 @@
 // table was closed, and its pages were dropped. Limit the memory to see that nothing needs the
 // whole:
 //   systemd-run --scope -p MemoryMax=1G …, or a cgroup by hand
+//
+//   build/tests/bench/bench_table_file FOLDER --memory [ROWS]
+// measures steps of W5's GPT instead, whose memory of n-grams is in a file with 8 · ROWS rows:
+// "half cold" steps look up rows of which half are on the disk only, and with "read ahead", those
+// of the next batch are asked for before each step.
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +19,7 @@
 #include <functional>
 #include <iomanip>
 #include <iostream>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +29,8 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 namespace rowgrad {
@@ -38,6 +46,11 @@ double milliseconds(const std::function<void()>& work) {
   work();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
       .count();
+}
+
+double median(std::vector<double> times) {
+  std::ranges::sort(times);
+  return times[times.size() / 2];
 }
 
 // The lookups of a set: anywhere in the table, some of them twice.
@@ -60,8 +73,7 @@ double step_ms(Embedding& table, Optimizer& optimizer) {
       optimizer.step();
     }));
   }
-  std::nth_element(times.begin(), times.begin() + kSets / 2, times.end());
-  return times[kSets / 2];
+  return median(times);
 }
 
 double bytes_on_disk(const std::filesystem::path& path) {
@@ -75,6 +87,12 @@ void drop_pages(const std::filesystem::path& path) {
   ::fsync(file);
   ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   ::close(file);
+}
+
+void remove_table(const std::filesystem::path& path) {
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path()))
+    if (entry.path().filename().string().starts_with(path.filename().string()))
+      std::filesystem::remove(entry.path());
 }
 
 long resident_mb() {
@@ -110,13 +128,107 @@ void run_in_file(const std::filesystem::path& folder, std::size_t rows) {
   }
   const double size = static_cast<double>(std::filesystem::file_size(path));
   const double used = bytes_on_disk(path);
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().filename().string().starts_with(path.filename().string()))
-      std::filesystem::remove(entry.path());
+  remove_table(path);
   std::cout << std::setw(11) << rows << std::setw(11) << size / 1e9 << std::setw(12) << used / 1e6
             << std::setw(11) << fresh << std::setw(11) << cold << std::setw(11) << marked
             << std::setw(11) << warm << std::setw(12) << checkpoint << std::setw(12)
             << resident_mb() << std::endl;
+}
+
+// W5's GPT with its table in a file that is opened, or made if it is not there.
+class GptInFile {
+ public:
+  GptInFile(const std::filesystem::path& path, std::size_t rows)
+      : file_(open(path, rows)), model_(options(*file_, rows), random_), adamw_(groups(model_)) {
+    Random random(2);
+    for (std::size_t i = 0; i < kSets; ++i) {
+      batches_.push_back(Ids::from_shape({12, 64}));
+      for (std::int32_t& id : batches_.back())
+        id = static_cast<std::int32_t>(random.bits() % kVocabulary);
+    }
+  }
+
+  // The median step over all batches, each of which is first brought into memory in half of its
+  // rows, if these are to be half cold.
+  double step_ms(bool half_cold, bool reads_ahead) {
+    if (half_cold)
+      for (const Ids& batch : batches_) {
+        const Ids rows = table().hash().rows(batch);
+        file_->bring_in(std::span(rows.storage()).first(rows.size() / 2));
+      }
+    std::vector<double> times;
+    for (std::size_t i = 0; i < kSets; ++i)
+      times.push_back(milliseconds([&] {
+        if (reads_ahead && i + 1 < kSets) model_.read_ahead(batches_[i + 1]);
+        adamw_.zero_grad();
+        Tape tape;
+        tape.backward(model_.loss(tape, batches_[i], batches_[(i + 1) % kSets]));
+        adamw_.step();
+      }));
+    return median(times);
+  }
+
+  void checkpoint() { file_->checkpoint(); }
+
+  // Leaves all rows on the disk alone.
+  void drop_rows() {
+    const auto page = reinterpret_cast<std::uintptr_t>(file_->row(0)) / 4096 * 4096;
+    ::madvise(reinterpret_cast<void*>(page), file_->rows() * file_->stride_bytes(), MADV_DONTNEED);
+    drop_pages(file_->path());
+  }
+
+ private:
+  static constexpr std::size_t kVocabulary = 8192;
+
+  static std::unique_ptr<TableFile> open(const std::filesystem::path& path, std::size_t rows) {
+    if (std::filesystem::exists(path)) return std::make_unique<TableFile>(path);
+    const NgramHash hash(kVocabulary, {.rows = rows}, {1}, 1);
+    return std::make_unique<TableFile>(
+        path, TableFileOptions{.rows = hash.table_rows(), .width = 16, .states = 2});
+  }
+
+  static GptOptions options(TableFile& file, std::size_t rows) {
+    return {.vocabulary = kVocabulary,
+            .context = 64,
+            .width = 128,
+            .heads = 4,
+            .layers = 4,
+            .memories = {.blocks = {1}, .ngrams = {.rows = rows}, .files = {&file}}};
+  }
+
+  static std::vector<AdamW::Group> groups(GptModel& model) {
+    AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
+    for (Parameter* each : model.parameters())
+      (each->stored().allows_passes() ? others : tables).parameters.push_back(each);
+    return {others, tables};
+  }
+
+  const NgramMemory& table() { return model_.memories[0]; }
+
+  Random random_{1};
+  std::unique_ptr<TableFile> file_;
+  GptModel model_;
+  AdamW adamw_;
+  std::vector<Ids> batches_;
+};
+
+void run_memory(const std::filesystem::path& folder, std::size_t rows) {
+  const std::filesystem::path path = folder / "bench-memory.table";
+  GptInFile gpt(path, rows);
+  const double fresh = gpt.step_ms(false, false);
+  gpt.checkpoint();
+  const double marked = gpt.step_ms(false, false);
+  const double warm = gpt.step_ms(false, true);
+  gpt.drop_rows();
+  const double cold = gpt.step_ms(true, false);
+  gpt.drop_rows();
+  const double ahead = gpt.step_ms(true, true);
+  std::cout << "8 x " << rows << " rows, "
+            << static_cast<double>(std::filesystem::file_size(path)) / 1e9 << " GB, "
+            << bytes_on_disk(path) / 1e6 << " MB used; ms a step: new " << fresh << ", marked "
+            << marked << ", warm " << warm << ", half cold " << cold << ", read ahead " << ahead
+            << "; peak " << resident_mb() << " MB" << std::endl;
+  remove_table(path);
 }
 
 void run_in_memory(std::size_t rows) {
@@ -137,11 +249,15 @@ int main(int argc, char** argv) {
     std::cerr << "usage: bench_table_file FOLDER [ROWS]...\n";
     return 2;
   }
+  std::cout << std::fixed << std::setprecision(2);
+  if (argc > 2 && argv[2] == std::string_view("--memory")) {
+    rowgrad::run_memory(argv[1], argc > 3 ? std::stoul(argv[3]) : 12'500'000);
+    return 0;
+  }
   std::vector<std::size_t> sizes;
   for (int i = 2; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   if (sizes.empty()) sizes = {1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
-  std::cout << std::fixed << std::setprecision(2)
-            << "       rows    file GB     used MB     new ms    cold ms  marked ms    warm ms  "
+  std::cout << "       rows    file GB     used MB     new ms    cold ms  marked ms    warm ms  "
                "checkpoint ms"
                "  peak MB\n";
   for (const std::size_t rows : sizes) rowgrad::run_in_file(argv[1], rows);

@@ -93,6 +93,23 @@ void toy() {
   });
 }
 
+// A memory of n-grams, without the model around it.
+void ngram_memory() {
+  constexpr std::size_t kVocabulary = 1000, kWidth = 32;
+  Random random(1);
+  NgramMemory memory(NgramHash(kVocabulary, {.rows = 5000}, {0}, 0), kWidth, random);
+  AdamW optimizer(memory.parameters());
+  const auto batches = random_batches(kVocabulary, 1);
+  const Tensor x = random.normal({8, 4, kWidth});
+  const Tensor upstream = random.normal(x.shape());
+  counted_steps(50, [&](std::size_t i) {
+    optimizer.zero_grad();
+    Tape tape;
+    tape.backward(memory.forward(tape.constant(x), {.ids = batches[i], .kept = nullptr}), upstream);
+    optimizer.step();
+  });
+}
+
 // Ops on a few values: they cost only what recording and going backward cost.
 void small_ops() {
   Parameter start("start", full({4}, 1));
@@ -135,6 +152,7 @@ constexpr Workload kWorkloads[]{
     {"embed_momentum", [] { embed<SGD>({.learning_rate = 0.1, .momentum = 0.9}); }},
     {"embed_adamw", [] { embed<AdamW>({}); }},
     {"toy", toy},
+    {"ngram_memory", ngram_memory},
     {"small_ops", small_ops},
     {"merge_rows", merge_rows},
     {"byte_pair_training", byte_pair_training},
