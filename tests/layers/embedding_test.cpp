@@ -5,6 +5,115 @@ namespace {
 // The generator's float arithmetic against PyTorch's.
 constexpr double kRandomTolerance = 2e-6;
 
+// --- What both layers of a table promise
+// ----------------------------------------------------------
+
+template <class Made>
+class TableLayers : public ::testing::Test {
+ public:
+  static constexpr bool kBags = std::is_same_v<Made, EmbeddingBag>;
+  static constexpr const char* kName = kBags ? "EmbeddingBag" : "Embedding";
+
+  static auto options() {
+    std::conditional_t<kBags, EmbeddingBagOptions, EmbeddingOptions> options;
+    if constexpr (kBags) options.mode = BagMode::kSum;
+    return options;
+  }
+
+  // The rows, or the sums of pairs of them.
+  static Variable look_up(Made& layer, Tape& tape, const std::vector<std::int32_t>& numbers) {
+    if constexpr (kBags)
+      return layer.forward(tape, {ids({numbers.size() / 2, 2}, numbers)});
+    else
+      return layer.forward(tape, to_ids(numbers));
+  }
+};
+using BothLayers = ::testing::Types<Embedding, EmbeddingBag>;
+TYPED_TEST_SUITE(TableLayers, BothLayers);
+
+using Padding = std::optional<std::int32_t>;
+
+TYPED_TEST(TableLayers, StartWithNormalNumbersAndZerosForPadding) {
+  for (const double deviation : {1.0, 0.5, 0.0})
+    for (const Padding padding : {Padding(), Padding(0), Padding(2), Padding(-1)}) {
+      Random random(123), same(123);
+      const TypeParam layer(6, 3, random, {.deviation = deviation, .padding_idx = padding});
+      Tensor expected = deviation == 0 ? zeros({6, 3}) : same.normal({6, 3}, 0, deviation);
+      if (padding) std::fill_n(expected.data() + (*padding + 6) % 6 * 3, 3, real{0});
+      EXPECT_EQ(layer.weight.value(), expected);
+      EXPECT_EQ(layer.parameters().front()->name(), "weight");
+      EXPECT_EQ(random.bits(), same.bits());  // zeros have drawn nothing
+    }
+}
+
+TYPED_TEST(TableLayers, TrainTheRowsThatWereLookedUpAndNoOthers) {
+  struct Case {
+    Padding padding;
+    std::vector<real> times;  // that each row gets the gradient 1
+  };
+  for (const auto& [padding, times] : std::vector<Case>{{{}, {1, 0, 1, 0, 2}},
+                                                        {2, {1, 0, 0, 0, 2}},
+                                                        {-3, {1, 0, 0, 0, 2}},
+                                                        {-1, {1, 0, 1, 0, 0}},
+                                                        {-5, {0, 0, 1, 0, 2}}}) {
+    Random random(1);
+    auto options = TestFixture::options();
+    options.padding_idx = padding;
+    TypeParam layer(5, 3, random, options);
+    const Tensor before = layer.weight.value();
+    SGD sgd(layer.parameters(), {.learning_rate = 0.5});
+    Tape tape;
+    tape.backward(sum(TestFixture::look_up(layer, tape, {4, 2, 0, 4})));
+    const RowGradient rows = layer.weight.gradient().rows();
+    sgd.step();
+    std::vector<std::int32_t> trained;
+    for (std::size_t row = 0; row < 5; ++row) {
+      if (times[row] > 0) trained.push_back(static_cast<std::int32_t>(row));
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(rows.to_dense()(row, i), times[row]) << row;
+        EXPECT_EQ(layer.weight.value()(row, i), before(row, i) - times[row] / 2) << row;
+      }
+    }
+    EXPECT_EQ(rows.indices(), trained);
+  }
+}
+
+TYPED_TEST(TableLayers, TakeATableAsItIsAndTrainItDenselyOrNotAtAll) {
+  const Tensor table = counting({4, 2});
+  auto options = TestFixture::options();
+  options.padding_idx = 1;
+  options.dense_gradient = true;
+  TypeParam dense(table, options);
+  options.frozen = true;
+  TypeParam frozen(table, options);
+  Tape tape, other;
+  EXPECT_FALSE(TestFixture::look_up(frozen, other, {1, 2}).needs_gradient());
+  tape.backward(sum(TestFixture::look_up(dense, tape, {2, 2})));
+  EXPECT_EQ(dense.weight.gradient().dense(), tensor({4, 2}, {0, 0, 0, 0, 2, 2, 0, 0}));
+  EXPECT_EQ(dense.weight.value(), table);
+  EXPECT_EQ(frozen.weight.value(), table);
+}
+
+TYPED_TEST(TableLayers, RefuseWhatIsNoTableAndPaddingOutsideIt) {
+  Random random(1);
+  EXPECT_THROW(TypeParam(0, 3, random), std::invalid_argument);
+  EXPECT_THROW(TypeParam(3, 0, random), std::invalid_argument);
+  EXPECT_THROW(TypeParam(zeros({3})), std::invalid_argument);
+  for (const std::int32_t padding : {3, -4}) {
+    const std::string message =
+        concat(TestFixture::kName, ": padding id ", padding, " is outside the table's 3 rows");
+    EXPECT_INVALID(message, TypeParam(3, 2, random, {.padding_idx = padding}));
+    EXPECT_INVALID(message, TypeParam(zeros({3, 2}), {.padding_idx = padding}));
+  }
+  for (const double deviation : {-1.0, std::nan(""), HUGE_VAL})
+    EXPECT_INVALID(concat(TestFixture::kName, ": deviation is ", deviation,
+                          ", expected a finite number not below 0"),
+                   TypeParam(3, 4, random, {.deviation = deviation}));
+}
+
+// --- Embedding
+// ------------------------------------------------------------------------------------
+
 TEST(Embedding, StartsWithTheNumbersThatTextbooksPrint) {
   Random random(123);
   const Embedding embedding(6, 3, random);
@@ -38,26 +147,9 @@ TEST(Embedding, TakesOneId) {
   Tape tape;
   EXPECT_EQ(embedding.forward(tape, 4).shape(), (Shape{3}));
   EXPECT_EQ(embedding.forward(tape, 4).value()(2), embedding.weight.value()(4, 2));
-}
-
-TEST(Embedding, ChangesTheRowsThatWereLookedUpAndNoOthers) {
-  Random random(1);
-  Embedding embedding(5, 3, random);
-  const Tensor before = embedding.weight.value();
-  SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
-  Tape tape;
-  tape.backward(sum(embedding.forward(tape, ids({2}, {1, 3}))));
-  const RowGradient& rows = embedding.weight.gradient().rows();
-  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{1, 3}));
-  EXPECT_EQ(rows.values(), full({2, 3}, 1));
-  sgd.step();
-  const Tensor& after = embedding.weight.value();
-  for (std::size_t row = 0; row < 5; ++row)
-    for (std::size_t i = 0; i < 3; ++i) {
-      const real start = before(row, i);
-      const bool looked_up = row == 1 || row == 3;
-      EXPECT_EQ(after(row, i), looked_up ? start - static_cast<real>(0.1) : start) << row;
-    }
+  EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
+  EXPECT_INVALID("embedding: id 5 at [0, 1] is outside the table's 5 rows",
+                 embedding.forward(tape, ids({1, 2}, {2, 5})));
 }
 
 TEST(Embedding, ScalesItsOutputBySqrtWidth) {
@@ -72,83 +164,6 @@ TEST(Embedding, ScalesItsOutputBySqrtWidth) {
     const auto row = static_cast<std::size_t>(all.data()[i / 64]);
     EXPECT_EQ(output.value().data()[i], 8 * embedding.weight.value()(row, i % 64));
   }
-}
-
-TEST(Embedding, NeverTrainsThePaddingRow) {
-  Random random(1);
-  Embedding embedding(5, 3, random, {.padding_idx = 2});
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(embedding.weight.value()(2, i), 0);
-  const Tensor before = embedding.weight.value();
-  SGD sgd(embedding.parameters(), {.learning_rate = 0.1});
-  Tape tape;
-  tape.backward(sum(embedding.forward(tape, ids({4}, {2, 0, 2, 4}))));
-  EXPECT_EQ(embedding.weight.gradient().rows().indices(), (std::vector<std::int32_t>{0, 4}));
-  sgd.step();
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(embedding.weight.value()(2, i), 0);
-    EXPECT_NE(embedding.weight.value()(0, i), before(0, i));
-  }
-}
-
-TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
-  Random random(1);
-  Random same(1);
-  Embedding embedding(5, 3, random, {.padding_idx = -1});
-  EXPECT_EQ(embedding.weight.value(), Embedding(5, 3, same, {.padding_idx = 4}).weight.value());
-  Tape tape;
-  tape.backward(sum(embedding.forward(tape, ids({3}, {4, 0, 4}))));
-  EXPECT_EQ(embedding.weight.gradient().rows().indices(), (std::vector<std::int32_t>{0}));
-}
-
-TEST(Embedding, DrawsTheSameNumbersWithAndWithoutPadding) {
-  Random first(3);
-  Random second(3);
-  const Embedding plain(5, 3, first);
-  const Embedding padded(5, 3, second, {.padding_idx = 0});
-  for (std::size_t i = 3; i < 15; ++i)
-    EXPECT_EQ(plain.weight.value().data()[i], padded.weight.value().data()[i]);
-  EXPECT_EQ(first.bits(), second.bits());
-}
-
-TEST(Embedding, StartsWithTheDeviationThatIsAskedFor) {
-  Random random(7), same(7);
-  const Embedding small(3, 4, random, {.deviation = 0.5, .padding_idx = 1});
-  Tensor expected = same.normal({3, 4}, 0, 0.5);
-  std::fill_n(expected.data() + 4, 4, real{0});
-  EXPECT_EQ(small.weight.value(), expected);
-  EXPECT_EQ(Embedding(3, 4, random, {.deviation = 0}).weight.value(), zeros({3, 4}));
-  const EmbeddingBag bag(3, 4, random, {.deviation = 0.5});  // zeros have drawn nothing
-  EXPECT_EQ(bag.weight.value(), same.normal({3, 4}, 0, 0.5));
-  const PositionalEmbedding position(3, 4, random, {.deviation = 2});
-  EXPECT_EQ(position.weight.value(), same.normal({3, 4}, 0, 2));
-  for (const double deviation : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
-    EXPECT_INVALID(
-        concat("Embedding: deviation is ", deviation, ", expected a finite number not below 0"),
-        Embedding(3, 4, random, {.deviation = deviation}));
-}
-
-TEST(Embedding, TakesAnExistingTableAsItIs) {
-  const Tensor table = counting({4, 2});
-  Embedding embedding(table, {.padding_idx = 1, .frozen = true});
-  EXPECT_EQ(embedding.weight.value(), table);
-  Tape tape;
-  EXPECT_FALSE(embedding.forward(tape, ids({1}, {1})).needs_gradient());
-}
-
-TEST(Embedding, RefusesWhatIsNoTableAndIdsOutsideIt) {
-  Random random(1);
-  EXPECT_THROW(Embedding(0, 3, random), std::invalid_argument);
-  EXPECT_THROW(Embedding(3, 0, random), std::invalid_argument);
-  EXPECT_THROW(Embedding(zeros({3})), std::invalid_argument);
-  EXPECT_INVALID("Embedding: padding id 3 is outside the table's 3 rows",
-                 Embedding(3, 2, random, {.padding_idx = 3}));
-  EXPECT_INVALID("Embedding: padding id -4 is outside the table's 3 rows",
-                 Embedding(zeros({3, 2}), {.padding_idx = -4}));
-  Embedding embedding(3, 2, random);
-  Tape tape;
-  EXPECT_INVALID("embedding: id 3 at [0, 1] is outside the table's 3 rows",
-                 embedding.forward(tape, ids({1, 2}, {2, 3})));
-  EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
 }
 
 TEST(Embedding, ARowStepIsTheDenseStep) {
@@ -184,7 +199,47 @@ TEST(Embedding, PassesTheGradientCheck) {
       embedding.parameters());
   EXPECT_TRUE(result.passed) << result.message();
 }
+
+TEST(EmbeddingBag, PassesTheGradientCheck) {
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    Random random(1);
+    EmbeddingBag bag(6, 3, random, {.mode = mode, .padding_idx = 1});
+    const auto result = gradient_check(
+        [&](Tape& tape) {
+          return bag.forward(tape, {ids({6}, {1, 3, 3, 5, 1, 0}), ids({3}, {0, 2, 2})});
+        },
+        bag.parameters());
+    EXPECT_TRUE(result.passed) << result.message();
+  }
+}
 #endif
+
+// --- Bags
+// -----------------------------------------------------------------------------------------
+
+TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
+  const Tensor table = tensor({3, 2}, {1, 6, 3, 2, 8, 8});
+  EmbeddingBag mean(table);
+  EmbeddingBag sum(table, {.mode = BagMode::kSum, .include_last_offset = true});
+  EmbeddingBag max(table, {.mode = BagMode::kMax, .padding_idx = -1});
+  const Ids all = ids({3}, {0, 1, 2}), pair = ids({1, 2}, {0, 1});
+  Tape tape;
+  EXPECT_EQ(mean.forward(tape, {pair}).value(), tensor({1, 2}, {2, 4}));
+  EXPECT_EQ(sum.forward(tape, {all, ids({3}, {0, 2, 3})}).value(), tensor({2, 2}, {4, 8, 8, 8}));
+  EXPECT_EQ(max.forward(tape, {all, ids({1}, {0})}).value(), tensor({1, 2}, {3, 6}));
+  EmbeddingBag bag(table, {.mode = BagMode::kSum});
+  const Variable weights = tape.input(tensor({1, 2}, {10, 100}));
+  const Variable weighed = bag.forward(tape, {.ids = pair, .per_sample_weights = weights});
+  EXPECT_EQ(weighed.value(), tensor({1, 2}, {310, 260}));
+  tape.backward(weighed, full({1, 2}, 1));
+  EXPECT_EQ(tape.gradient(weights).dense(), tensor({1, 2}, {7, 5}));
+  EXPECT_EQ(bag.weight.gradient().rows().values(), tensor({2, 2}, {10, 10, 100, 100}));
+  EXPECT_INVALID("EmbeddingBag: scale_grad_by_freq is set with mode max, expected mode sum or mean",
+                 EmbeddingBag(table, {.mode = BagMode::kMax, .scale_grad_by_freq = true}));
+}
+
+// --- Positions
+// ------------------------------------------------------------------------------------
 
 TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
   Random random(1);
@@ -200,6 +255,12 @@ TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
   const RowGradient& rows = position.weight.gradient().rows();
   EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
+}
+
+TEST(PositionalEmbedding, StartsWithTheDeviationThatIsAskedFor) {
+  Random random(7), same(7);
+  const PositionalEmbedding position(3, 4, random, {.deviation = 2});
+  EXPECT_EQ(position.weight.value(), same.normal({3, 4}, 0, 2));
 }
 
 TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {

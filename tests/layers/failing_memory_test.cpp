@@ -34,60 +34,43 @@ struct Training {
   // All values, bit by bit.
   std::string numbers() const { return bits_of(model.state_dict()); }
 
-  Numbers gradients() const {
-    Numbers all;
-    for (const Parameter* parameter : model.parameters())
-      if (!parameter->gradient().is_none())
-        all[parameter->name()] = Gradient(parameter->gradient()).take_dense();
-    return all;
-  }
-
   Ids ids = rowgrad::testing::ids({2, 3}, {4, 0, 1, 4, 8, 3});
   Ids targets = rowgrad::testing::ids({2, 3}, {0, 1, 4, 8, 3, 3});
   NextTokenModel model;
   SGD sgd{model.parameters(), {.learning_rate = 0.5, .momentum = 0.9}};
 };
 
+Numbers gradients_of_all(const Training& training) {
+  Numbers all;
+  for (const Parameter* parameter : training.model.parameters())
+    if (!parameter->gradient().is_none())
+      all[parameter->name()] = Gradient(parameter->gradient()).take_dense();
+  return all;
+}
+
+// A training whose next step has its gradients.
+auto make_with_gradients(const NextTokenOptions& options) {
+  auto training = std::make_unique<Training>(options);
+  training->add_gradients();
+  return training;
+}
+
 TEST(FailingMemory, LeavesForwardAndBackwardAllOrNothing) {
-  for (const NextTokenOptions& options : models()) {
-    const auto make = [&] {
-      auto training = std::make_unique<Training>(options);
-      training->add_gradients();
-      return training;
-    };
-    const auto twin = make();
-    const Numbers before = twin->gradients();
-    twin->add_gradients();
-    const Numbers after = twin->gradients();
-    twin->sgd.step();
-    twin->step();
-    const std::string at_the_end = twin->numbers();
-    for_every_failure(
-        make, [](Training& training) { training.add_gradients(); },
-        [&](Training& training, bool finished) {
-          EXPECT_EQ(training.gradients(), finished ? after : before);
-          if (!finished) training.add_gradients();
-          training.sgd.step();
-          training.step();
-          EXPECT_TRUE(training.numbers() == at_the_end);
-        });
-  }
+  for (const NextTokenOptions& options : models())
+    expect_all_or_nothing([&] { return make_with_gradients(options); },
+                          [](Training& training) { training.add_gradients(); }, gradients_of_all,
+                          [](Training& training) {
+                            training.sgd.step();
+                            training.step();
+                            return training.numbers();
+                          });
 }
 
 TEST(FailingMemory, LeavesClippingAllOrNothing) {
-  const auto make = [] {
-    auto training = std::make_unique<Training>(models()[0]);
-    training->add_gradients();
-    return training;
-  };
-  const auto clip = [](Training& training) { clip_grad_norm(training.model.parameters(), 0.1); };
-  const auto twin = make();
-  const Numbers before = twin->gradients();
-  clip(*twin);
-  const Numbers after = twin->gradients();
-  for_every_failure(make, clip, [&](const Training& training, bool finished) {
-    EXPECT_EQ(training.gradients(), finished ? after : before);
-  });
+  expect_all_or_nothing(
+      [] { return make_with_gradients(models()[0]); },
+      [](Training& training) { clip_grad_norm(training.model.parameters(), 0.1); },
+      gradients_of_all);
 }
 
 TEST(FailingMemory, IsNotNeededToForgetGradients) {
@@ -115,16 +98,16 @@ TEST(FailingMemory, LeavesTheModelsStateWhole) {
 
 TEST(FailingMemory, LeavesLoadingAllOrNothing) {
   for (const NextTokenOptions& options : models()) {
-    const std::string before = Training(options).numbers();
     const Checkpoint state = Training(options, 5).model.state_dict();
     Checkpoint loaded;  // buffers change too
     for (const std::string& name : state.names())
       loaded.put(name, Tensor(std::get<Tensor>(state.at(name)) + 1));
-    for_every_failure([&] { return std::make_unique<Training>(options); },
-                      [&](Training& training) { training.model.load_state_dict(loaded); },
-                      [&](const Training& training, bool finished) {
-                        EXPECT_TRUE(training.numbers() == (finished ? bits_of(loaded) : before));
-                      });
+    Training other(options);
+    other.model.load_state_dict(loaded);
+    EXPECT_TRUE(other.numbers() == bits_of(loaded));
+    expect_all_or_nothing([&] { return std::make_unique<Training>(options); },
+                          [&](Training& training) { training.model.load_state_dict(loaded); },
+                          [](const Training& training) { return training.numbers(); });
   }
 }
 

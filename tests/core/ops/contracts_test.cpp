@@ -1,5 +1,6 @@
 // What every op promises, for the ops in one table: the gradients of difference quotients,
-// PyTorch's numbers, the same bits for any number of threads, and arguments that are refused.
+// PyTorch's numbers, the same bits for any number of threads, all gradients or none where memory
+// runs out, and arguments that are refused.
 
 #include "tests/test.hpp"
 
@@ -105,11 +106,21 @@ const std::vector<NamedOp> kNamedOps{
     {"causal_attention of padded keys",
      [](Inputs in) { return causal_attention(in[0], in[1], in[2], padded(in[1])); }, kTexts,
      kLargeTexts},
+    {"causal_attention with dropout and distance_bias",
+     [](Inputs in) {
+       return causal_attention(in[0], in[1], in[2],
+                               {.heads = 2, .dropout_p = 0.3, .distance_bias = in[3]});
+     },
+     {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {2, 3}},
+     {{3, 150, 40}, {3, 150, 40}, {3, 150, 40}, {2, 152}},
+     false},
     {"add", [](Inputs in) { return in[0] + in[1]; }, kRowAndMatrix, kLargeRowAndMatrix, false},
     {"subtract", [](Inputs in) { return in[0] - in[1]; }, kRowAndMatrix, kLargeRowAndMatrix, false},
     {"multiply", [](Inputs in) { return in[0] * in[1]; }, kRowAndMatrix, kLargeRowAndMatrix, false},
     {"divide", [](Inputs in) { return in[0] / (in[1] + 2.5); }, kRowAndMatrix, kLargeRowAndMatrix,
      false},
+    {"numbers on both sides", [](Inputs in) { return 2 - 3 / (-in[0] * 2 + 5); }, kMatrix,
+     kLargeMatrix, false},
     {"exp", [](Inputs in) { return exp(in[0]); }, kMatrix, kLargeMatrix, false},
     {"tanh", [](Inputs in) { return tanh(in[0]); }, kMatrix, kLargeMatrix, false},
     {"sigmoid", [](Inputs in) { return sigmoid(in[0]); }, kMatrix, kLargeMatrix, false},
@@ -118,7 +129,19 @@ const std::vector<NamedOp> kNamedOps{
     {"gelu_tanh", [](Inputs in) { return gelu_tanh(in[0]); }, kMatrix, kLargeMatrix, false},
     {"dropout", [](Inputs in) { return dropout(in[0], 0.3); }, kMatrix, kLargeMatrix, false},
     {"sum along an axis", [](Inputs in) { return sum(in[0], {1}); }, kBlock, kLargeBlock, false},
+    {"sum of two axes",
+     [](Inputs in) {
+       return sum(in[0], {0, 2});
+     },
+     kBlock, kLargeBlock, false},
+    {"sums of two variables",
+     [](Inputs in) { return sum(in[0]) + sum(in[1]); },
+     {{3, 4}, {30, 4}},
+     {{300, 257}, {700, 90}},
+     false},
     {"mean", [](Inputs in) { return mean(in[0]); }, kMatrix, kLargeMatrix, false},
+    {"mean along an axis", [](Inputs in) { return mean(in[0], {1}); }, kMatrix, kLargeMatrix,
+     false},
     {"max", [](Inputs in) { return max(in[0], 1); }, kBlock, kLargeBlock, false},
     {"maximum", [](Inputs in) { return maximum(in[0], in[1]); }, kPair, kLargePair, false},
     {"softmax", [](Inputs in) { return softmax(in[0]); }, kMatrix, kLargeMatrix, false},
@@ -139,6 +162,16 @@ const std::vector<NamedOp> kNamedOps{
      [](Inputs in) { return matmul(in[0], in[1]); },
      {{2, 3, 4}, {2, 4, 5}},
      {{3, 130, 70}, {3, 70, 90}},
+     false},
+    {"matmul by one matrix",
+     [](Inputs in) { return matmul(in[0], in[1]); },
+     {{2, 3, 4}, {4, 5}},
+     {{3, 130, 70}, {70, 90}},
+     false},
+    {"matmul of many small matrices",
+     [](Inputs in) { return matmul(in[0], in[1]); },
+     {{6, 3, 4}, {6, 4, 5}},
+     {{3, 8, 20, 30}, {8, 30, 40}},
      false},
     {"linear",
      [](Inputs in) { return linear(in[0], in[1], in[2]); },
@@ -180,6 +213,26 @@ const std::vector<NamedOp> kNamedOps{
                         {.dense_gradient = true});
      },
      kTable, kLargeTable, false},
+    {"embedding of ids that rise",
+     [](Inputs in) {
+       const auto rows = static_cast<std::int32_t>(in[0].shape()[0]);
+       return embedding(in[0], ids({3}, {1, 2, rows - 1}));
+     },
+     kTable, kLargeTable, false},
+    {"embedding_add",
+     [](Inputs in) {
+       return embedding_add(in[0], spread({4, in[1].shape()[0]}, 5), in[1]);
+     },
+     {{5, 3}, {3, 3}},
+     {{5, 67}, {700, 67}},
+     false},
+    {"a table in two ways",
+     [](Inputs in) {
+       return linear(embedding(in[0], spread({5, 2}, in[0].shape()[0])), in[0], in[1]);
+     },
+     {{5, 3}, {5}},
+     {{130, 70}, {130}},
+     false},
     {"embedding_bag, weighted sum",
      [](Inputs in) { return embedding_bag(in[0], weighted_bags(in), {.mode = BagMode::kSum}); },
      {{5, 3}, {3, 4}},
@@ -191,6 +244,12 @@ const std::vector<NamedOp> kNamedOps{
     {"embedding_bag, max",
      [](Inputs in) { return embedding_bag(in[0], bags_of(in[0]), {.mode = BagMode::kMax}); },
      kTable, kLargeTable, false},
+    {"reshape",
+     [](Inputs in) {
+       return reshape(in[0], {in[0].shape()[1], in[0].shape()[0]});
+     },
+     kMatrix, kLargeMatrix, false},
+    {"transpose", [](Inputs in) { return transpose(in[0]); }, kBlock, kLargeBlock, false},
     {"permute",
      [](Inputs in) {
        return permute(in[0], {2, 0, 1});
@@ -262,6 +321,58 @@ TEST(NamedOps, GiveTheSameBitsOnAnInferenceTape) {
       return bits_of(all);
     };
     EXPECT_TRUE(run(Tape::inference) == run(Tape::gradient_mode)) << item.name;
+  }
+}
+
+// Adds the gradients of an op to those that its parameters have.
+class Training {
+ public:
+  explicit Training(const NamedOp& item) : op_(item.op) {
+    for (const Tensor& input : irregular_inputs(item.small))
+      parameters_.push_back(std::make_unique<Parameter>("p", input));
+  }
+
+  void run() {
+    Random random(1);
+    Tape tape(random);
+    std::vector<Variable> in;
+    for (const auto& parameter : parameters_) in.push_back(tape.parameter(*parameter));
+    tape.backward(weighted_sum(op_(in)));
+  }
+
+  std::vector<Tensor> gradients() const {
+    std::vector<Tensor> all;
+    for (const auto& parameter : parameters_)
+      all.push_back(Gradient(parameter->gradient()).take_dense());
+    return all;
+  }
+
+ private:
+  const Function& op_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+};
+
+// In the second call, so that there are gradients to add to.
+TEST(NamedOps, AddAllGradientsOrNoneWhereMemoryRunsOut) {
+  std::vector<NamedOp> all = kNamedOps;
+  all.push_back(
+      {.name = "embedding, padded, dense gradient",
+       .op =
+           [](Inputs in) {
+             return embedding(in[0], spread({2, 3}, 5), {.padding_idx = 1, .dense_gradient = true});
+           },
+       .small = kTable,
+       .large = kLargeTable});
+  for (const NamedOp& item : all) {
+    SCOPED_TRACE(item.name);
+    const auto make = [&] {
+      auto training = std::make_unique<Training>(item);
+      training->run();
+      return training;
+    };
+    expect_all_or_nothing(
+        make, [](Training& training) { training.run(); },
+        [](const Training& training) { return training.gradients(); });
   }
 }
 

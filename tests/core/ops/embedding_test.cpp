@@ -47,15 +47,31 @@ TEST(Embedding, LeavesAGradientOfNoRowsWhereThereAreNoIds) {
   EXPECT_TRUE(table.gradient().rows().empty());
 }
 
-TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoes) {
+TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoesInBagsToo) {
   // Four million rows: a dense gradient would be as large as the table.
   constexpr std::size_t kRows = 4'000'000;
   Parameter table("table", empty({kRows, 2}));
-  const std::size_t before = BufferPool::statistics().bytes_in_use;
-  Tape tape;
-  tape.backward(sum(embedding(tape.parameter(table), ids({3}, {0, 3'999'999, 0}))) * real{0});
-  EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 3'999'999}));
-  EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
+  for (const std::int32_t id : {0, 3'999'999}) table.assign_rows(std::vector{id}, full({1, 2}, 1));
+  const Ids looked_up = ids({2, 2}, {3'999'999, 0, 0, 3'999'999});
+  std::vector<Function> lookups{[&](Inputs in) { return embedding(in[0], looked_up); },
+                                [&](Inputs in) {
+                                  return embedding_bag(
+                                      in[0], {.ids = looked_up, .per_sample_weights = in[1]},
+                                      {.mode = BagMode::kSum});
+                                }};
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax})
+    lookups.push_back(
+        [&, mode](Inputs in) { return embedding_bag(in[0], {looked_up}, {.mode = mode}); });
+  for (const Function& lookup : lookups) {
+    table.zero_gradient();
+    const std::size_t before = BufferPool::statistics().bytes_in_use;
+    Tape tape;
+    const std::vector<Variable> in{tape.parameter(table), tape.input(full({2, 2}, 1))};
+    tape.backward(sum(lookup(in)));
+    EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 3'999'999}));
+    EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
+    EXPECT_FALSE(tape.has_read(table));
+  }
 }
 
 TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
@@ -85,18 +101,6 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
         EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding_idx), 0);
       }
     }
-  }
-}
-
-TEST(Embedding, CountsANegativePaddingIdFromTheEnd) {
-  for (const auto& [padding, rows] :
-       std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>>{{-1, {0, 2}},
-                                                                       {-5, {2, 4}}}) {
-    Parameter table("table", irregular({5, 3}));
-    Tape tape;
-    tape.backward(
-        sum(embedding(tape.parameter(table), ids({4}, {4, 0, 2, 4}), {.padding_idx = padding})));
-    EXPECT_EQ(table.gradient().rows().indices(), rows) << padding;
   }
 }
 

@@ -307,7 +307,7 @@ Variable joined_slices(const Variable& x, std::size_t steps) {
 TEST(LookBackOp, HasTheBitsOfJoinedSlicesForAnyNumberOfThreads) {
   for (const Shape& shape : {Shape{2, 4, 3}, Shape{3, 700, 20}, Shape{2, 1, 3}, Shape{0, 4, 3},
                              Shape{2, 0, 3}, Shape{2, 4, 0}})
-    for (const std::size_t steps : {2, 3, 6}) {
+    for (const std::size_t steps : {1, 2, 3, 6}) {
       const auto run = [&](const auto& op) {
         Tape tape;
         const Variable x = tape.input(irregular(shape));
@@ -321,12 +321,6 @@ TEST(LookBackOp, HasTheBitsOfJoinedSlicesForAnyNumberOfThreads) {
         EXPECT_EQ(run(look_back), expected) << steps << " steps, " << threads << " threads";
       }
     }
-}
-
-TEST(LookBackOp, HasTheGradientsOfDifferenceQuotients) {
-  for (const std::size_t steps : {1, 2, 3, 6})
-    expect_gradients([&](Inputs in) { return look_back(in[0], steps); }, {irregular({2, 4, 3})},
-                     "look_back");
 }
 
 TEST(LookBackOp, RefusesWhatDoesNotFit) {
