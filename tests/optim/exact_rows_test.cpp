@@ -1,6 +1,6 @@
 // Steps with row gradients against the same steps with dense gradients: random programs.
 
-#include "tests/test.hpp"
+#include "tests/optim/lazy_rows.hpp"
 
 namespace {
 
@@ -11,107 +11,86 @@ constexpr std::uint32_t kShare = 12;
 constexpr std::uint32_t kShare = 1;
 #endif
 
-struct Case {
-  const char* name;
-  std::function<std::unique_ptr<Optimizer>(Parameter&)> make;
-  std::function<void(Optimizer&, std::mt19937&)> vary = {};  // sets all its options at random
-};
-
-void PrintTo(const Case& item, std::ostream* out) { *out << item.name; }
-
-template <class Made, class Options>
-Case optimizer(const char* name, const Options& options) {
-  return {name, [options](Parameter& parameter) {
-            return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);
-          }};
-}
-
-// The same training done in two ways: with row gradients and with dense ones.
-class Twins {
+class Twins : public RowsAndDense<Optimizer> {
  public:
-  Twins(const Case& item, std::size_t rows, std::size_t width)
-      : item_(item),
-        lazy_(std::make_unique<Parameter>("table", irregular({rows, width}))),
-        dense_("table", irregular({rows, width})),
-        lazy_optimizer_(item.make(*lazy_)),
-        dense_optimizer_(item.make(dense_)) {}
+  Twins(const OptimizerCase& item, std::size_t rows, std::size_t width)
+      : RowsAndDense(irregular({rows, width}), item.make), item_(item) {}
 
-  void step(const RowGradient& gradient, bool lazy_is_dense) {
-    lazy_->zero_gradient();
-    dense_.zero_gradient();
-    dense_.add_gradient(gradient.to_dense());
-    if (lazy_is_dense) {
-      lazy_->add_gradient(gradient.to_dense());
-    } else {
-      lazy_->add_gradient(gradient);
+  void step(const RowGradient& gradient, bool with_dense) {
+    give(gradient);
+    if (with_dense) {
+      table->zero_gradient();
+      table->add_gradient(gradient.to_dense());
     }
-    lazy_optimizer_->step();
-    dense_optimizer_->step();
-  }
-
-  void set_learning_rate(double rate) {
-    lazy_optimizer_->set_learning_rate(rate);
-    dense_optimizer_->set_learning_rate(rate);
+    RowsAndDense::step();
   }
 
   void vary_options(std::mt19937& random) {
     std::mt19937 same = random;
-    item_.vary(*lazy_optimizer_, random);
-    item_.vary(*dense_optimizer_, same);
+    item_.vary(*optimizer, random);
+    item_.vary(*dense_optimizer, same);
   }
 
   // Continues with new optimizers that have other options and the state of these.
   void change_optimizers(std::mt19937& random) {
-    auto late = item_.make(*lazy_);
-    auto dense = item_.make(dense_);
-    late->load_state_dict(lazy_optimizer_->state_dict());
-    dense->load_state_dict(dense_optimizer_->state_dict());
-    lazy_optimizer_ = std::move(late);
-    dense_optimizer_ = std::move(dense);
+    auto late = item_.make(*table);
+    auto late_dense = item_.make(dense);
+    late->load_state_dict(optimizer->state_dict());
+    late_dense->load_state_dict(dense_optimizer->state_dict());
+    optimizer = std::move(late);
+    dense_optimizer = std::move(late_dense);
     vary_options(random);
   }
 
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
-    lazy_->assign_rows(ids, values);
-    dense_.assign_rows(ids, values);
+    table->assign_rows(ids, values);
+    dense.assign_rows(ids, values);
   }
 
   // Through a checkpoint, into another parameter and another optimizer.
   void save_and_load() {
-    const Tensor value = lazy_->value();
-    const Checkpoint state = lazy_optimizer_->state_dict();
-    const double rate = lazy_optimizer_->learning_rate();
-    lazy_optimizer_.reset();
-    lazy_ = std::make_unique<Parameter>("table", zeros(value.shape()));
-    lazy_->assign(value);
-    lazy_optimizer_ = item_.make(*lazy_);
-    lazy_optimizer_->set_learning_rate(rate);
-    lazy_optimizer_->load_state_dict(state);
+    const Tensor value = table->value();
+    const Checkpoint state = optimizer->state_dict();
+    const double rate = optimizer->learning_rate();
+    optimizer.reset();
+    table = std::make_unique<Parameter>("table", zeros(value.shape()));
+    table->assign(value);
+    optimizer = item_.make(*table);
+    optimizer->set_learning_rate(rate);
+    optimizer->load_state_dict(state);
   }
 
-  void expect_equal(const Tensor& late, const Tensor& dense, double tolerance) {
-    ASSERT_EQ(late.shape(), dense.shape());
+  void set_trainable(bool trainable) {
+    table->set_trainable(trainable);
+    dense.set_trainable(trainable);
+  }
+
+  void expect_equal(const Tensor& late, const Tensor& expected, double tolerance) {
+    ASSERT_EQ(late.shape(), expected.shape());
     for (std::size_t i = 0; i < late.size(); ++i)
-      ASSERT_NEAR(late.data()[i], dense.data()[i],
-                  tolerance * std::max<double>(1, std::abs(dense.data()[i])))
+      ASSERT_NEAR(late.data()[i], expected.data()[i],
+                  tolerance * std::max<double>(1, std::abs(expected.data()[i])))
           << i;
   }
 
-  // By a lookup on a tape.
+  // On a tape: by a lookup, by a product with the whole table, and as its value.
   void look_up(std::span<const std::int32_t> ids, double tolerance) {
     Tape tape(Tape::inference);
-    expect_equal(embedding(tape.parameter(*lazy_), to_ids(ids)).value(), dense_.rows(ids),
-                 tolerance);
+    const Variable variable = tape.parameter(*table);
+    ASSERT_EQ(variable.shape(), dense.shape());
+    expect_equal(embedding(variable, to_ids(ids)).value(), dense.rows(ids), tolerance);
+    if (ids.size() % 2 == 0) return;
+    const Tensor& all = dense.value();
+    Tensor identity = zeros({all.shape()[0], all.shape()[0]});
+    for (std::size_t i = 0; i < all.shape()[0]; ++i) identity(i, i) = 1;
+    expect_equal(matmul(tape.constant(identity), variable).value(), all, tolerance);
+    expect_equal(variable.value(), all, tolerance);
   }
 
-  void read_all(double tolerance) { expect_equal(lazy_->value(), dense_.value(), tolerance); }
+  void read_all(double tolerance) { expect_equal(table->value(), dense.value(), tolerance); }
 
  private:
-  const Case& item_;
-  std::unique_ptr<Parameter> lazy_;
-  Parameter dense_;
-  std::unique_ptr<Optimizer> lazy_optimizer_;
-  std::unique_ptr<Optimizer> dense_optimizer_;
+  const OptimizerCase& item_;
 };
 
 // Programs differ only in their seeds.
@@ -122,7 +101,7 @@ std::vector<std::int32_t> some_of(std::size_t rows, std::uint32_t percent, std::
   return ids;
 }
 
-void run_program(const Case& item, std::uint32_t seed, double tolerance) {
+void run_program(const OptimizerCase& item, std::uint32_t seed, double tolerance) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t limit) { return random() % limit; };
   const std::size_t rows = 1 + below(9);
@@ -130,7 +109,7 @@ void run_program(const Case& item, std::uint32_t seed, double tolerance) {
   Twins twins(item, rows, width);
   const auto some_rows = [&](std::uint32_t share) { return some_of(rows, share, random); };
   for (int action = 0; action < 60; ++action) {
-    switch (below(16)) {
+    switch (below(17)) {
       case 0:
         twins.set_learning_rate(0.001 * (1 + below(100)));
         break;
@@ -152,6 +131,11 @@ void run_program(const Case& item, std::uint32_t seed, double tolerance) {
         twins.look_up(ids, tolerance);
         break;
       }
+      case 6:
+        twins.set_trainable(false);  // and steps on, by which nothing changes
+        twins.step(RowGradient({rows, width}, {0}, full({1, width}, 1)), false);
+        twins.set_trainable(true);
+        break;
       default: {
         // None, few or all rows; now and then so many steps that every momentum fades away.
         const std::uint32_t share = std::array{0U, 5U, 15U, 40U, 100U}[below(5)];
@@ -174,7 +158,7 @@ void run_program(const Case& item, std::uint32_t seed, double tolerance) {
   twins.read_all(tolerance);
 }
 
-class ExactRows : public ::testing::TestWithParam<Case> {};
+class ExactRows : public ::testing::TestWithParam<OptimizerCase> {};
 
 TEST_P(ExactRows, EqualTheDenseOptimizerAfterEveryRead) {
   // Double: a few thousand roundings of numbers of about one. Float: the quotients of Adam and its
@@ -186,37 +170,37 @@ TEST_P(ExactRows, EqualTheDenseOptimizerAfterEveryRead) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, ExactRows,
-    ::testing::Values(
-        optimizer<SGD>("sgd", SgdOptions{.learning_rate = 0.1}),
-        optimizer<SGD>("sgd_decay", SgdOptions{.learning_rate = 0.1, .weight_decay = 0.05}),
-        optimizer<SGD>("sgd_momentum", SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
-        optimizer<SGD>("sgd_everything", SgdOptions{.learning_rate = 0.1,
-                                                    .momentum = 0.8,
-                                                    .dampening = 0.3,
-                                                    .weight_decay = 0.05,
-                                                    .maximize = true}),
-        optimizer<SGD>("sgd_nesterov", SgdOptions{.learning_rate = 0.1,
-                                                  .momentum = 0.9,
-                                                  .nesterov = true,
-                                                  .weight_decay = 0.01}),
-        optimizer<Adam>("adam", AdamOptions{.learning_rate = 0.05}),
-        optimizer<Adam>("adam_amsgrad", AdamOptions{.learning_rate = 0.05, .amsgrad = true}),
-        optimizer<Adam>("adam_decay", AdamOptions{.learning_rate = 0.05, .weight_decay = 0.1}),
-        optimizer<Adam>("adam_maximize", AdamOptions{.learning_rate = 0.05, .maximize = true}),
-        optimizer<Adam>("adam_short", AdamOptions{.beta1 = 0.3, .beta2 = 0.5}),
-        optimizer<Adam>("adam_slow_fading", AdamOptions{.beta1 = 0.9, .beta2 = 0.7}),
-        optimizer<AdamW>("adamw", AdamWOptions{.learning_rate = 0.05}),
-        optimizer<AdamW>("adamw_amsgrad",
-                         AdamWOptions{.learning_rate = 0.05, .weight_decay = 0.5, .amsgrad = true}),
-        optimizer<Adagrad>("adagrad", AdagradOptions{.learning_rate = 0.1}),
-        optimizer<Adagrad>("adagrad_decay", AdagradOptions{.learning_rate = 0.1,
+    ::testing::Values(optimizer<SGD>("sgd", {.learning_rate = 0.1}),
+                      optimizer<SGD>("sgd_decay", {.learning_rate = 0.1, .weight_decay = 0.05}),
+                      optimizer<SGD>("sgd_momentum", {.learning_rate = 0.1, .momentum = 0.9}),
+                      optimizer<SGD>("sgd_everything", {.learning_rate = 0.1,
+                                                        .momentum = 0.8,
+                                                        .dampening = 0.3,
+                                                        .weight_decay = 0.05,
+                                                        .maximize = true}),
+                      optimizer<SGD>("sgd_nesterov", {.learning_rate = 0.1,
+                                                      .momentum = 0.9,
+                                                      .nesterov = true,
+                                                      .weight_decay = 0.01}),
+                      optimizer<Adam>("adam", {.learning_rate = 0.05}),
+                      optimizer<Adam>("adam_amsgrad", {.learning_rate = 0.05, .amsgrad = true}),
+                      optimizer<Adam>("adam_decay", {.learning_rate = 0.05, .weight_decay = 0.1}),
+                      optimizer<Adam>("adam_maximize", {.learning_rate = 0.05, .maximize = true}),
+                      optimizer<Adam>("adam_short", {.beta1 = 0.3, .beta2 = 0.5}),
+                      optimizer<Adam>("adam_slow_fading", {.beta1 = 0.9, .beta2 = 0.7}),
+                      optimizer<AdamW>("adamw", {.learning_rate = 0.05}),
+                      optimizer<AdamW>("adamw_amsgrad", {.learning_rate = 0.05,
+                                                         .weight_decay = 0.5,
+                                                         .amsgrad = true}),
+                      optimizer<Adagrad>("adagrad", {.learning_rate = 0.1}),
+                      optimizer<Adagrad>("adagrad_decay", {.learning_rate = 0.1,
                                                            .learning_rate_decay = 0.1,
                                                            .weight_decay = 0.1,
                                                            .initial_accumulator = 0.1}),
-        optimizer<RMSprop>("rmsprop", RmsPropOptions{}),
-        optimizer<RMSprop>("rmsprop_momentum", RmsPropOptions{.momentum = 0.9}),
-        optimizer<RMSprop>("rmsprop_centered", RmsPropOptions{.momentum = 0.5, .centered = true}),
-        optimizer<RMSprop>("rmsprop_decay", RmsPropOptions{.weight_decay = 0.1})),
+                      optimizer<RMSprop>("rmsprop", {}),
+                      optimizer<RMSprop>("rmsprop_momentum", {.momentum = 0.9}),
+                      optimizer<RMSprop>("rmsprop_centered", {.momentum = 0.5, .centered = true}),
+                      optimizer<RMSprop>("rmsprop_decay", {.weight_decay = 0.1})),
     [](const auto& tested) { return tested.param.name; });
 
 // --- Options that change ------------------------------------------------------------------------
@@ -262,8 +246,8 @@ void set_any(RmsPropOptions& options, std::mt19937& random) {
 }
 
 template <class Made>
-Case changing(const char* name) {
-  Case made = optimizer<Made>(name, typename Made::Options{});
+OptimizerCase changing(const char* name) {
+  OptimizerCase made = optimizer<Made>(name, {});
   made.vary = [](Optimizer& varied, std::mt19937& random) {
     typename Made::Options options;
     options.learning_rate = any(random, {0.001, 0.05, 0.1});
@@ -276,7 +260,7 @@ Case changing(const char* name) {
 }
 
 // Rows are not looked up for a long time, neither before nor after options change.
-void run_changing_program(const Case& item, std::uint32_t seed, double tolerance) {
+void run_changing_program(const OptimizerCase& item, std::uint32_t seed, double tolerance) {
   std::mt19937 random(seed);
   constexpr std::size_t kRows = 4;
   constexpr std::size_t kWidth = 3;
@@ -302,7 +286,7 @@ void run_changing_program(const Case& item, std::uint32_t seed, double tolerance
   twins.read_all(tolerance);
 }
 
-class ChangingOptions : public ::testing::TestWithParam<Case> {};
+class ChangingOptions : public ::testing::TestWithParam<OptimizerCase> {};
 
 TEST_P(ChangingOptions, EqualTheDenseOptimizer) {
   const double tolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;

@@ -69,26 +69,18 @@ template <class Optim, class Call>
 void expect_all_or_nothing(const std::string& what, const typename Optim::Options& options,
                            int steps, const Call& call, Looked looked = Looked::kNo) {
   SCOPED_TRACE(concat(what, " after ", steps, " steps"));
-  const auto go_on = [](Training<Optim>& training) {
-    for (int i = 0; i < 3; ++i) training.step();
-    return training.bits();
-  };
   const auto make = [&] {
     auto training = std::make_unique<Training<Optim>>(options, steps);
     training->next_gradients();
     if (looked == Looked::kYes) training->bits();
     return training;
   };
-  const std::string before = make()->bits();
-  const auto twin = make();
-  call(*twin);
-  const std::string after = twin->bits();
-  const std::string at_the_end = go_on(*twin);
-  for_every_failure(make, call, [&](Training<Optim>& training, bool finished) {
-    EXPECT_TRUE(training.bits() == (finished ? after : before));
-    if (!finished) call(training);
-    EXPECT_TRUE(go_on(training) == at_the_end);
-  });
+  rowgrad::testing::expect_all_or_nothing(
+      make, call, [](const Training<Optim>& training) { return training.bits(); },
+      [](Training<Optim>& training) {
+        for (int i = 0; i < 3; ++i) training.step();
+        return training.bits();
+      });
 }
 
 template <class Optim>

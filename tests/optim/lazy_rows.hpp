@@ -32,41 +32,70 @@ class OfEachOptimizer : public ::testing::Test {
   }
 };
 
-// The same gradient twice: that of the rows, and that of the whole table.
-inline void give(Parameter& table, Parameter& dense, const RowGradient& rows) {
-  table.zero_gradient();
-  table.add_gradient(rows);
-  dense.zero_gradient();
-  dense.add_gradient(rows.to_dense());
-}
-
 // The same training of a table with row gradients and of another with dense ones.
 template <class Made>
 struct RowsAndDense {
-  RowsAndDense(const Tensor& start, const typename Made::Options& options)
-      : table("table", start),
-        dense("dense", start),
-        optimizer({&table}, options),
-        dense_optimizer({&dense}, options) {}
+  using Make = std::function<std::unique_ptr<Made>(Parameter&)>;
+
+  RowsAndDense(const Tensor& start, const Make& make)
+      : table(std::make_unique<Parameter>("table", start)),
+        dense("table", start),
+        optimizer(make(*table)),
+        dense_optimizer(make(dense)) {}
+
+  RowsAndDense(const Tensor& start, const auto& options)
+      : RowsAndDense(start, Make([&](Parameter& parameter) {
+                       return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);
+                     })) {}
 
   void both(const auto& call) {
-    call(optimizer);
-    call(dense_optimizer);
+    call(*optimizer);
+    call(*dense_optimizer);
+  }
+  void give(const RowGradient& rows) {
+    table->zero_gradient();
+    table->add_gradient(rows);
+    dense.zero_gradient();
+    dense.add_gradient(rows.to_dense());
   }
   void step() {
     both([](Optimizer& each) { each.step(); });
   }
   void step(const RowGradient& rows) {
-    give(table, dense, rows);
+    give(rows);
     step();
   }
   void set_learning_rate(double rate) {
     both([rate](Optimizer& each) { each.set_learning_rate(rate); });
   }
 
-  Parameter table, dense;
-  Made optimizer, dense_optimizer;
+  void expect_equal(double tolerance) const {
+    expect_near(table->value(), dense.value(), tolerance);
+  }
+  void expect_equal_rows(const std::vector<std::int32_t>& ids, double tolerance) const {
+    expect_near(table->rows(ids), dense.rows(ids), tolerance);
+  }
+
+  std::unique_ptr<Parameter> table;
+  Parameter dense;
+  std::unique_ptr<Made> optimizer, dense_optimizer;
 };
+
+// An optimizer with options, of whatever kind, for tests that are run with each of many.
+struct OptimizerCase {
+  const char* name;
+  RowsAndDense<Optimizer>::Make make;
+  std::function<void(Optimizer&, std::mt19937&)> vary = {};  // sets all its options at random
+};
+
+inline void PrintTo(const OptimizerCase& item, std::ostream* out) { *out << item.name; }
+
+template <class Made>
+OptimizerCase optimizer(const char* name, const typename Made::Options& options) {
+  return {name, [options](Parameter& parameter) {
+            return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);
+          }};
+}
 
 // Steps with gradients of two rows each: never of row 0, and of row 1 only at first.
 template <class Look>

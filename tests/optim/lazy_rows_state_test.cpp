@@ -31,6 +31,29 @@ TYPED_TEST(LazyRowsStateTest, ARunGoesOnFromACheckpointWithTheSameBits) {
   EXPECT_TRUE(bits_of(whole_optimizer.state_dict()) == bits_of(optimizer->state_dict()));
 }
 
+TYPED_TEST(LazyRowsStateTest, ADenseParameterGoesOnFromACheckpointWithTheSameBits) {
+  auto options = TestFixture::options();
+  if constexpr (requires { options.momentum; }) options.momentum = 0.9;
+  Parameter whole("w", irregular({33})), stopped("w", irregular({33}));
+  TypeParam whole_optimizer({&whole}, options);
+  auto optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
+  for (int i = 0; i < 6; ++i) {
+    if (i == 3) {
+      const Checkpoint state = optimizer->state_dict();
+      EXPECT_EQ(state.integer("w.step"), 3);
+      optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
+      optimizer->load_state_dict(state);
+    }
+    for (Parameter* parameter : {&whole, &stopped}) {
+      parameter->zero_gradient();
+      parameter->add_gradient(irregular({33}, i));
+    }
+    whole_optimizer.step();
+    optimizer->step();
+  }
+  EXPECT_TRUE(bits_of(whole, whole_optimizer) == bits_of(stopped, *optimizer));
+}
+
 TYPED_TEST(LazyRowsStateTest, GoBackToAnEarlierStateWhileTheTableIsLent) {
   Parameter table("table", irregular({13, 9}));
   TypeParam optimizer({&table}, TestFixture::options());

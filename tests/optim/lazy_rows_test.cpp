@@ -19,9 +19,7 @@ TYPED_TEST(LazyRowsTest, TheBitsOfARunDoNotDependOnWhoLooked) {
       if (i % 131 == 0) optimizer.state_dict();
     });
     table.mutable_values();  // settles the states too
-    Checkpoint all = optimizer.state_dict();
-    all.put("table", table.value());
-    return bits_of(all);
+    return bits_of(table, optimizer);
   };
   EXPECT_TRUE(run(false) == run(true));
 }
@@ -61,71 +59,21 @@ TYPED_TEST(LazyRowsTest, KeepTheirValueWhenTheOptimizerGoes) {
   }
 }
 
-// The dense optimizer's step, done to a copy.
-template <class Made>
-Tensor dense_steps(const Tensor& start, const typename Made::Options& options, int count,
-                   std::vector<std::int32_t> rows) {
-  Parameter dense("dense", start);
-  Made optimizer({&dense}, options);
-  for (int i = 0; i < count; ++i) {
-    optimizer.zero_grad();
-    dense.add_gradient(gradient(start.shape(), rows, i).to_dense());
-    optimizer.step();
-  }
-  return dense.value();
-}
-
-TEST(LazyRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
-  const Tensor start = irregular({6, 4});
-  const Tensor expected = dense_steps<SGD>(start, kMomentum, 20, {2, 3});
-  Parameter table("table", start);
-  SGD optimizer({&table}, kMomentum);
-  for (int i = 0; i < 20; ++i) step(optimizer, table, {2, 3}, i);
-  Tape tape(Tape::inference);
-  const Variable variable = tape.parameter(table);
-  EXPECT_EQ(variable.shape(), Shape({6, 4}));
-  const Tensor looked_up = embedding(variable, ids({6}, {0, 1, 2, 3, 4, 5})).value();
-  expect_near(looked_up, expected, kTwentySteps);
-  const Variable one_by_one = tape.constant([] {
-    Tensor identity = zeros({6, 6});
-    for (std::size_t i = 0; i < 6; ++i) identity(i, i) = 1;
-    return identity;
-  }());
-  expect_near(matmul(one_by_one, variable).value(), expected, kTwentySteps);
-  expect_near(variable.value(), expected, kTwentySteps);
-}
-
 TEST(LazyRowsOf, ATableInTwoLayersAreOwedOnce) {
-  const Tensor start = irregular({8, 3});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD optimizer({&table}, kMomentum);
-  SGD dense_optimizer({&dense}, kMomentum);
+  RowsAndDense<SGD> twins(irregular({8, 3}), kMomentum);
   for (int i = 0; i < 12; ++i) {
-    for (auto* item : {&table, &dense}) {
+    for (Parameter* item : {twins.table.get(), &twins.dense}) {
       item->zero_gradient();
       Tape tape;
-      const EmbeddingLookup options{.dense_gradient = item == &dense};
+      const EmbeddingLookup options{.dense_gradient = item == &twins.dense};
       const Variable first = embedding(tape.parameter(*item), ids({2}, {1, i % 4}), options);
       const Variable second = embedding(tape.parameter(*item), ids({2}, {5, 1}), options);
       tape.backward(sum(first * second));
     }
-    EXPECT_TRUE(table.gradient().is_rows());
-    optimizer.step();
-    dense_optimizer.step();
+    EXPECT_TRUE(twins.table->gradient().is_rows());
+    twins.step();
   }
-  expect_near(table.value(), dense.value(), kTwentySteps);
-}
-
-TEST(LazyRowsOf, AFrozenTableAreOwedNothingNew) {
-  const Tensor start = irregular({6, 4});
-  const Tensor expected = dense_steps<SGD>(start, kMomentum, 5, {1});
-  Parameter table("table", start);
-  SGD optimizer({&table}, kMomentum);
-  for (int i = 0; i < 5; ++i) step(optimizer, table, {1}, i);
-  table.set_trainable(false);
-  for (int i = 0; i < 5; ++i) step(optimizer, table, {2}, i);
-  expect_near(table.value(), expected, kTwentySteps);
+  twins.expect_equal(kTwentySteps);
 }
 
 TEST(LazyRowsOf, AnEmptyRowGradientAreOwedAStepAllTheSame) {
@@ -138,21 +86,18 @@ TEST(LazyRowsOf, AnEmptyRowGradientAreOwedAStepAllTheSame) {
 }
 
 TEST(LazyRowsOf, TwoOptimizersInTurnAreThoseOfBoth) {
-  const Tensor start = irregular({6, 4});
-  Parameter table("table", start);
-  Parameter dense("dense", start);
-  SGD sgd({&table}, kMomentum);
-  Adam adam({&table}, kAdam);
-  SGD dense_sgd({&dense}, kMomentum);
-  Adam dense_adam({&dense}, kAdam);
+  RowsAndDense<SGD> twins(irregular({6, 4}), kMomentum);
+  Adam adam({twins.table.get()}, kAdam), dense_adam({&twins.dense}, kAdam);
   for (int i = 0; i < 12; ++i) {
-    const RowGradient rows = gradient({6, 4}, {1, 2 + i % 3}, i);
-    give(table, dense, rows);
-    const bool first = i % 4 < 2;
-    (first ? static_cast<Optimizer&>(sgd) : adam).step();
-    (first ? static_cast<Optimizer&>(dense_sgd) : dense_adam).step();
+    twins.give(gradient({6, 4}, {1, 2 + i % 3}, i));
+    if (i % 4 < 2) {
+      twins.step();
+    } else {
+      adam.step();
+      dense_adam.step();
+    }
   }
-  expect_near(table.value(), dense.value(), kTwentySteps);
+  twins.expect_equal(kTwentySteps);
 }
 
 TEST(TouchedOnly, LeavesTheOtherRowsAndTheirStatesAlone) {

@@ -1,7 +1,7 @@
 // Rows whose values, or the factors that many steps multiply them by, are near the limits of the
 // range of `real`, beyond it, or NaN: postponed updates must give what the dense optimizer gives.
 
-#include "tests/test.hpp"
+#include "tests/optim/lazy_rows.hpp"
 
 namespace {
 
@@ -37,34 +37,26 @@ void expect_dense_numbers(const std::vector<real>& numbers, real gradient,
   const std::size_t width = numbers.size();
   Tensor start = irregular({2, width});
   std::copy(numbers.begin(), numbers.end(), start.data());
-  Parameter table("table", start);
-  Parameter dense("table", start);
-  Made optimizer({&table}, phases.front().options);
-  Made dense_optimizer({&dense}, phases.front().options);
+  RowsAndDense<Made> twins(start, phases.front().options);
   bool first = true;
   int steps = 0;
   for (const auto& phase : phases) {
-    optimizer.set_options(phase.options);
-    dense_optimizer.set_options(phase.options);
+    twins.both([&](Made& each) { each.set_options(phase.options); });
     for (int i = 0; i < phase.steps; ++i) {
       const bool both = std::exchange(first, false) && gradient != 0;
       Tensor values = irregular({both ? 2U : 1U, width}, i);
       if (both) std::fill_n(values.data(), width, gradient);
-      const RowGradient rows({2, width}, both ? std::vector{0, 1} : std::vector{1}, values);
-      table.zero_gradient();
-      table.add_gradient(rows);
-      dense.zero_gradient();
-      dense.add_gradient(rows.to_dense());
-      optimizer.step();
-      dense_optimizer.step();
+      twins.step(RowGradient({2, width}, both ? std::vector{0, 1} : std::vector{1}, values));
     }
     steps += phase.steps;
     const std::vector<std::int32_t> zero{0};
-    ASSERT_TRUE(same(table.rows(zero), dense.rows(zero), 20 * steps)) << "after " << steps;
+    ASSERT_TRUE(same(twins.table->rows(zero), twins.dense.rows(zero), 20 * steps))
+        << "after " << steps;
   }
-  table.mutable_values();  // settles all
-  ASSERT_TRUE(same(table.value(), dense.value(), 20 * steps));
-  const Checkpoint states = optimizer.state_dict(), dense_states = dense_optimizer.state_dict();
+  twins.table->mutable_values();  // settles all
+  ASSERT_TRUE(same(twins.table->value(), twins.dense.value(), 20 * steps));
+  const Checkpoint states = twins.optimizer->state_dict();
+  const Checkpoint dense_states = twins.dense_optimizer->state_dict();
   ASSERT_EQ(states.names(), dense_states.names());
   ASSERT_EQ(states.count("table.step"), dense_states.count("table.step"));
   for (const std::string& name : dense_states.names()) {
@@ -169,9 +161,7 @@ TEST(RowRange, ReadingChangesNoBitOfRowsThatAreReplayed) {
       if (looking && i % 31 == 0) table.value();
     }
     table.mutable_values();
-    Checkpoint all = optimizer.state_dict();
-    all.put("table", table.value());
-    return bits_of(all);
+    return bits_of(table, optimizer);
   };
   EXPECT_TRUE(run(true) == run(false));
 }

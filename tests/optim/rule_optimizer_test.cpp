@@ -1,6 +1,6 @@
 // What every optimizer made from a rule has: groups, options, rates.
 
-#include "tests/test.hpp"
+#include "tests/optim/lazy_rows.hpp"
 
 namespace {
 
@@ -64,60 +64,55 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   EXPECT_EQ(adam.state_dict().integer("w.step"), 0);
 }
 
-TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
+template <class Made>
+void expect_refused(const std::string& message, const typename Made::Options& options) {
   Parameter w("w", full({2}, 1));
-  const std::vector<Parameter*> all{&w};
-  const auto message = [&]<class Made>(std::in_place_type_t<Made>, auto options) {
-    return error_of<std::invalid_argument>([&] { Made(all, options); });
-  };
-  const std::in_place_type_t<Adam> adam;
-  const std::in_place_type_t<AdamW> adamw;
-  const std::in_place_type_t<Adagrad> adagrad;
-  const std::in_place_type_t<RMSprop> rmsprop;
-  EXPECT_EQ(message(adam, AdamOptions{.beta1 = 1}),
-            "Adam: beta1 is 1, expected a finite number not below 0, below 1");
-  EXPECT_EQ(message(adamw, AdamWOptions{.beta2 = -0.5}),
-            "AdamW: beta2 is -0.5, expected a finite number not below 0, below 1");
-  EXPECT_EQ(message(adam, AdamOptions{.epsilon = -1}),
-            "Adam: epsilon is -1, expected a finite number not below 0");
-  EXPECT_EQ(message(adamw, AdamWOptions{.weight_decay = NAN}),
-            "AdamW: weight_decay is nan, expected a finite number not below 0");
-  EXPECT_EQ(message(adam, AdamOptions{.learning_rate = 1e300}) == "no error", sizeof(real) == 8);
-  EXPECT_EQ(message(adagrad, AdagradOptions{.initial_accumulator = -1}),
-            "Adagrad: initial_accumulator is -1, expected a finite number not below 0");
-  EXPECT_EQ(message(adagrad, AdagradOptions{.learning_rate_decay = -1}),
-            "Adagrad: learning_rate_decay is -1, expected a finite number not below 0");
-  EXPECT_EQ(message(rmsprop, RmsPropOptions{.alpha = -1}),
-            "RMSprop: alpha is -1, expected a finite number not below 0");
-  EXPECT_EQ(message(rmsprop, RmsPropOptions{.momentum = INFINITY}),
-            "RMSprop: momentum is inf, expected a finite number not below 0");
-  Adam optimizer(all);
+  EXPECT_INVALID(message, Made({&w}, options));
+}
+
+TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
+  const std::string not_below = ", expected a finite number not below 0";
+  const std::string nesterov = "SGD: nesterov needs momentum above 0 and no dampening, got ";
+  expect_refused<SGD>("SGD: learning_rate is -1" + not_below, {.learning_rate = -1});
+  expect_refused<SGD>("SGD: learning_rate is nan" + not_below, {.learning_rate = NAN});
+  expect_refused<SGD>("SGD: momentum is -0.1" + not_below, {.momentum = -0.1});
+  expect_refused<SGD>("SGD: dampening is inf, expected a finite number not below -inf",
+                      {.momentum = 0.9, .dampening = INFINITY});
+  expect_refused<SGD>("SGD: weight_decay is -1" + not_below, {.weight_decay = -1});
+  expect_refused<SGD>(nesterov + "momentum 0 and dampening 0", {.nesterov = true});
+  expect_refused<SGD>(nesterov + "momentum 0.9 and dampening 0.1",
+                      {.momentum = 0.9, .dampening = 0.1, .nesterov = true});
+  expect_refused<Adam>("Adam: beta1 is 1" + not_below + ", below 1", {.beta1 = 1});
+  expect_refused<AdamW>("AdamW: beta2 is -0.5" + not_below + ", below 1", {.beta2 = -0.5});
+  expect_refused<Adam>("Adam: epsilon is -1" + not_below, {.epsilon = -1});
+  expect_refused<AdamW>("AdamW: weight_decay is nan" + not_below, {.weight_decay = NAN});
+  expect_refused<Adagrad>("Adagrad: initial_accumulator is -1" + not_below,
+                          {.initial_accumulator = -1});
+  expect_refused<Adagrad>("Adagrad: learning_rate_decay is -1" + not_below,
+                          {.learning_rate_decay = -1});
+  expect_refused<RMSprop>("RMSprop: alpha is -1" + not_below, {.alpha = -1});
+  expect_refused<RMSprop>("RMSprop: momentum is inf" + not_below, {.momentum = INFINITY});
+
+  Parameter w("w", full({2}, 1));
+  const auto too_large_for_float = [&] { Adam({&w}, {.learning_rate = 1e300}); };
+  EXPECT_EQ(error_of<std::invalid_argument>(too_large_for_float) == "no error", sizeof(real) == 8);
+  EXPECT_INVALID("Optimizer: w is given twice", SGD({&w, &w}, SgdOptions{}));
+  EXPECT_THROW(SGD({nullptr}, SgdOptions{}), std::invalid_argument);
+  EXPECT_THROW(SGD(std::vector<Parameter*>{}, SgdOptions{}), std::invalid_argument);
+  Adam optimizer({&w});
   EXPECT_THROW(optimizer.set_learning_rate(-1), std::invalid_argument);
   EXPECT_THROW(optimizer.set_options({.beta1 = 2}), std::invalid_argument);
   EXPECT_EQ(optimizer.learning_rate(), 1e-3);
 }
 
-template <class Made>
-void expect_the_same_bits(const typename Made::Options& options) {
-  Parameter rows("rows", irregular({40, 19}));
-  Parameter dense("dense", irregular({40, 19}));
-  Made row_optimizer({&rows}, options);
-  Made dense_optimizer({&dense}, options);
-  for (int i = 1; i < 20; ++i) {
-    const RowGradient gradient({40, 19}, {i, 2 * i}, irregular({2, 19}, i));
-    rows.zero_gradient();
-    rows.add_gradient(gradient);
-    dense.zero_gradient();
-    dense.add_gradient(gradient.to_dense());
-    row_optimizer.step();
-    dense_optimizer.step();
-  }
-  EXPECT_EQ(rows.value(), dense.value());
-}
-
 TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
-  expect_the_same_bits<SGD>({.learning_rate = 0.1});
-  expect_the_same_bits<SGD>({.learning_rate = 0.1, .maximize = true});
+  for (const bool maximize : {false, true}) {
+    RowsAndDense<SGD> twins(irregular({40, 19}),
+                            SgdOptions{.learning_rate = 0.1, .maximize = maximize});
+    for (int i = 1; i < 20; ++i)
+      twins.step(RowGradient({40, 19}, {i, 2 * i}, irregular({2, 19}, i)));
+    EXPECT_EQ(twins.table->value(), twins.dense.value());
+  }
 }
 
 TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
