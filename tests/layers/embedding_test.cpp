@@ -308,12 +308,10 @@ TEST(Embedding, TakesTheSameShapesToAddWhetherItScalesOrNot) {
   for (const bool scaled : {false, true}) {
     Embedding token(7, 4, random, {.scale_by_sqrt_width = scaled});
     Tape tape;
-    const std::string message = error_of<std::invalid_argument>([&] {
-      token.forward(tape, ids({2, 2}, {0, 1, 2, 3}), tape.input(zeros({2, 1, 4})));
-    });
-    EXPECT_HAS(message,
-               ": what is added has shape [2, 1, 4], expected the last axes of [2, 2, "
-               "4]");
+    EXPECT_ERROR_WITH(std::invalid_argument,
+                      ": what is added has shape [2, 1, 4], expected the last axes of [2, 2, "
+                      "4]",
+                      token.forward(tape, ids({2, 2}, {0, 1, 2, 3}), tape.input(zeros({2, 1, 4}))));
   }
 }
 

@@ -82,35 +82,56 @@ TEST(GptModel, PassesAllThroughWhatADerivedModelPutsInFrontOfABlock) {
   }
 }
 
-TEST(GptModel, ReadsPieceByPieceWithADerivedModel) {
-  for (const Positions positions : kAll) {
-    WithBigrams model(small(positions), Random(3));
-    Tape tape(Tape::inference);
-    const Tensor whole = model.forward(tape, to_ids(kText)).value();
-    const auto reader = model.reader();
-    std::size_t read = 0;
-    for (const std::size_t piece : {3, 1, 2, 1, 1}) {
-      const auto next = std::span(kText).subspan(read, piece);
-      model.fails = true;  // behind the first block, and then not: as if nothing had happened
+// Reads a text in pieces as at once: the logits of the last id of each. `fail` is told before each
+// piece whether reading it has to fail, after which it is read as if nothing had happened.
+void expect_read_in_pieces(GptModel& model, double tolerance,
+                           const std::function<void(bool)>& fail = {}) {
+  Tape tape(Tape::inference);
+  const Tensor whole = model.forward(tape, to_ids(kText)).value();
+  const auto reader = model.reader();
+  std::size_t read = 0;
+  for (const std::size_t piece : {3, 1, 2, 1, 1}) {
+    const auto next = std::span(kText).subspan(read, piece);
+    if (fail) {
+      fail(true);
       EXPECT_THROW(reader->read(next), std::runtime_error);
-      model.fails = false;
-      const Tensor logits = reader->read(next);
-      read += piece;
-      for (std::size_t i = 0; i < 11; ++i)
-        EXPECT_NEAR(logits(i), whole(read - 1, i), 500 * kEpsilon)
-            << static_cast<int>(positions) << ' ' << read;
+      fail(false);
     }
+    const Tensor logits = reader->read(next);
+    read += piece;
+    ASSERT_EQ(logits.shape(), Shape({11}));
+    for (std::size_t i = 0; i < 11; ++i)
+      EXPECT_NEAR(logits(i), whole(read - 1, i), tolerance) << "after " << read;
+  }
+  EXPECT_INVALID("GptModel: cannot read 1 ids after 8, the context is 8",
+                 reader->read(std::span(kText).first(1)));
+}
 
-    std::vector<std::int32_t> expected{3, 1};
-    while (expected.size() < 12) {  // the context is 8
-      Tape longer(Tape::inference);
-      const auto last = std::span(expected).last(std::min<std::size_t>(expected.size(), 8));
-      const Ids best = argmax(model.forward(longer, to_ids(last)), -1);
-      expected.push_back(best.data()[best.size() - 1]);
-    }
-    Random random(1);
-    EXPECT_EQ(generate(model, ids({2}, {3, 1}), {.count = 10, .temperature = 0}, random),
-              to_ids(std::span(expected).subspan(2)));
+// Generates the likeliest ids up to this length, beyond the context too, as the whole model does.
+void expect_continued(GptModel& model, std::size_t length) {
+  std::vector<std::int32_t> expected{3, 1};
+  while (expected.size() < length) {
+    Tape tape(Tape::inference);
+    const auto last =
+        std::span(expected).last(std::min<std::size_t>(expected.size(), model.context()));
+    const Ids best = argmax(model.forward(tape, to_ids(last)), -1);
+    expected.push_back(best.data()[best.size() - 1]);
+  }
+  Random random(1);
+  EXPECT_EQ(generate(model, ids({2}, {3, 1}), {.count = length - 2, .temperature = 0}, random),
+            to_ids(std::span(expected).subspan(2)));
+}
+
+TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnceAndContinuesIt) {
+  for (const Positions positions : kAll) {
+    SCOPED_TRACE(static_cast<int>(positions));
+    GptModel model(small(positions), Random(3));
+    model.eval();
+    expect_read_in_pieces(model, 200 * kEpsilon);
+    expect_continued(model, model.context());
+    WithBigrams derived(small(positions), Random(3));
+    expect_read_in_pieces(derived, 500 * kEpsilon, [&](bool fails) { derived.fails = fails; });
+    expect_continued(derived, 12);
   }
 }
 
@@ -153,28 +174,6 @@ TEST(GptModel, StartsFromTheWeightsOfTheTextbook) {
   EXPECT_EQ(model.parameter_count() + 11 * block + 768 * 768, 163'009'536U);
 }
 
-TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnce) {
-  for (const Positions positions : kAll) {
-    GptModel model(small(positions), Random(3));
-    model.eval();
-    const std::vector<std::int32_t> text{3, 1, 10, 0, 7, 7, 2, 5};
-    Tape tape(Tape::inference);
-    const Tensor whole = model.forward(tape, to_ids(text)).value();
-    const auto reader = model.reader();
-    std::size_t read = 0;
-    for (const std::size_t piece : {3, 1, 2, 1, 1}) {
-      const Tensor logits = reader->read(std::span(text).subspan(read, piece));
-      read += piece;
-      ASSERT_EQ(logits.shape(), Shape({11}));
-      for (std::size_t i = 0; i < 11; ++i)
-        EXPECT_NEAR(logits(i), whole(read - 1, i), 200 * kEpsilon)
-            << static_cast<int>(positions) << ' ' << read;
-    }
-    EXPECT_INVALID("GptModel: cannot read 1 ids after 8, the context is 8",
-                   reader->read(std::span(text).first(1)));
-  }
-}
-
 TEST(GptModel, GivesGradientsOnlyToRelativeRowsThatWereReached) {
   for (const std::size_t length : {1U, 3U, 8U}) {
     GptModel model(small(Positions::kShaw), Random(3));
@@ -186,24 +185,6 @@ TEST(GptModel, GivesGradientsOnlyToRelativeRowsThatWereReached) {
     if (length < 4) reached.erase(reached.begin(), reached.end() - static_cast<int>(length));
     for (const auto& table : {&model.shaw_keys, &model.shaw_values})
       EXPECT_EQ((*table)->gradient().rows().indices(), reached) << length;
-  }
-}
-
-TEST(GptModel, ContinuesATextAsItDoesWithoutItsCache) {
-  for (const Positions positions : kAll) {
-    GptModel model(small(positions), Random(3));
-    model.eval();
-    std::vector<std::int32_t> expected{3, 1};
-    while (expected.size() < model.context()) {
-      Tape tape(Tape::inference);
-      const Ids next = argmax(model.forward(tape, to_ids(expected)), -1);
-      expected.push_back(next.data()[next.size() - 1]);
-    }
-    Random random(1);
-    const Ids got = generate(model, to_ids(std::vector<std::int32_t>{3, 1}),
-                             {.count = model.context() - 2, .temperature = 0}, random);
-    EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin() + 2, expected.end()))
-        << static_cast<int>(positions);
   }
 }
 

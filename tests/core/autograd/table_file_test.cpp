@@ -40,13 +40,22 @@ class TableFiles : public ::testing::Test {
     return rows;
   }
 
+  // Into the place of a file that may be there.
+  static void copy(const std::filesystem::path& from, const std::filesystem::path& to) {
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  }
+
+  // In place, as a table may have the file open.
+  static void overwrite(const std::filesystem::path& path, std::size_t place,
+                        const std::string& bytes) {
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(static_cast<std::streamoff>(place))
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
   // XORs a byte.
   static void damage(const std::filesystem::path& path, std::size_t place, char bits) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(place));
-    const char byte = static_cast<char>(file.get());
-    file.seekp(static_cast<std::streamoff>(place));
-    file.put(static_cast<char>(byte ^ bits));
+    overwrite(path, place, std::string(1, static_cast<char>(read_file(path)[place] ^ bits)));
   }
 
   TemporaryFolder folder_;
@@ -141,8 +150,9 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   EXPECT_EQ(files(),
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
   set_row(table, 0, 9);
-  const std::string message = error_of<std::invalid_argument>([&] { table.restore(marks[2]); });
-  EXPECT_HAS(message, "has no '" + marks[2] + "', only its last one, '" + marks[4]);
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "has no '" + marks[2] + "', only its last one, '" + marks[4],
+                    table.restore(marks[2]));
   EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
 
   table.restore(marks[4]);
@@ -164,8 +174,7 @@ TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
   table.checkpoint();  // of nothing new
   EXPECT_EQ(table.mark(), mark);
   set_row(table, 1, 2);
-  const std::string message = error_of<std::logic_error>([&] { table.mark(); });
-  EXPECT_HAS(message, "has changed since its last checkpoint");
+  EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", table.mark());
   table.checkpoint();
   EXPECT_NE(table.mark(), mark);
   table.set_pending();
@@ -217,20 +226,15 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
   }
   const auto size = std::filesystem::file_size(journal);
   const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
-  std::filesystem::copy_file(journal, path("whole"));
+  copy(journal, path("whole"));
   for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
-    std::fstream file(journal, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(place));
-    file.put('\x55');
-    file.close();
+    overwrite(journal, place, "\x55");
     EXPECT_HAS(refused(), "words.table.undo-0: is damaged") << place;
-    std::filesystem::copy_file(path("whole"), journal,
-                               std::filesystem::copy_options::overwrite_existing);
+    copy(path("whole"), journal);
   }
   std::filesystem::resize_file(journal, size - 3);
   EXPECT_HAS(refused(), "is damaged at byte");
-  std::filesystem::copy_file(path("whole"), journal,
-                             std::filesystem::copy_options::overwrite_existing);
+  copy(path("whole"), journal);
   TableFile table(path());
   EXPECT_EQ(table.rows_stored(), 0);
 }
@@ -257,10 +261,8 @@ TEST_F(TableFiles, StayTogetherWithTheirJournals) {
 
 TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
   { std::ofstream(path("words.table.undo-0")) << "somebody's notes"; }
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TableFile table(path(), kSmall);
-            }).find("undo-0: is no journal of a table, but in the place of one"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "undo-0: is no journal of a table, but in the place of one",
+                    TableFile table(path(), kSmall));
   EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
   EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), 16);
 }
@@ -268,10 +270,9 @@ TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
 TEST_F(TableFiles, DoNotReplaceOtherFilesThatAreShorterThanAJournal) {
   for (const std::string mine : {"m", "mine!", "minemin"}) {
     { std::ofstream(path("words.table.undo-0")) << mine; }
-    EXPECT_NE(error_of<std::runtime_error>([&] {
-                TableFile table(path(), kSmall);
-              }).find("undo-0: is no journal of a table, but in the place of one"),
-              std::string::npos);
+    EXPECT_ERROR_WITH(std::runtime_error,
+                      "undo-0: is no journal of a table, but in the place of one",
+                      TableFile table(path(), kSmall));
     EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), mine.size());
   }
   // What a machine may leave that stops while a journal is made.
@@ -305,10 +306,9 @@ TEST_F(TableFiles, RefuseTheJournalOfAnotherTableOfTheSameOptions) {
   }
   std::filesystem::rename(path("one.undo-0"), path("of one"));
   std::filesystem::rename(path("two.undo-0"), path("one.undo-0"));
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TableFile table(path("one"));
-            }).find("one.undo-0: is damaged, or no journal of this checkpoint of this table"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error,
+                    "one.undo-0: is damaged, or no journal of this checkpoint of this table",
+                    TableFile table(path("one")));
   std::filesystem::rename(path("of one"), path("one.undo-0"));
   TableFile table(path("one"));
   EXPECT_EQ(table.rows_stored(), 0);
@@ -393,9 +393,7 @@ TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
     EXPECT_THROW(row(table, 8), std::runtime_error) << i;
     damage(path(), 4096 + 8 * kSmallStride + i, 1);
   }
-  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary)
-      .seekp(static_cast<std::streamoff>(4096 + 3 * kSmallStride))
-      .write(std::string(kSmallStride, '\0').data(), kSmallStride);
+  overwrite(path(), 4096 + 3 * kSmallStride, std::string(kSmallStride, '\0'));
   TableFile table(path());
   EXPECT_ERROR_WITH(std::runtime_error, "has 0 rows, but there were 1", table.verify());
 }
@@ -414,8 +412,7 @@ TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
     table.replace(4096 + 3 * kSmallStride, kSmallStride, other);
     write_file(path("mixed"), table);
     for (const char* journal : {".undo-0", ".undo-1"})
-      std::filesystem::copy_file(path("one").string() + journal, path("mixed").string() + journal,
-                                 std::filesystem::copy_options::overwrite_existing);
+      copy(path("one").string() + journal, path("mixed").string() + journal);
     TableFile mixed(path("mixed"));
     EXPECT_THROW(row(mixed, 3), std::runtime_error);
     EXPECT_NO_THROW(row(mixed, 4));
@@ -445,8 +442,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
     write_file(path("stopped"), disk);
     for (const std::string journal : {".undo-0", ".undo-1", ".undo-2"})
       if (std::filesystem::exists(path().string() + journal))
-        std::filesystem::copy_file(path().string() + journal, path("stopped").string() + journal,
-                                   std::filesystem::copy_options::overwrite_existing);
+        copy(path().string() + journal, path("stopped").string() + journal);
     TableFile table(path("stopped"));
     EXPECT_EQ(table.mark(), expected_mark);
     EXPECT_EQ(all_rows(table), expected);
@@ -517,8 +513,7 @@ TEST_F(TableFiles, MustBeOpenedAgainOnceTheyCouldNotGoBack) {
 TEST_F(TableFiles, OfTheFirstFormatStayReadable) {
   const std::string name = sizeof(real) == 4 ? "float.table" : "double.table";
   for (const char* part : {"", ".undo-1", ".undo-2"})
-    std::filesystem::copy_file(concat(ROWGRAD_TEST_DATA, "/table_format_1/", name, part),
-                               path().string() + part);
+    copy(concat(ROWGRAD_TEST_DATA, "/table_format_1/", name, part), path().string() + part);
   const auto values = [](real first) { return std::vector<real>{first, first + 1, first + 2}; };
   {
     TableFile table(path());
@@ -546,10 +541,8 @@ TEST_F(TableFiles, OfTheFirstFormatStayReadable) {
     EXPECT_EQ(table.verify(), 3);
   }
   damage(path(), 7, '1' ^ '3');  // the same file, if a later version had written it
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TableFile table(path());
-            }).find("words.table: is a table of format 3, expected 1 to 2"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "words.table: is a table of format 3, expected 1 to 2",
+                    TableFile table(path()));
   damage(path(), 7, '1' ^ '3');
   const std::size_t second_row = 4096 + 2 * ((16 + 6 * sizeof(real) + 15) / 16 * 16);
   for (const std::size_t place : {second_row + 9, second_row + 13, second_row + 12}) {
@@ -577,10 +570,8 @@ TEST_F(TableFiles, AreUsedByOneLayerOnly) {
 
 TEST_F(TableFiles, AreOpenOnceOnly) {
   TableFile table(path(), kSmall);
-  EXPECT_NE(error_of<std::runtime_error>([&] {
-              TableFile again(path());
-            }).find("is open already, here or in another program"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::runtime_error, "is open already, here or in another program",
+                    TableFile again(path()));
 }
 
 TEST_F(TableFiles, RefuseWhatIsNoTable) {
@@ -596,11 +587,7 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   std::filesystem::resize_file(path(), size - 1);
   EXPECT_HAS(refused(), "which is not what a table [1000, 5] has");
   std::filesystem::resize_file(path(), size);
-  {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(24);
-    file.put('\x55');
-  }
+  overwrite(path(), 24, "\x55");
   EXPECT_HAS(refused(), "the head of the table is damaged");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
@@ -613,7 +600,7 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   std::filesystem::remove(path("words.table.undo-0"));
   EXPECT_HAS(refused(), "words.table.undo-0: is missing");
   { TableFile other(path("other"), {.rows = 10, .width = 5}); }
-  std::filesystem::copy_file(path("other.undo-0"), path("words.table.undo-0"));
+  copy(path("other.undo-0"), path("words.table.undo-0"));
   EXPECT_HAS(refused(), "no journal of this checkpoint of this table");
 }
 
@@ -635,10 +622,7 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
   EXPECT_EQ(refused({.rows = 4, .width = 4, .deviation = -1}),
             "TableFile: deviation is -1, expected a finite number, not negative");
   { std::ofstream(path()) << "mine"; }
-  EXPECT_NE(error_of<std::invalid_argument>([&] {
-              TableFile table(path(), kSmall);
-            }).find("expected a new one"),
-            std::string::npos);
+  EXPECT_ERROR_WITH(std::invalid_argument, "expected a new one", TableFile table(path(), kSmall));
   EXPECT_EQ(std::filesystem::file_size(path()), 4);
 }
 

@@ -90,9 +90,8 @@ TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
   std::vector<TokenFile> files;
   files.push_back(write("a.bin", "a"));
   files.push_back(write("b.bin", "b"));
-  const std::string message =
-      error_of<std::runtime_error>([&] { TokenSequence{std::move(files)}; });
-  EXPECT_HAS(message, "b.bin: its ids are of another vocabulary than those of ");
+  EXPECT_ERROR_WITH(std::runtime_error, "b.bin: its ids are of another vocabulary than those of ",
+                    TokenSequence{std::move(files)});
 }
 
 TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {

@@ -27,18 +27,6 @@ struct AttentionCase {
   }
 };
 
-std::vector<Variable> constants(Tape& tape, const std::vector<Tensor>& values) {
-  std::vector<Variable> all;
-  for (const Tensor& value : values) all.push_back(tape.constant(value));
-  return all;
-}
-
-std::vector<Variable> tape_inputs(Tape& tape, const std::vector<Tensor>& values) {
-  std::vector<Variable> all;
-  for (const Tensor& value : values) all.push_back(tape.input(value));
-  return all;
-}
-
 AttentionOptions options_of(Inputs in, const AttentionCase& item) {
   AttentionOptions options{
       .heads = item.heads, .dropout_p = item.p, .key_lengths = item.key_lengths};
@@ -147,7 +135,7 @@ void expect_plain(const AttentionCase& item) {
   const auto value_of = [&](const auto& op) {
     Random random(7);
     Tape tape(random, Tape::inference);
-    return op(constants(tape, inputs), item).value();
+    return op(inputs_on(tape, inputs), item).value();
   };
   const Tolerance tolerance(item);
   expect_near(value_of(fused), value_of(plain), tolerance.output, item.what());
@@ -234,7 +222,7 @@ TEST(Attention, GivesPaddedTextsTheBitsThatTheyHaveAlone) {
     const auto run = [](const AttentionCase& of, const std::vector<Tensor>& from,
                         const Tensor& gradient) {
       Tape tape;
-      const std::vector<Variable> in = tape_inputs(tape, from);
+      const std::vector<Variable> in = inputs_on(tape, from);
       const Variable y = fused(in, of);
       tape.backward(y, gradient);
       std::vector<Tensor> results{y.value()};
@@ -273,7 +261,7 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
   for (const AttentionCase& item : {AttentionCase{2, 3, 130, 130, 20, true},
                                     AttentionCase{2, 3, 130, 130, 20, false, 0, true, {}, 17}}) {
     Tape tape(Tape::inference);
-    const std::vector<Variable> in = constants(tape, item.inputs());
+    const std::vector<Variable> in = inputs_on(tape, item.inputs());
     const Variable all = fused(in, item);
     for (const std::ptrdiff_t count : {1, 2, 13, 64, 129})
       EXPECT_EQ(
@@ -314,7 +302,7 @@ TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
       Tape tape(Tape::inference);
       AttentionCase kept = item;
       kept.p = 0;
-      result.push_back(fused(constants(tape, item.inputs()), kept).value());
+      result.push_back(fused(inputs_on(tape, item.inputs()), kept).value());
       return result;
     };
     const auto expected = run(1);
@@ -328,38 +316,32 @@ TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
 
 // Compares with PyTorch's numbers in double precision, whose inputs are in closed form: q, k and v,
 // [batch, heads, length, width], and those of `tables`, by their names.
-void expect_pytorch(const json& item, const AttentionCase& sizes,
-                    const std::vector<std::pair<const char*, Tensor>>& tables,
-                    const auto& set_options) {
+void expect_published(const json& item, const AttentionCase& sizes,
+                      const std::vector<std::pair<std::string, Tensor>>& tables,
+                      const auto& set_options) {
   const Shape by_head{sizes.batch, sizes.heads, sizes.queries, sizes.width};
-  std::vector<std::pair<const char*, Tensor>> inputs{{"q", wave(by_head, 0.7, 0.1, 1.5)},
+  std::vector<std::pair<std::string, Tensor>> inputs{{"q", wave(by_head, 0.7, 0.1, 1.5)},
                                                      {"k", wave(by_head, 0.6, 0.9, 1.5)},
                                                      {"v", wave(by_head, 0.5, 0.4, 1.0)}};
   inputs.insert(inputs.end(), tables.begin(), tables.end());
-  Tape tape;
-  std::vector<Variable> in;
-  for (const auto& [name, value] : inputs) in.push_back(tape.input(value));
-  const auto rows = [&](std::size_t i) {
-    return reshape(transpose(in[i], 1, 2), {sizes.batch, sizes.keys, sizes.heads * sizes.width});
-  };
-  AttentionOptions options{.heads = sizes.heads};
-  set_options(options, in);
-  const Variable mixed = causal_attention(rows(0), rows(1), rows(2), options);
-  const Variable output =
-      transpose(reshape(mixed, {sizes.batch, sizes.keys, sizes.heads, sizes.width}), 1, 2);
-  tape.backward(output, wave(by_head, 0.23, 0.4, 1.0));
-
   // In float, inputs are rounded as well; they and the upstream gradient are at most 1.5, so
   // scores are at most 2.25 √width instead of √width + 1.
   const Tolerance rounding(sizes);
-  const auto near = [&](const Tensor& got, const json& numbers, double bound) {
-    expect_near(got, reshaped(tensor_from(numbers), got.shape()),
-                sizeof(real) == 8 ? 1e-12 : 6 * bound, sizes.what());
-  };
-  near(output.value(), item["output"], rounding.output);
-  for (std::size_t i = 0; i < in.size(); ++i)
-    near(Gradient(tape.gradient(in[i])).take_dense(), item["gradients"][inputs[i].first],
-         rounding.gradients[i]);
+  std::vector<double> tolerances{6 * rounding.output};
+  for (const double tolerance : rounding.gradients) tolerances.push_back(6 * tolerance);
+  expect_pytorch(
+      item,
+      [&](Inputs in) {
+        const auto rows = [&](std::size_t i) {
+          return reshape(transpose(in[i], 1, 2),
+                         {sizes.batch, sizes.keys, sizes.heads * sizes.width});
+        };
+        AttentionOptions options{.heads = sizes.heads};
+        set_options(options, in);
+        const Variable mixed = causal_attention(rows(0), rows(1), rows(2), options);
+        return transpose(reshape(mixed, {sizes.batch, sizes.keys, sizes.heads, sizes.width}), 1, 2);
+      },
+      inputs, tolerances, sizes.what());
 }
 
 TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
@@ -371,15 +353,15 @@ TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
     ++cases;
     const auto shape = item["output_shape"].get<std::vector<std::size_t>>();
     const bool t5 = item["gradients"].contains("table");
-    std::vector<std::pair<const char*, Tensor>> tables;
+    std::vector<std::pair<std::string, Tensor>> tables;
     if (t5) tables = {{"table", wave({8, shape[1]}, 0.8, 0.6, 1.0)}};
-    expect_pytorch(item, {shape[0], shape[1], shape[2], shape[2], shape[3], t5}, tables,
-                   [&](AttentionOptions& options, Inputs in) {
-                     if (t5) options.distance_bias = t5_bias(in[3], shape[2], 32);
-                     if (name.find("alibi") != std::string::npos)
-                       options.distance_bias =
-                           in[0].tape().constant(alibi_bias(shape[1], shape[2]));
-                   });
+    expect_published(item, {shape[0], shape[1], shape[2], shape[2], shape[3], t5}, tables,
+                     [&](AttentionOptions& options, Inputs in) {
+                       if (t5) options.distance_bias = t5_bias(in[3], shape[2], 32);
+                       if (name.find("alibi") != std::string::npos)
+                         options.distance_bias =
+                             in[0].tape().constant(alibi_bias(shape[1], shape[2]));
+                     });
   }
   EXPECT_EQ(cases, 6U);
 }
@@ -390,7 +372,7 @@ TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
     const auto shape = item["shape"].get<std::vector<std::size_t>>();
     const std::size_t length = shape[2], distance = item["distance"];
     const Shape table{2 * distance + 1, shape[3]};
-    expect_pytorch(
+    expect_published(
         item, {shape[0], shape[1], length, length, shape[3], false, 0, true, {}, distance},
         {{"keys", wave(table, 0.8, 0.6, 1.0)}, {"values", wave(table, 0.9, 0.2, 1.0)}},
         [&](AttentionOptions& options, Inputs in) {
@@ -404,7 +386,7 @@ TEST(CausalAttention, SeesNoLaterKeys) {
   std::vector<Tensor> inputs = item.inputs();
   const auto run = [&] {
     Tape tape(Tape::inference);
-    return fused(constants(tape, inputs), item).value();
+    return fused(inputs_on(tape, inputs), item).value();
   };
   const Tensor before = run();
   for (const std::size_t i : {0U, 33U, 69U}) {
@@ -427,7 +409,7 @@ TEST(CausalAttention, DrawsABitForEveryWeightInTheOrderOfMemory) {
   Random expected(3);
   for (int i = 0; i < 2 * 2 * 2 * 5 * 5; ++i) expected.bits();
   Tape tape(random, Tape::inference);
-  fused(constants(tape, item.inputs()), item);
+  fused(inputs_on(tape, item.inputs()), item);
   EXPECT_TRUE(bits_of(random.state_dict()) == bits_of(expected.state_dict()));
 }
 
@@ -466,7 +448,7 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
     std::vector<Tensor> inputs = item.inputs();
     inputs[input](0, 33, 1) = std::numeric_limits<real>::quiet_NaN();
     Tape tape(Tape::inference);
-    const Tensor y = fused(constants(tape, inputs), item).value();
+    const Tensor y = fused(inputs_on(tape, inputs), item).value();
     for (std::size_t t = 33; t < 40; ++t) EXPECT_TRUE(std::isnan(y(0, t, 1))) << t;
     // Where scores are NaN, earlier queries do not see them.
     for (std::size_t t = 0; t < 33 && input == 1; ++t) EXPECT_FALSE(std::isnan(y(0, t, 1))) << t;
@@ -501,7 +483,7 @@ TEST(AttentionWeights, AreThoseThatMixTheValues) {
   const AttentionCase item{2, 3, 5, 7, 4, true, 0, true, {7, 4}};
   const std::vector<Tensor> inputs = item.inputs();
   Tape tape;
-  const std::vector<Variable> in = tape_inputs(tape, inputs);
+  const std::vector<Variable> in = inputs_on(tape, inputs);
   const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
   ASSERT_EQ(weights.shape(), Shape({2, 3, 5, 7}));
   const Tensor y = fused(in, item).value();
@@ -603,7 +585,7 @@ TEST(RelativeAttention, KeepsNoMoreForBackwardThanAttentionDoes) {
 TEST(RelativeAttention, HasWeightsToLookAt) {
   const AttentionCase item{2, 3, 5, 7, 4, true, 0, true, {}, 3};
   Tape tape;
-  std::vector<Variable> in = tape_inputs(tape, item.inputs());
+  std::vector<Variable> in = inputs_on(tape, item.inputs());
   in[4] = tape.constant(zeros({3, 4}));
   const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
   const Variable values = transpose(reshape(in[2], {2, 7, 3, 4}), 1, 2);

@@ -286,8 +286,7 @@ std::string bits_on(int threads, const NamedOp& item, const std::vector<Tensor>&
   const Threads scope(threads);
   Random random(7);
   Tape tape(random);
-  std::vector<Variable> in;
-  for (const Tensor& input : inputs) in.push_back(tape.input(input));
+  const std::vector<Variable> in = inputs_on(tape, inputs);
   const Variable y = item.op(in);
   const Tensor value = y.value();
   tape.backward(y, irregular(y.shape(), 9));
@@ -312,8 +311,7 @@ TEST(NamedOps, GiveTheSameBitsOnAnInferenceTape) {
     const auto run = [&](Tape::Mode mode) {
       Random random(7);
       Tape tape(random, mode);
-      std::vector<Variable> in;
-      for (const Tensor& input : irregular_inputs(item.small)) in.push_back(tape.input(input));
+      const std::vector<Variable> in = inputs_on(tape, irregular_inputs(item.small));
       const Variable y = item.op(in);
       EXPECT_EQ(y.needs_gradient(), mode == Tape::gradient_mode) << item.name;
       Checkpoint all;

@@ -68,8 +68,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
       const std::vector<Tensor> inputs = inputs_of(item, bias);
       const auto loss_of = [&](const auto& op) {
         Tape tape(Tape::inference);
-        std::vector<Variable> variables;
-        for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
+        const std::vector<Variable> variables = inputs_on(tape, inputs);
         return op(variables, item).item();
       };
       // All numbers lie in (−1, 1), so a logit is a sum of width + 1 products below 1, which loses

@@ -80,37 +80,17 @@ std::vector<Tensor> inputs_of(const NormCase& each, const Shape& shape) {
 }
 
 TEST(Normalize, GivesThePublishedNumbersAndGradients) {
-  const auto all = golden("gpt_ops.json").at("cases");
+  const Shape shape{2, 3, 5}, row{5};
+  Tensor weight = wave(row, 0.9, 0.2, 0.5);
+  for (real& number : weight.storage()) number += 1;
   for (const NormCase& each : kNormCases) {
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const auto& one) { return one.at("name") == each.name; });
-    ASSERT_NE(found, all.end()) << each.name;
-    const auto numbers = [](const json& list, const Shape& shape) {
-      return tensor(shape, list.get<std::vector<real>>());
-    };
-    const Shape shape{2, 3, 5};
-    const Shape row{5};
-    Tensor weight = wave(row, 0.9, 0.2, 0.5);
-    for (real& number : weight.storage()) number += 1;
-    std::vector<Tensor> inputs{wave(shape, 0.7, 0.1, 2), weight, wave(row, 1.1, 0.3, 0.5)};
+    std::vector<std::pair<std::string, Tensor>> inputs{
+        {"x", wave(shape, 0.7, 0.1, 2)}, {"weight", weight}, {"bias", wave(row, 1.1, 0.3, 0.5)}};
     inputs.resize(each.inputs);
-    Tape tape;
-    std::vector<Variable> variables;
-    for (const Tensor& input : inputs) variables.push_back(tape.input(input));
-    const Variable y = each.fused(variables);
     // Rows of 5 whose values and weights are below 2: errors of x, x̂, and, in gradients, of sums
     // over 6 rows.
-    const double tolerance = sizeof(real) == 8 ? 1e-12 : 100 * kEpsilon;
-    expect_near(y.value(), numbers(found->at("output"), shape), tolerance, each.name);
-    tape.backward(y, wave(shape, 0.23, 0.4, 1));
-    const auto& gradients = found->at("gradients");
-    expect_near(tape.gradient(variables[0]).dense(), numbers(gradients.at("x"), shape), tolerance,
-                each.name);
-    expect_near(tape.gradient(variables[1]).dense(), numbers(gradients.at("weight"), row),
-                tolerance, each.name);
-    if (each.inputs == 3)
-      expect_near(tape.gradient(variables[2]).dense(), numbers(gradients.at("bias"), row),
-                  tolerance, each.name);
+    expect_pytorch(golden_case("gpt_ops.json", each.name), each.fused, inputs,
+                   std::vector<double>(4, 100 * kEpsilon), each.name);
   }
 }
 
@@ -140,8 +120,7 @@ TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
         const std::string what = concat(each.name, " [", rows, ", ", width, ']');
         const auto inputs = inputs_of(each, {rows, width});
         Tape tape;
-        std::vector<Variable> variables;
-        for (const Tensor& input : inputs) variables.push_back(tape.constant(input));
+        const std::vector<Variable> variables = inputs_on(tape, inputs);
         // Values are below 4; the composed version rounds a little more often.
         const double error = 2 * 4 * normal_error(width);
         expect_near(each.fused(variables).value(), each.composed(variables).value(), error, what);
@@ -198,8 +177,7 @@ TEST(Normalize, KeepsWhatIsNotFiniteInItsRow) {
           auto inputs = inputs_of(each, {4, width});
           const auto run = [&](std::size_t row) {
             Tape tape;
-            std::vector<Variable> variables;
-            for (const Tensor& input : inputs) variables.push_back(tape.input(input));
+            const std::vector<Variable> variables = inputs_on(tape, inputs);
             const Variable y = each.fused(variables);
             tape.backward(y, irregular(y.shape(), 5));
             const Tensor dx = tape.gradient(variables[0]).dense();
@@ -243,27 +221,22 @@ TEST(Normalize, RefusesShapesAndEpsilonsThatDoNotFit) {
   Tape tape;
   const Variable x = tape.input(zeros({2, 3, 5}));
   const Variable four = tape.input(zeros({4}));
-  const auto message = [](const auto& action) { return error_of<std::invalid_argument>(action); };
-  EXPECT_EQ(message([&] { layer_norm(x, four); }),
-            "layer_norm: weight has shape [4], expected [5] for x of [2, 3, 5]");
-  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, four); }),
-            "layer_norm: bias has shape [4], expected [5] for x of [2, 3, 5]");
-  EXPECT_EQ(message([&] {
-              rms_norm(x, tape.input(zeros({1, 5})));
-            }),
-            "rms_norm: weight has shape [1, 5], expected [5] for x of [2, 3, 5]");
-  EXPECT_EQ(message([&] { rms_norm(tape.input(scalar(1))); }),
-            "rms_norm: x has shape [], expected [..., width] with a width above 0");
-  EXPECT_EQ(message([&] {
-              layer_norm(tape.input(zeros({2, 0})));
-            }),
-            "layer_norm: x has shape [2, 0], expected [..., width] with a width above 0");
-  EXPECT_EQ(message([&] { rms_norm(x, std::nullopt, -1e-5); }),
-            "rms_norm: epsilon is -1e-05, expected a finite number not below 0");
-  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, std::nullopt, kNaN); }),
-            "layer_norm: epsilon is nan, expected a finite number not below 0");
-  EXPECT_EQ(message([&] { layer_norm(x, std::nullopt, std::nullopt, kInfinity); }),
-            "layer_norm: epsilon is inf, expected a finite number not below 0");
+  EXPECT_INVALID("layer_norm: weight has shape [4], expected [5] for x of [2, 3, 5]",
+                 layer_norm(x, four));
+  EXPECT_INVALID("layer_norm: bias has shape [4], expected [5] for x of [2, 3, 5]",
+                 layer_norm(x, std::nullopt, four));
+  EXPECT_INVALID("rms_norm: weight has shape [1, 5], expected [5] for x of [2, 3, 5]",
+                 rms_norm(x, tape.input(zeros({1, 5}))));
+  EXPECT_INVALID("rms_norm: x has shape [], expected [..., width] with a width above 0",
+                 rms_norm(tape.input(scalar(1))));
+  EXPECT_INVALID("layer_norm: x has shape [2, 0], expected [..., width] with a width above 0",
+                 layer_norm(tape.input(zeros({2, 0}))));
+  EXPECT_INVALID("rms_norm: epsilon is -1e-05, expected a finite number not below 0",
+                 rms_norm(x, std::nullopt, -1e-5));
+  EXPECT_INVALID("layer_norm: epsilon is nan, expected a finite number not below 0",
+                 layer_norm(x, std::nullopt, std::nullopt, kNaN));
+  EXPECT_INVALID("layer_norm: epsilon is inf, expected a finite number not below 0",
+                 layer_norm(x, std::nullopt, std::nullopt, kInfinity));
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ Tensor rotated(const Tensor& x, const RotaryTable& table, std::size_t heads,
 constexpr double kFourDecimals = 0.5e-4 * (1 + 1.4142135623730951) + 8 * kEpsilon;
 
 TEST(Rotary, GivesThePublishedNumbersAndGradients) {
-  const auto all = golden("gpt_ops.json").at("cases");
   constexpr std::size_t kBatch = 2, kHeads = 3, kLength = 7, kWidth = 4;
   const Shape by_head{kBatch, kHeads, kLength, kWidth};
   // An angle below 7 is rounded to half an epsilon of it, and so are values below 1.5.
@@ -26,21 +25,12 @@ TEST(Rotary, GivesThePublishedNumbersAndGradients) {
   for (const RotaryLayout layout : kLayouts) {
     const RotaryTable table(10, kWidth, {.layout = layout});
     const std::string name = concat("rope ", name_of(layout), " [2, 3, 7, 4]");
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const auto& one) { return one.at("name") == name; });
-    ASSERT_NE(found, all.end()) << name;
-    const auto numbers = [&](const json& list) {
-      return tensor(by_head, list.get<std::vector<real>>());
-    };
-    const Tensor expected = numbers(found->at("output"));
+    const json published = golden_case("gpt_ops.json", name);
     const Tensor x = wave(by_head, 0.7, 0.1, 1.5);
-    Tape tape;
-    const Variable input = tape.input(x);
-    const Variable y = rotary(input, table, 1);  // the heads are an axis in front
-    expect_near(y.value(), expected, tolerance, name);
-    tape.backward(y, wave(by_head, 0.23, 0.4, 1));
-    expect_near(tape.gradient(input).dense(), numbers(found->at("gradients").at("x")), tolerance,
-                name);
+    expect_pytorch(
+        published,
+        [&](Inputs in) { return rotary(in[0], table, 1); },  // heads are an axis in front
+        {{"x", x}}, {tolerance, tolerance}, name);
 
     // The same with the heads side by side.
     const Shape beside{kBatch, kLength, kHeads * kWidth};
@@ -52,6 +42,7 @@ TEST(Rotary, GivesThePublishedNumbersAndGradients) {
             for (std::size_t j = 0; j < kWidth; ++j) to(b, t, h * kWidth + j) = from(b, h, t, j);
       return to;
     };
+    const Tensor expected = reshaped(tensor_from(published["output"]), by_head);
     expect_near(rotated(turned(x), table, kHeads), turned(expected), tolerance, name);
   }
 }
@@ -181,44 +172,38 @@ TEST(Rotary, TakesNoTableThatIsGoneBeforeBackward) {
 TEST(Rotary, RefusesWhatDoesNotFit) {
   const RotaryTable table(8, 4);
   Tape tape;
-  const auto message = [](const auto& action) { return error_of<std::invalid_argument>(action); };
   const Variable x = tape.input(zeros({2, 3, 8}));
-  EXPECT_EQ(message([&] { rotary(x, table, 3); }),
-            "rotary: x has shape [2, 3, 8], expected [..., length, 3 · 4]");
-  EXPECT_EQ(message([&] { rotary(x, table, 1); }),
-            "rotary: x has shape [2, 3, 8], expected [..., length, 1 · 4]");
-  EXPECT_EQ(message([&] { rotary(tape.input(zeros({8})), table, 2); }),
-            "rotary: x has shape [8], expected [..., length, 2 · 4]");
-  EXPECT_EQ(message([&] {
-              rotary(tape.input(zeros({2, 3, 0})), table, 0);
-            }),
-            "rotary: there are 0 heads");
-  EXPECT_EQ(message([&] { rotary(x, table, 2, 6); }),
-            "rotary: position 8 is past the table's 8 positions (3 from 6 on)");
+  EXPECT_INVALID("rotary: x has shape [2, 3, 8], expected [..., length, 3 · 4]",
+                 rotary(x, table, 3));
+  EXPECT_INVALID("rotary: x has shape [2, 3, 8], expected [..., length, 1 · 4]",
+                 rotary(x, table, 1));
+  EXPECT_INVALID("rotary: x has shape [8], expected [..., length, 2 · 4]",
+                 rotary(tape.input(zeros({8})), table, 2));
+  EXPECT_INVALID("rotary: there are 0 heads", rotary(tape.input(zeros({2, 3, 0})), table, 0));
+  EXPECT_INVALID("rotary: position 8 is past the table's 8 positions (3 from 6 on)",
+                 rotary(x, table, 2, 6));
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
-  EXPECT_EQ(message([&] { rotary(x, table, 2, kMost); }),
-            concat("rotary: position ", kMost, " is past the table's 8 positions (3 from ", kMost,
-                   " on)"));
+  EXPECT_INVALID(concat("rotary: position ", kMost, " is past the table's 8 positions (3 from ",
+                        kMost, " on)"),
+                 rotary(x, table, 2, kMost));
   rotary(x, table, 2, 5);  // up to the last position
 }
 
 TEST(RotaryTable, RefusesSizesAndBases) {
-  const auto message = [](const auto& action) { return error_of<std::invalid_argument>(action); };
-  EXPECT_EQ(message([] { RotaryTable(0, 4); }), "RotaryTable: there are 0 positions");
-  EXPECT_EQ(message([] { RotaryTable(8, 0); }),
-            "RotaryTable: 0 columns of 0 cannot be rotated in pairs");
-  EXPECT_EQ(message([] { RotaryTable(8, 5); }),
-            "RotaryTable: 5 columns of 5 cannot be rotated in pairs");
-  EXPECT_EQ(message([] { RotaryTable(8, 4, {.columns = 3}); }),
-            "RotaryTable: 3 columns of 4 cannot be rotated in pairs");
-  EXPECT_EQ(message([] { RotaryTable(8, 4, {.columns = 6}); }),
-            "RotaryTable: 6 columns of 4 cannot be rotated in pairs");
+  EXPECT_INVALID("RotaryTable: there are 0 positions", RotaryTable(0, 4));
+  EXPECT_INVALID("RotaryTable: 0 columns of 0 cannot be rotated in pairs", RotaryTable(8, 0));
+  EXPECT_INVALID("RotaryTable: 5 columns of 5 cannot be rotated in pairs", RotaryTable(8, 5));
+  EXPECT_INVALID("RotaryTable: 3 columns of 4 cannot be rotated in pairs",
+                 RotaryTable(8, 4, {.columns = 3}));
+  EXPECT_INVALID("RotaryTable: 6 columns of 4 cannot be rotated in pairs",
+                 RotaryTable(8, 4, {.columns = 6}));
   for (const double base : {0.0, -1.0, std::numeric_limits<double>::infinity()})
-    EXPECT_EQ(message([base] { RotaryTable(8, 4, {.base = base}); }),
-              concat("RotaryTable: base is ", base, ", expected a finite number above 0"));
-  EXPECT_EQ(message([] { RotaryTable(std::size_t{1} << 61, 16); }),
-            "RotaryTable: shape [2305843009213693952, 8] has more numbers than memory could ever "
-            "hold");
+    EXPECT_INVALID(concat("RotaryTable: base is ", base, ", expected a finite number above 0"),
+                   RotaryTable(8, 4, {.base = base}));
+  EXPECT_INVALID(
+      "RotaryTable: shape [2305843009213693952, 8] has more numbers than memory could ever "
+      "hold",
+      RotaryTable(std::size_t{1} << 61, 16));
 }
 
 }  // namespace
