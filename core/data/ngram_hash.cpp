@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <set>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/ngram_hash.hpp>
+#include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad {
@@ -84,39 +86,50 @@ std::vector<std::uint64_t> multipliers_of(std::size_t vocabulary, const NgramHas
 }
 
 using Vector = xsimd::batch<double>;
-constexpr std::size_t kAtOnce = 64;     // positions
-constexpr std::size_t kDigitBits = 21;  // of numbers below 2^63, which have three such digits
+constexpr int kDigitBits = 21;  // of numbers below 2^63, which have three such digits
 constexpr double kDigit = std::uint64_t{1} << kDigitBits;
 
-using Numbers = std::array<double, kAtOnce>;
-
-// The digits of numbers, the highest first.
-std::array<Numbers, 3> digits_of(const std::array<std::uint64_t, kAtOnce>& numbers) {
+double digit_of(std::uint64_t number, int place) {
   constexpr std::uint64_t kMask = (std::uint64_t{1} << kDigitBits) - 1;
-  std::array<Numbers, 3> digits;
-  for (std::size_t i = 0; i < kAtOnce; ++i)
-    for (std::size_t digit = 0; digit < digits.size(); ++digit)
-      digits[digit][i] = static_cast<double>(
-          static_cast<std::int64_t>(numbers[i] >> (2 - digit) * kDigitBits & kMask));
-  return digits;
+  return static_cast<double>(static_cast<std::int64_t>(number >> place * kDigitBits & kMask));
 }
 
-// The number mod size, digit by digit. All that is computed are whole numbers below 2^53, so exact,
-// but for the quotients, which may be one too large or too small.
-Numbers remainders(const std::array<Numbers, 3>& digits, double size) {
-  const Vector divisor(size), inverse(1 / size), digit(kDigit);
-  Numbers rests;
-  for (std::size_t i = 0; i < kAtOnce; i += Vector::size) {
-    Vector rest = Vector::load_unaligned(&digits[0][i]);
-    for (std::size_t k = 1; k < digits.size(); ++k) {
-      rest = xsimd::fma(rest, digit, Vector::load_unaligned(&digits[k][i]));
-      rest = xsimd::fnma(xsimd::floor(rest * inverse), divisor, rest);
-    }
-    rest = xsimd::select(rest < Vector(0.0), rest + divisor, rest);
-    rest = xsimd::select(rest >= divisor, rest - divisor, rest);
-    rest.store_unaligned(&rests[i]);
+// The number of [−size/2, size/2] that `worth` · 2^kDigitBits is mod size.
+double next_place(double worth, double size) {
+  const double product = worth * kDigit;  // below 2^52
+  return product - std::round(product / size) * size;
+}
+
+// A vector of parts of one order: their sizes, and what digits are worth mod these.
+struct Sizes {
+  Vector size, inverse, second, third;
+
+  // As sizes are below 2^31, a digit times its worth is below 2^51, and all that is computed are
+  // whole numbers below 2^53, so exact, but for the quotient, which may be one too large or small.
+  Vector remainders(const std::array<Vector, 3>& digits) const {
+    Vector rest = xsimd::fma(digits[2], third, xsimd::fma(digits[1], second, digits[0]));
+    rest = xsimd::fnma(xsimd::floor(rest * inverse), size, rest);
+    rest = xsimd::select(rest < Vector(0.0), rest + size, rest);
+    return xsimd::select(rest >= size, rest - size, rest);
   }
-  return rests;
+};
+
+// Of one order; vectors are filled up with parts of size 1.
+std::vector<Sizes> sizes_of(std::span<const double> parts) {
+  std::vector<Sizes> all;
+  for (std::size_t begin = 0; begin < parts.size(); begin += Vector::size) {
+    std::array<std::array<double, Vector::size>, 4> lanes{};
+    for (std::size_t i = 0; i < Vector::size; ++i) {
+      const double size = begin + i < parts.size() ? parts[begin + i] : 1;
+      lanes[0][i] = size;
+      lanes[1][i] = 1 / size;
+      lanes[2][i] = next_place(1, size);
+      lanes[3][i] = next_place(lanes[2][i], size);
+    }
+    const auto load = [&](std::size_t k) { return Vector::load_unaligned(lanes[k].data()); };
+    all.push_back({load(0), load(1), load(2), load(3)});
+  }
+  return all;
 }
 
 }  // namespace
@@ -128,16 +141,13 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
   canonical_ = options.canonical;
   multipliers_ = multipliers_of(vocabulary, options, block);
   for (const std::size_t size : part_sizes(options, blocks, block)) {
-    parts_.push_back({static_cast<std::int32_t>(table_rows_), static_cast<double>(size)});
+    firsts_.push_back(static_cast<std::int32_t>(table_rows_));
+    sizes_.push_back(static_cast<double>(size));
     table_rows_ += size;
   }
 }
 
-std::vector<std::size_t> NgramHash::sizes() const {
-  std::vector<std::size_t> sizes;
-  for (const Part& part : parts_) sizes.push_back(static_cast<std::size_t>(part.size));
-  return sizes;
-}
+std::vector<std::size_t> NgramHash::sizes() const { return {sizes_.begin(), sizes_.end()}; }
 
 Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
   check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts have shape ",
@@ -149,38 +159,39 @@ Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
                    vocabulary_);
   const std::size_t positions = texts.shape(1);
   Ids rows = Ids::from_shape({texts.shape(0), length, lookups()});
-  for (std::size_t text = 0; text < texts.shape(0); ++text)
-    write_rows(texts.data() + text * positions, positions, positions - length,
-               rows.data() + text * length * lookups());
-  return rows;
-}
-
-// Of the positions from `first` on.
-void NgramHash::write_rows(const std::int32_t* text, std::size_t positions, std::size_t first,
-                           std::int32_t* rows) const {
-  const std::size_t longest = multipliers_.size();
-  std::vector<std::uint64_t> ids(longest - 1 + positions - first, vocabulary_);  // canonical
-  const std::size_t before = std::min(first, longest - 1);
-  for (std::size_t t = first - before; t < positions; ++t)
-    ids[t - first + longest - 1] = static_cast<std::uint64_t>(
-        canonical_.empty() ? text[t] : canonical_[static_cast<std::size_t>(text[t])]);
-  for (std::size_t begin = longest - 1; begin < ids.size(); begin += kAtOnce) {
-    const std::size_t count = std::min(kAtOnce, ids.size() - begin);
-    const Part* part = parts_.data();
-    for (const std::size_t order : orders_) {
-      std::array<std::uint64_t, kAtOnce> mixed{};
-      for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t k = 0; k < order; ++k) mixed[i] ^= ids[begin + i - k] * multipliers_[k];
-      const auto digits = digits_of(mixed);
-      for (std::size_t head = 0; head < heads_; ++head, ++part) {
-        const Numbers rests = remainders(digits, part->size);
-        for (std::size_t i = 0; i < count; ++i)
-          rows[i * lookups() + static_cast<std::size_t>(part - parts_.data())] =
-              part->first + static_cast<std::int32_t>(rests[i]);
+  std::vector<std::vector<Sizes>> sizes;  // of each order
+  for (std::size_t order = 0; order < orders_.size(); ++order)
+    sizes.push_back(sizes_of(std::span(sizes_).subspan(order * heads_, heads_)));
+  constexpr std::size_t kGrain = 16384;  // rows
+  const std::size_t before = multipliers_.size() - 1;
+  const auto write = [&](std::size_t first_text, std::size_t end_text) {
+    std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, of one text
+    std::vector<double> rests(heads_ + Vector::size);
+    std::int32_t* out = rows.data() + first_text * length * lookups();
+    for (std::size_t text = first_text; text < end_text; ++text) {
+      for (std::size_t t = positions - std::min(positions, length + before); t < positions; ++t)
+        ids[before + t] = canonical(texts[text * positions + t]);
+      const std::uint64_t* const end = ids.data() + ids.size();
+      for (const std::uint64_t* id = end - length; id != end; ++id) {
+        const std::int32_t* first = firsts_.data();
+        for (std::size_t order = 0; order < orders_.size(); ++order) {
+          std::uint64_t mixed = 0;
+          for (std::size_t k = 0; k < orders_[order]; ++k) mixed ^= *(id - k) * multipliers_[k];
+          const std::array<Vector, 3> digits{Vector(digit_of(mixed, 0)), Vector(digit_of(mixed, 1)),
+                                             Vector(digit_of(mixed, 2))};
+          double* rest = rests.data();
+          for (const Sizes& each : sizes[order]) {
+            each.remainders(digits).store_unaligned(rest);
+            rest += Vector::size;
+          }
+          for (std::size_t head = 0; head < heads_; ++head)
+            *out++ = *first++ + static_cast<std::int32_t>(rests[head]);
+        }
       }
     }
-    rows += count * lookups();
-  }
+  };
+  kernels::parallel_for(texts.shape(0), kGrain / (length * lookups() + 1) + 1, write);
+  return rows;
 }
 
 }  // namespace rowgrad

@@ -44,7 +44,7 @@ class NgramHash {
   Ids rows(const Ids& texts, std::size_t length) const;
   Ids rows(const Ids& texts) const { return rows(texts, texts.shape().back()); }
 
-  std::size_t lookups() const { return parts_.size(); }  // a position: orders · heads
+  std::size_t lookups() const { return sizes_.size(); }  // a position: orders · heads
   std::size_t table_rows() const { return table_rows_; }
   std::size_t longest() const { return multipliers_.size(); }  // order
 
@@ -52,21 +52,18 @@ class NgramHash {
   std::vector<std::size_t> sizes() const;  // of the parts
 
  private:
-  // A head's part of the table.
-  struct Part {
-    std::int32_t first;
-    double size;
-  };
-
-  void write_rows(const std::int32_t* text, std::size_t positions, std::size_t first,
-                  std::int32_t* rows) const;
+  std::uint64_t canonical(std::int32_t id) const {
+    return static_cast<std::uint64_t>(
+        canonical_.empty() ? id : canonical_[static_cast<std::size_t>(id)]);
+  }
 
   std::size_t vocabulary_;
   std::vector<std::size_t> orders_;
   std::size_t heads_;
   std::vector<std::int32_t> canonical_;
   std::vector<std::uint64_t> multipliers_;
-  std::vector<Part> parts_;
+  std::vector<std::int32_t> firsts_;  // rows of the parts
+  std::vector<double> sizes_;
   std::size_t table_rows_ = 0;
 };
 
