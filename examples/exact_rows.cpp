@@ -7,6 +7,8 @@
 #include <iomanip>
 #include <iostream>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
@@ -21,6 +23,7 @@ struct Options {
   std::size_t rows = 50257;
   std::size_t width = 32;
   std::size_t steps = 300;
+  bool compare = false;
   TrainOptions updates{.optimizer = "adamw", .learning_rate = 1e-3, .weight_decay = 0.01};
 };
 
@@ -76,6 +79,132 @@ void run(const Options& options) {
             << dense.seconds << " s\n";
 }
 
+// --- Others ------------------------------------------------------------------------------------
+//
+// One row under Adam, looked up in some of the steps only, as others bring it up to date, each by
+// its formula: how far they end from dense Adam.
+
+constexpr double kRate = 1e-3, kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+constexpr std::size_t kRowWidth = 16, kAdamSteps = 4000;
+const Schedule kFalling = Schedule::cosine({.steps = kAdamSteps});
+
+// Of the means after t steps.
+double correction(double t) {
+  return std::sqrt(1 - std::pow(kBeta2, t)) / (1 - std::pow(kBeta1, t));
+}
+
+// A number of the row, in double.
+struct Adam {
+  double value = 0, mean = 0, square = 0;
+  double last = 0;  // the step that it was looked up in
+
+  void take_in(double gradient, double steps) {
+    mean = std::pow(kBeta1, steps) * mean + (1 - kBeta1) * gradient;
+    square = std::pow(kBeta2, steps) * square + (1 - kBeta2) * gradient * gradient;
+  }
+  void move(double rate, double by) { value -= rate * by / (std::sqrt(square) + kEpsilon); }
+};
+
+// What happens to it in step t, with its gradient, or without one if it was not looked up.
+using Policy = void (*)(Adam& x, double t, double rate, const double* gradient);
+
+void dense_adam(Adam& x, double t, double rate, const double* gradient) {
+  x.take_in(gradient != nullptr ? *gradient : 0, 1);
+  x.value -= rate / (1 - std::pow(kBeta1, t)) * x.mean /
+             (std::sqrt(x.square / (1 - std::pow(kBeta2, t))) + kEpsilon);
+}
+
+// torch.optim.SparseAdam: only the step's own rows change, as if nothing had been missed.
+void sparse_adam(Adam& x, double t, double rate, const double* gradient) {
+  if (gradient == nullptr) return;
+  x.take_in(*gradient, 1);
+  x.move(rate * correction(t), x.mean);
+}
+
+// SmartDecaySparseAdam of Caffe2 (adam_op.h), which OneFlow has too (one_embedding_update): what
+// the mean would have moved is made up for at today's rate and square; nothing is corrected.
+void smart_decay(Adam& x, double t, double rate, const double* gradient) {
+  if (gradient == nullptr) return;
+  const double missed = t - x.last - 1;
+  const double owed = x.mean * kBeta1 * (1 - std::pow(kBeta1, missed)) / (1 - kBeta1);
+  x.take_in(*gradient, t - x.last);
+  x.move(rate, x.mean + owed);
+  x.last = t;
+}
+
+// HugeCTR's LazyGlobal (sparse_optimizer.cu): all steps since the last lookup, its own included,
+// are made at the next one, with today's rate and the square and correction of that time.
+void lazy_global(Adam& x, double t, double rate, const double* gradient) {
+  if (gradient == nullptr) return;
+  if (x.last > 0)
+    x.move(rate * correction(x.last) * (1 - std::pow(kBeta1, t - x.last)) / (1 - kBeta1), x.mean);
+  x.take_in(*gradient, t - x.last);
+  x.last = t;
+}
+
+// The gradients of the row in each step, none if it is not looked up.
+using Gradients = std::vector<std::optional<Tensor>>;
+
+std::vector<double> moved(Policy policy, const Gradients& gradients) {
+  std::vector<Adam> row(kRowWidth);
+  for (std::size_t step = 0; step < gradients.size(); ++step)
+    for (std::size_t i = 0; i < kRowWidth; ++i) {
+      const double gradient = gradients[step] ? (*gradients[step])[i] : 0;
+      policy(row[i], static_cast<double>(step + 1), kRate * kFalling.factor(step),
+             gradients[step] ? &gradient : nullptr);
+    }
+  std::vector<double> values;
+  for (const Adam& x : row) values.push_back(x.value);
+  return values;
+}
+
+std::vector<double> moved_by_rowgrad(const Gradients& gradients) {
+  Embedding table(zeros({2, kRowWidth}));
+  rowgrad::Adam adam(
+      {&table.weight},
+      {.learning_rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .epsilon = kEpsilon});
+  LearningRateSchedule schedule(adam, kFalling);
+  for (const std::optional<Tensor>& gradient : gradients) {
+    adam.zero_grad();
+    Tape tape;
+    const Variable row = table.forward(tape, gradient ? 0 : 1);  // a step looks up some other row
+    tape.backward(row, gradient ? *gradient : zeros({kRowWidth}));
+    adam.step();
+    schedule.step();
+  }
+  const Tensor row = table.weight.rows(std::vector<std::int32_t>{0});
+  return {row.begin(), row.end()};
+}
+
+void compare() {
+  std::cout << "One row of " << kRowWidth << " numbers under Adam, " << kAdamSteps
+            << " steps, the rate falling to 0 as a cosine: how far it ends from\n"
+               "dense Adam's, as a share of how far that moved it\n\n"
+               "looked up in    rowgrad    SparseAdam    Caffe2, OneFlow    HugeCTR\n";
+  for (const double share : {0.5, 0.1, 0.02, 0.005}) {
+    Random random(1);
+    Gradients gradients(kAdamSteps);
+    for (std::optional<Tensor>& gradient : gradients)
+      if (random.uniform({1}, 0, 1)[0] < share) gradient = random.normal({kRowWidth}, 0.3, 1);
+    const std::vector<double> exact = moved(dense_adam, gradients);
+    const auto off = [&](const std::vector<double>& values) {
+      double square = 0, all = 0;
+      for (std::size_t i = 0; i < kRowWidth; ++i) {
+        square += std::pow(values[i] - exact[i], 2);
+        all += std::pow(exact[i], 2);
+      }
+      return 100 * std::sqrt(square / all);
+    };
+    std::cout << std::setw(4) << std::setprecision(3) << 100 * share << " % of steps"
+              << std::setprecision(1) << std::scientific << std::setw(8)
+              << off(moved_by_rowgrad(gradients)) << " %" << std::fixed << std::setw(12)
+              << off(moved(sparse_adam, gradients)) << " %" << std::setw(17)
+              << off(moved(smart_decay, gradients)) << " %" << std::setw(9)
+              << off(moved(lazy_global, gradients)) << " %\n"
+              << std::defaultfloat;
+  }
+}
+
 }  // namespace
 }  // namespace rowgrad
 
@@ -86,13 +215,18 @@ int main(int argc, char** argv) {
     const OptionTable sizes{{"--rows", &options.rows, "of the table, of which 3 and 17 are shown",
                              whole_number(18, std::numeric_limits<std::int32_t>::max())},
                             {"--width", &options.width, "numbers in a row", whole_number(1)},
-                            {"--steps", &options.steps, "to train", whole_number(1)}};
+                            {"--steps", &options.steps, "to train", whole_number(1)},
+                            {"--compare",
+                             &options.compare,
+                             "show instead how far from dense Adam others are",
+                             {},
+                             {.excludes = {"--rows", "--width", "--steps", "--optimizer"}}}};
     CommandLine line("Trains a table with row gradients and with dense ones, and compares.",
                      joined({sizes, optimizer_table(options.updates)}));
     line.parse(argc, argv);
     complete(line, options.updates);
     line.check_effects();
-    run(options);
+    options.compare ? compare() : run(options);
     return 0;
   });
 }

@@ -70,6 +70,29 @@ TEST(Programs, FailWhenTheirOutputIsLost) {
     expect_refused(command + " >/dev/full", "cannot write to standard output");
 }
 
+// That of rowgrad is rounding in float, and far less in double.
+TEST(Programs, ShowHowFarOthersAreFromDenseAdam) {
+  const Outcome run = shell("exact_rows --compare");
+  ASSERT_EQ(run.status, 0) << run.output;
+  std::istringstream lines(run.output.substr(run.output.find("HugeCTR\n") + 8));
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    std::istringstream words(line);
+    std::string word;
+    std::vector<double> shares;
+    while (words >> word)
+      if (std::isdigit(word[0]) != 0) shares.push_back(std::stod(word));
+    ASSERT_EQ(shares.size(), 5U) << line;  // of the steps, and of what dense Adam moved the row
+    EXPECT_LT(shares[1], 2e-3) << line;
+    EXPECT_GT(shares[2], 10) << line;
+    EXPECT_GT(shares[3], 15) << line;
+    EXPECT_GT(shares[4], 0.1) << line;
+    EXPECT_LT(shares[4], 15) << line;
+  }
+  EXPECT_EQ(count, 4U);
+  expect_refused("exact_rows --compare --rows 30", "--rows excludes --compare");
+}
+
 class ProgramsAndFiles : public ::testing::Test {
  protected:
   ProgramsAndFiles() {
