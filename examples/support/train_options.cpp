@@ -54,6 +54,9 @@ const Names<RotaryLayout> kRotaryLayouts{{"halves", RotaryLayout::kHalves},
 // Whether weight decay is for all parameters.
 const Names<bool> kDecays{{"all", true}, {"matrices", false}};
 
+const Names<RowUpdates> kRowUpdates{{"exact", RowUpdates::kExact},
+                                    {"touched", RowUpdates::kTouchedOnly}};
+
 bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
@@ -76,6 +79,7 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
   if (ngrams != nullptr) {
     groups[kTables].options.learning_rate *= ngrams->rate;
     groups[kTables].options.weight_decay = ngrams->decay;
+    groups[kTables].options.rows = named("--ngram-updates", ngrams->updates, kRowUpdates);
   }
   for (Parameter* parameter : parameters) {
     const bool decays = decays_all || parameter->shape().size() >= 2;
@@ -141,6 +145,10 @@ OptionTable ngram_table(NgramShape& own) {
        "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
        finite_number(0), rules},
       {"--ngram-decay", &own.decay, "weight decay of the tables", finite_number(0), rules},
+      {"--ngram-updates", &own.updates,
+       "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
+       "SparseAdam",
+       one_of(kRowUpdates), rules},
       {"--ngram-kernel", &own.kernel, "taps of the convolution", whole_number(1, 65536), rules},
       {"--ngram-seed", &own.seed, "of the hash", whole_number(0, kAnyWhole), rules},
       {"--ngram-fold", &own.fold, "spellings such as \"Apple\" and \" apple\" count as one token",

@@ -32,6 +32,7 @@ struct NgramShape {
   std::string file = "";
   double rate = 5;  // of the tables, as a factor
   double decay = 0;
+  std::string updates = "exact";
   std::uint64_t kernel = 4;
   std::uint64_t seed = 0;
   bool fold = false;
