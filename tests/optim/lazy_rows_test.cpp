@@ -59,6 +59,32 @@ TYPED_TEST(LazyRowsTest, KeepTheirValueWhenTheOptimizerGoes) {
   }
 }
 
+TEST(LazyRowsOf, ATapeAreReadByLookupsAndByDenseOps) {
+  RowsAndDense<SGD> twins(irregular({6, 4}), kMomentum);
+  for (int i = 0; i < 20; ++i) twins.step(gradient({6, 4}, {2, 3}, i));
+  const Tensor& expected = twins.dense.value();
+  Tape tape(Tape::inference);
+  const Variable variable = tape.parameter(*twins.table);
+  EXPECT_EQ(variable.shape(), Shape({6, 4}));
+  const Tensor looked_up = embedding(variable, ids({6}, {0, 1, 2, 3, 4, 5})).value();
+  expect_near(looked_up, expected, kTwentySteps);
+  Tensor identity = zeros({6, 6});
+  for (std::size_t i = 0; i < 6; ++i) identity(i, i) = 1;
+  expect_near(matmul(tape.constant(identity), variable).value(), expected, kTwentySteps);
+  expect_near(variable.value(), expected, kTwentySteps);
+}
+
+TEST(LazyRowsOf, AFrozenTableAreOwedNothingNew) {
+  RowsAndDense<SGD> twins(irregular({6, 4}), kMomentum);
+  for (int i = 0; i < 5; ++i) twins.step(gradient({6, 4}, {1}, i));
+  twins.table->set_trainable(false);
+  for (int i = 0; i < 5; ++i) {
+    twins.give(gradient({6, 4}, {2}, i));
+    twins.optimizer->step();
+  }
+  twins.expect_equal(kTwentySteps);
+}
+
 TEST(LazyRowsOf, ATableInTwoLayersAreOwedOnce) {
   RowsAndDense<SGD> twins(irregular({8, 3}), kMomentum);
   for (int i = 0; i < 12; ++i) {
