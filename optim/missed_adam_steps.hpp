@@ -51,10 +51,14 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
 
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
-    if (from == from_) {
-      call(piece_, true);
+    Known& known = known_[from % known_.size()];
+    if (known.from != from) {
+      if (size_ == pieces_.size()) forget();
+      known = {.from = kNone, .begin = size_};
+      const bool is_kept = find_pieces(from, std::cref(call)) <= pieces_.size() - known.begin;
+      known = {.from = is_kept ? from : kNone, .begin = known.begin, .end = size_};
     } else {
-      from_ = find_pieces(from, std::cref(call)) == 1 ? from : kNone;
+      for (std::size_t i = known.begin; i < known.end; ++i) call(pieces_[i], i + 1 == known.end);
     }
     return true;
   }
@@ -71,10 +75,10 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   struct Factor {
     // scale · (high + rest). Both have the same sign, and neither is 0 unless the coefficient is:
     // infinity stays infinite.
-    real scale = 1, high = real{1} - kUnit, rest = kUnit;
+    real scale, high, rest;
 
     Factor() = default;
-    explicit Factor(Coefficient coefficient) {
+    explicit Factor(Coefficient coefficient) : scale(1) {
       Coefficient least = 0;
       if (coefficient < kUnit && coefficient > 0) {
         int exponent;
@@ -97,9 +101,8 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   struct Piece {
     bool amsgrad;
     real beta2, epsilon, g;
-    std::array<real, kTerms> sums = {};  // Σ aₖ · (−zₖ)ⁿ
-    Factor decay_factor = {}, fade = {},
-           shrink = {};  // of the last piece, for these come after all steps
+    std::array<real, kTerms> sums;      // Σ aₖ · (−zₖ)ⁿ
+    Factor decay_factor, fade, shrink;  // 1 but in the last piece: they come after all steps
 
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
@@ -131,20 +134,22 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     double total = 0;
     std::size_t pieces = 0;
     std::array<double, kTerms> sums{};
-    piece_ = {.amsgrad = next.amsgrad != 0, .beta2 = next.beta2, .epsilon = 0, .g = 0};
+    const Factor one(1);
+    Piece piece{next.amsgrad != 0, next.beta2, 0, 0, {}, one, one, one};
     const auto finish = [&](bool last) {
       const double scale = std::ldexp(1.0, std::max(0, -std::ilogb(std::max(g, epsilon))));
-      piece_.g = std::max(static_cast<real>(g * scale), Limits::min());
-      piece_.epsilon = static_cast<real>(epsilon * scale);
-      for (std::size_t n = 0; n < kTerms; ++n) piece_.sums[n] = static_cast<real>(sums[n] * scale);
+      piece.g = std::max(static_cast<real>(g * scale), Limits::min());
+      piece.epsilon = static_cast<real>(epsilon * scale);
+      for (std::size_t n = 0; n < kTerms; ++n) piece.sums[n] = static_cast<real>(sums[n] * scale);
       if (last) {
         const auto map = history_.compose_steps<kArraysOf<Rule>>(from, to_);
-        piece_.decay_factor = Factor(map[0][0]);
-        piece_.fade = Factor(map[1][1]);
-        piece_.shrink = Factor(map[2][2]);
+        piece.decay_factor = Factor(map[0][0]);
+        piece.fade = Factor(map[1][1]);
+        piece.shrink = Factor(map[2][2]);
       }
       ++pieces;
-      call(piece_, last);
+      if (size_ < pieces_.size()) pieces_[size_++] = piece;
+      call(piece, last);
     };
 
     Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
@@ -186,10 +191,23 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     return pieces;
   }
 
+  void forget() {
+    known_.fill({});
+    size_ = 0;
+  }
+
+  // Pieces that were found, as many rows are of the same few steps, and finding takes longer than
+  // applying. Their place is limited: a step must not need memory that it may not get.
+  struct Known {
+    std::uint64_t from = kNone;
+    std::size_t begin = 0, end = 0;
+  };
+
   const StepHistory& history_;
   std::uint64_t to_;
-  std::uint64_t from_ = kNone;
-  Piece piece_{};  // the only one of the steps since from_
+  std::array<Known, 128> known_{};  // that of a step is at its number modulo the size
+  std::array<Piece, 256> pieces_;
+  std::size_t size_ = 0;  // of the pieces that are kept
 };
 
 }  // namespace rowgrad
