@@ -130,8 +130,8 @@ class TableFile {
   /// them. To be called before rows are read.
   void bring_in(std::span<const std::int32_t> ids);
 
-  /// Has the system begin to read rows that are not in memory, and returns at once: for rows that
-  /// will be brought in later, while something else is computed.
+  /// Has another thread ask the system for rows that are not in memory, which will be brought in
+  /// later, while something else is computed. Waits until those of the call before were asked for.
   void read_ahead(std::span<const std::int32_t> ids);
 
   /// Throws std::runtime_error for a damaged row, of those not verified since the table was opened.
