@@ -137,7 +137,8 @@ Variable GptModel::input_of(std::size_t block, const Variable& x, const TextSoFa
   return input;
 }
 
-Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights) {
+Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
+                               std::vector<Tensor>* gates) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "GptModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
@@ -152,7 +153,7 @@ Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* 
   text.reshape(Ids::shape_type{batch, length});
   for (std::size_t i = 0; i < options_.layers; ++i) {
     TransformerBlock& block = blocks[i];
-    x = input_of(i, x, {.ids = text, .kept = nullptr});
+    x = input_of(i, x, {.ids = text, .kept = nullptr, .gates = gates});
     if (weights != nullptr)
       weights->push_back(block.attention.weights(block.norm1.forward(x), positions));
     x = block.forward(x, positions);
@@ -176,6 +177,14 @@ std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
   std::vector<Tensor> weights;
   before_head(tape, ids, &weights);
   return weights;
+}
+
+std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
+  const EvaluationMode mode(*this);
+  Tape tape(Tape::inference);
+  std::vector<Tensor> gates;
+  before_head(tape, ids, nullptr, &gates);
+  return gates;
 }
 
 class GptModel::Reader : public TextReader {

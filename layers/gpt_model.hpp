@@ -66,7 +66,7 @@ struct GptOptions {
 /// so a seed gives the weights that the same modules have in PyTorch.
 ///
 /// A model of one's own that derives from it overrides before_block(), through which training,
-/// generation and attention_weights() all go.
+/// generation, attention_weights() and memory_gates() all go.
 class GptModel : public LanguageModel {
  public:
   GptModel(const GptOptions& options, Random& random);
@@ -82,6 +82,10 @@ class GptModel : public LanguageModel {
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
   /// at: [batch, heads, length, length], a row of weights for each position.
   std::vector<Tensor> attention_weights(const Ids& ids);
+
+  /// How far each memory is open for ids [..., length], in evaluation mode, that in front of the
+  /// first block first: [batch, length], from 0 to 1. See NgramMemory's g.
+  std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }
   std::size_t vocabulary() const final { return options_.vocabulary; }
@@ -101,8 +105,10 @@ class GptModel : public LanguageModel {
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
   Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
-  // Adds the attention weights of each block to `weights` unless it is null.
-  Variable before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights = nullptr);
+  // Adds the attention weights of each block to `weights` and the gates of each memory to `gates`
+  // unless these are null.
+  Variable before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights = nullptr,
+                       std::vector<Tensor>* gates = nullptr);
 
   GptOptions options_;
 

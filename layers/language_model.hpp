@@ -28,6 +28,8 @@ struct TextSoFar {
   /// piece by piece: a tensor for this layer and this text, empty at first. Null if x has all
   /// positions.
   Tensor* kept;
+  /// To which memories of n-grams add their gates; null if nobody asks for them.
+  std::vector<Tensor>* gates = nullptr;
 };
 
 /// Reads one text piece by piece, in evaluation mode, and remembers what later pieces need of it.

@@ -91,7 +91,10 @@ Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
 
 Variable NgramMemory::forward(const Variable& x, const TextSoFar& text) {
   const Variable rows = look_up(x, text);
-  const Variable u = gate(x, rows) * value.forward(rows);
+  const Variable g = gate(x, rows);
+  if (text.gates != nullptr)
+    text.gates->push_back(reshape(g, {x.shape()[0], x.shape()[1]}).value());
+  const Variable u = g * value.forward(rows);
   return x + u + convolved(u, text.kept);
 }
 

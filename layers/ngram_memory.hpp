@@ -45,6 +45,7 @@ class NgramMemory : public Layer {
   NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
               const NgramMemoryOptions& options = {});
 
+  /// Adds g, [batch, length], to text.gates unless it is null.
   Variable forward(const Variable& x, const TextSoFar& text);
 
   /// For texts [batch, positions] that will be read soon: see Parameter::read_ahead.

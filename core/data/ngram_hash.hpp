@@ -48,6 +48,14 @@ class NgramHash {
   std::size_t table_rows() const { return table_rows_; }
   std::size_t longest() const { return multipliers_.size(); }  // order
 
+  /// Lookup i of a position is that of head i % heads() for n-grams of orders()[i / heads()]
+  /// tokens.
+  const std::vector<std::size_t>& orders() const { return orders_; }
+  std::size_t heads() const { return heads_; }
+
+  /// As NgramHashOptions has them.
+  const std::vector<std::int32_t>& canonical_ids() const { return canonical_; }
+
   const std::vector<std::uint64_t>& multipliers() const { return multipliers_; }
   std::vector<std::size_t> sizes() const;  // of the parts
 

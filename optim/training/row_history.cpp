@@ -68,14 +68,14 @@ std::vector<std::string> shaw_labels(std::size_t farthest) {
 }  // namespace
 
 const char* name_of(RowKind kind) {
-  constexpr std::array<const char*, 4> kNames{"token", "position", "distance", "row"};
+  constexpr std::array<const char*, 5> kNames{"token", "position", "distance", "n-gram", "row"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context) {
   std::vector<std::int32_t> window(context);  // positions, or distances from 0 on
   std::iota(window.begin(), window.end(), 0);
-  const auto* gpt = dynamic_cast<const GptModel*>(&model);
+  auto* gpt = dynamic_cast<GptModel*>(&model);
   std::vector<TableHistory> tables;
   for (Parameter* parameter : model.parameters()) {
     const std::string& name = parameter->name();
@@ -97,6 +97,8 @@ std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t cont
       tables.emplace_back(*parameter, RowKind::kDistance, rows, shaw_labels(farthest));
     }
   }
+  for (std::size_t i = 0; gpt != nullptr && i < gpt->memories.size(); ++i)
+    tables.emplace_back(gpt->memories[i].table.weight, gpt->memories[i].hash());
   std::stable_sort(tables.begin(), tables.end(), [](const TableHistory& a, const TableHistory& b) {
     return a.kind() < b.kind();
   });
@@ -111,6 +113,11 @@ TableHistory::TableHistory(Parameter& table, RowKind kind, std::vector<std::int3
       labels_(std::move(labels)),
       most_rows_(most_rows) {}
 
+TableHistory::TableHistory(Parameter& table, const NgramHash& hash)
+    : TableHistory(table, RowKind::kNgram) {
+  ngrams_.emplace(hash);
+}
+
 void TableHistory::look_up(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids)
     ++waiting_.try_emplace(id, Lookups{.batch = kNoText}).first->second.count;
@@ -120,10 +127,14 @@ void TableHistory::look_up(const Batch& batch) {
   for (const std::int32_t row : of_a_window_)
     waiting_.try_emplace(row, Lookups{.batch = kNoText}).first->second.count +=
         batch.inputs.shape(0);
-  if (kind_ != RowKind::kToken) return;
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i)
-    ++waiting_.try_emplace(batch.inputs.data()[i], Lookups{.batch = batches_.size(), .place = i})
+  if (kind_ != RowKind::kToken && !ngrams_) return;
+  const Ids rows = ngrams_ ? ngrams_->hash().rows(batch.inputs) : batch.inputs;
+  const std::size_t of_a_token = ngrams_ ? ngrams_->hash().lookups() : 1;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    ++waiting_
+          .try_emplace(rows.data()[i], Lookups{.batch = batches_.size(), .place = i / of_a_token})
           .first->second.count;
+  if (ngrams_) ngrams_->add(batch.inputs);
   batches_.push_back(batch.inputs);
 }
 
@@ -218,6 +229,10 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
 
 bool TableHistory::follows(std::int32_t id) const {
   return splitmix64(static_cast<std::uint64_t>(id)) % sample_ == 0;
+}
+
+bool TableHistory::was_touched(std::int32_t id) const {
+  return sample_ == 1 ? places_.contains(id) : touched_.at(static_cast<std::size_t>(id));
 }
 
 void TableHistory::count_touched(std::span<const std::int32_t> ids) {

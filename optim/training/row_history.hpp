@@ -13,6 +13,7 @@
 // the others are counted, a bit each. Tables may be in files. One all of whose rows move in a way
 // that cannot be told backwards, by dense gradients or a decay that is not known, is copied before
 // the first such step: unless it is in a file, or has more than 131,072 rows and no dense gradient.
+// Of the table of a memory, the n-grams that look rows up are counted, too: see ngram_counts.hpp.
 
 #include <chrono>
 #include <cstddef>
@@ -24,12 +25,13 @@
 #include <utility>
 #include <vector>
 
+#include <rowgrad/optim/training/ngram_counts.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
 /// What the rows of a table stand for.
-enum class RowKind { kToken, kPosition, kDistance, kRow };
+enum class RowKind { kToken, kPosition, kDistance, kNgram, kRow };
 const char* name_of(RowKind kind);  // "token"
 
 /// The history of one table.
@@ -54,8 +56,8 @@ class TableHistory {
     std::uint64_t lookups = 0;
     double gradient_norm = 0;             // before clipping
     double moved = 0;                     // distance, without what weight decay took
-    std::vector<std::int32_t> text = {};  // tokens around a lookup, if the table is of tokens,
-    std::size_t place = 0;                // and where the row's token is in it
+    std::vector<std::int32_t> text = {};  // tokens around a lookup, if they are what looks rows up,
+    std::size_t place = 0;                // and where in it that was
   };
 
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;
@@ -66,6 +68,9 @@ class TableHistory {
   /// outlive this.
   TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
                std::vector<std::string> labels = {}, std::size_t most_rows = kMostRows);
+
+  /// Of a memory, whose rows are looked up as the hash says; it must outlive this, too.
+  TableHistory(Parameter& table, const NgramHash& hash);
 
   /// Lookups since the last update. Where nobody tells of any, a gradient of a row counts as one.
   void look_up(const Batch& batch);
@@ -85,6 +90,7 @@ class TableHistory {
   /// one that is followed stands for.
   std::size_t touched() const { return sample_ == 1 ? ids_.size() : touched_count_; }
   std::uint64_t sample() const { return sample_; }
+  bool was_touched(std::int32_t id) const;
 
   /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
   /// n-th is kept, n such that there are at most kMostFrames.
@@ -103,7 +109,7 @@ class TableHistory {
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
 
   /// The rows that had a gradient, in the order of their first ones; what happened to each, and how
-  ///   /// far each is from where it began (see knows_starts).
+  /// far each is from where it began (see knows_starts).
   const std::vector<std::int32_t>& ids() const { return ids_; }
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> moved() const;
@@ -120,6 +126,9 @@ class TableHistory {
   const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
 
   const std::vector<std::string>& labels() const { return labels_; }
+
+  /// What rows stand for in the table of a memory; null for other tables.
+  const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
 
   /// Whether the table has had dense gradients: then all rows have one in each of these steps, and
   /// only those that were looked up are followed.
@@ -166,6 +175,7 @@ class TableHistory {
   RowKind kind_;
   std::vector<std::int32_t> of_a_window_;
   std::vector<std::string> labels_;
+  std::optional<NgramCounts> ngrams_;
   std::unordered_map<std::int32_t, Lookups> waiting_;
   std::vector<Ids> batches_;                              // since the last update, of tokens
   std::unordered_map<std::int32_t, std::size_t> places_;  // of the rows in what follows
@@ -195,7 +205,7 @@ class TableHistory {
 };
 
 /// A history for each table of embeddings that a model has: of tokens, then of positions or of
-/// distances, in windows of `context` tokens.
+/// distances, in windows of `context` tokens, then of n-grams.
 std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context);
 
 /// Those of all tables of a model that get row gradients, also of tables that it has besides those

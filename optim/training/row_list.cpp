@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <span>
 #include <sstream>
@@ -77,10 +78,15 @@ std::string quoted(const std::string& text) {
   return field + '"';
 }
 
-std::string meaning_of(const TableHistory& history, std::int32_t id, const Tokenizer* tokenizer,
-                       std::string_view escaped) {
+std::string meaning_of(const TableHistory& history,
+                       const std::map<std::int32_t, std::vector<NgramCounts::Ngram>>& ngrams,
+                       std::int32_t id, const Tokenizer* tokenizer, std::string_view escaped) {
   if (history.kind() == RowKind::kToken && tokenizer != nullptr)
     return token_text(tokenizer->token(id), escaped);
+  if (history.kind() == RowKind::kNgram) {
+    const auto found = ngrams.find(id);
+    return found == ngrams.end() ? "" : token_text(label_of(found->second, tokenizer), escaped);
+  }
   const std::vector<std::string>& labels = history.labels();
   return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
 }
@@ -128,6 +134,8 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
   std::ostringstream text;
   text.precision(6);
   const bool has_quotes = separator != '\t';
+  std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams;
+  if (history.ngrams() != nullptr) ngrams = history.ngrams()->by_row();
   const char* next = "";
   for (const char* title :
        {"id", "token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"}) {
@@ -136,7 +144,8 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
   }
   text << '\n';
   for (const ListedRow& row : rows) {
-    const std::string meaning = meaning_of(history, row.id, tokenizer, has_quotes ? "\\" : "\\\"");
+    const std::string meaning =
+        meaning_of(history, ngrams, row.id, tokenizer, has_quotes ? "\\" : "\\\"");
     text << row.id << separator << (has_quotes ? quoted(meaning) : meaning) << separator
          << row.lookups << separator << row.steps;
     for (const double number : {row.gradient_norm, row.norm, row.moved}) {

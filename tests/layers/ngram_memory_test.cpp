@@ -227,4 +227,55 @@ TEST(NgramHash, DividesExactly) {
   }
 }
 
+// x / sqrt(mean of squares + 1e-5), of which all weights are 1.
+std::vector<double> normed(std::vector<double> x) {
+  double squares = 0;
+  for (const double value : x) squares += value * value;
+  for (double& value : x) value /= std::sqrt(squares / static_cast<double>(x.size()) + 1e-5);
+  return x;
+}
+
+TEST(NgramMemory, ItsGatesAreThoseOfTheFormula) {
+  const GptMemories memories{.blocks = {1, 0},
+                             .ngrams = {.orders = {1, 2}, .heads = 2, .rows = 5},
+                             .memory = {.head_width = 3}};
+  GptModel model({.vocabulary = 30,
+                  .context = 8,
+                  .width = 12,
+                  .heads = 2,
+                  .layers = 2,
+                  .dropout = 0.5,
+                  .memories = memories},
+                 Random(5));
+  const Ids text = batch_of(json{{1, 2, 3, 4, 5}, {9, 9, 9, 9, 9}});
+  const std::vector<Tensor> gates = model.memory_gates(text);
+  EXPECT_TRUE(model.training());
+  ASSERT_EQ(gates.size(), 2U);
+  EXPECT_EQ(gates[1].shape(), Shape({2, 5}));
+  NgramMemory& first = model.memories[1];  // in front of block 0
+  const Ids rows = first.hash().rows(text);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::vector<double> x(12), key(12);
+    for (std::size_t c = 0; c < x.size(); ++c) {
+      x[c] = model.token.weight.value()(static_cast<std::size_t>(text[i]), c) +
+             model.position->weight.value()(i % 5, c);
+      key[c] = first.key.bias->value()(c);
+      for (std::size_t e = 0; e < 12; ++e)
+        key[c] += first.key.weight.value()(c, e) *
+                  first.table.weight.value()(static_cast<std::size_t>(rows[i * 4 + e / 3]), e % 3);
+    }
+    const std::vector<double> k = normed(key), q = normed(x);
+    const double s = std::inner_product(k.begin(), k.end(), q.begin(), 0.0) / std::sqrt(12.0);
+    const double g = 1 / (1 + std::exp(std::copysign(std::sqrt(std::max(std::abs(s), 1e-6)), -s)));
+    EXPECT_NEAR(gates[0].data()[i], g, 1000 * kEpsilon) << i;
+  }
+  const std::vector<Tensor> flat = model.memory_gates(to_ids(std::vector{1, 2, 3, 4, 5}));
+  EXPECT_EQ(flat[0].shape(), Shape({1, 5}));
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(flat[1].data()[i], gates[1].data()[i], 1000 * kEpsilon);
+  GptModel without({.vocabulary = 30, .context = 8, .width = 12, .heads = 2, .layers = 1},
+                   Random(5));
+  EXPECT_TRUE(without.memory_gates(text).empty());
+}
+
 }  // namespace

@@ -1,0 +1,65 @@
+#pragma once
+
+// Which n-grams fell into which rows of a memory's table: those of the batches that a model was
+// trained on. Memory grows with the n-grams, up to 1,048,576 of them; later ones are only counted.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <rowgrad/core/data/ngram_hash.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+
+namespace rowgrad {
+
+class NgramCounts {
+ public:
+  /// Its ids, of all spellings that count as one the first; fewer than `order` where the rest is
+  /// before the text.
+  struct Ngram {
+    std::size_t order = 0;
+    std::span<const std::int32_t> ids;
+    std::uint64_t count = 0;
+  };
+
+  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;
+
+  /// Borrows the hash.
+  explicit NgramCounts(const NgramHash& hash, std::size_t most = kMostNgrams);
+
+  /// Texts [batch, positions], each position of which looks up its n-grams.
+  void add(const Ids& texts);
+
+  /// Those of each row, the most frequent first. They are valid until the next add().
+  std::map<std::int32_t, std::vector<Ngram>> by_row() const;
+
+  /// How often there was one that is not told apart, as there were already `most`.
+  std::uint64_t not_told_apart() const { return not_told_apart_; }
+
+  const NgramHash& hash() const { return *hash_; }
+
+ private:
+  struct HashOfIds {
+    std::size_t operator()(const std::vector<std::int32_t>& ids) const;
+  };
+  using Counts = std::unordered_map<std::vector<std::int32_t>, std::uint64_t, HashOfIds>;
+
+  const NgramHash* hash_;
+  std::size_t most_;
+  std::vector<std::int32_t> spellings_;  // of each id that which stands for it; empty if itself
+  std::vector<Counts> counts_;           // of each order
+  std::size_t size_ = 0;                 // of all of them
+  std::uint64_t not_told_apart_ = 0;
+};
+
+/// Its tokens' text, or their ids without a tokenizer; what is before the text is "[start]".
+std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
+
+/// Those of a row, in a line that is not too long: "the dog | of a | 3 more".
+std::string label_of(const std::vector<NgramCounts::Ngram>& ngrams, const Tokenizer* tokenizer);
+
+}  // namespace rowgrad
