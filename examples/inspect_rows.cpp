@@ -1,12 +1,12 @@
 // Shows which rows of the embedding tables get gradients: trains a next-token model, or a small GPT
-// with relative positions, on one or more batches of a text, and reports on each row of its token
-// and position tables.
+// with relative positions or memories of n-grams, on one or more batches of a text, and reports on
+// each row of its token, position and n-gram tables.
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iomanip>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -18,6 +18,7 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_description.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
+#include <rowgrad/examples/support/table_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
 
@@ -31,140 +32,68 @@ struct Options {
   std::string csv;
   ReportOptions report;
   WhyOptions why;
-  TrainOptions train{.tokenizer = "word",
-                     .validation = 0,
-                     .context = 4,
-                     .stride = 4,
-                     .batch = 8,
-                     .shuffle = false,
-                     .width = 256,
-                     .dropout = 0,
-                     .steps = 1,
-                     .learning_rate = 0.1,
-                     .shape = NextTokenShape{.look_back = 1, .hidden = {0}}};
+  TrainOptions train{
+      .tokenizer = "word",
+      .validation = 0,
+      .context = 4,
+      .stride = 4,
+      .batch = 8,
+      .shuffle = false,
+      .width = 256,
+      .dropout = 0,
+      .steps = 1,
+      .learning_rate = 0.1,
+      .shape =
+          GptShape{.heads = 1, .layers = 1, .ngrams = {.rows = 1000, .layers = {0}, .rate = 1}}};
 };
 
-/// What happened to one row of a table over all steps.
-struct RowReport {
-  std::int32_t row = 0;
-  std::string token = {};    // its text; empty in other tables
-  std::string meaning = {};  // what is printed: the token, the position, or distances
-  TableHistory::Row what = {};
-  double moved = 0;  // distance from its first to its last value
+// The gates of a memory on a text.
+struct GateReport {
+  std::size_t block = 0;
+  std::vector<double> values = {};  // at each token
+
+  double mean() const {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  }
 };
 
-std::string range(std::size_t first, std::size_t last) {
-  return first == last ? concat(first) : concat(first, " to ", last);
+// Of the first tokens of the text, in windows as long as the model can read.
+std::vector<GateReport> read_gates(LanguageModel& model, const TokenSequence& text) {
+  constexpr std::uint64_t kMostTokens = 24'000;
+  auto* gpt = dynamic_cast<GptModel*>(&model);
+  if (gpt == nullptr) return {};
+  std::vector<GateReport> gates;
+  for (const std::size_t block : gpt->options().memories.blocks) gates.push_back({.block = block});
+  std::ranges::sort(gates, {}, &GateReport::block);
+  const std::uint64_t tokens = std::min(text.size(), kMostTokens);
+  for (std::uint64_t first = 0; !gates.empty() && first < tokens; first += gpt->context()) {
+    const auto length = std::min<std::uint64_t>(gpt->context(), tokens - first);
+    const std::vector<Tensor> here = gpt->memory_gates(text.slice(first, length).ids());
+    for (std::size_t i = 0; i < gates.size(); ++i)
+      gates[i].values.insert(gates[i].values.end(), here[i].begin(), here[i].end());
+  }
+  return gates;
 }
 
-/// A table with row gradients after the last step.
-class TableReport {
- public:
-  TableReport(const TableHistory& history, const Tensor& start, const Tokenizer& tokenizer)
-      : history_(history), has_gradient_(size()) {
-    const std::vector<double> moved = history.moved();
-    for (std::size_t i = 0; i < moved.size(); ++i) {
-      const std::int32_t id = history.ids()[i];
-      has_gradient_[static_cast<std::size_t>(id)] = true;
-      RowReport row{.row = id, .what = history.rows()[i], .moved = moved[i]};
-      if (has_tokens()) row.token = tokenizer.token(id);
-      row.meaning = has_tokens() ? readable_token(row.token) : places_of(id);
-      rows_.push_back(std::move(row));
-    }
-    std::sort(rows_.begin(), rows_.end(),
-              [](const RowReport& a, const RowReport& b) { return a.row < b.row; });
-    const std::size_t width = start.shape()[1];
-    const Tensor& now = history.table().value();
-    for (std::size_t row = 0; row < size(); ++row)
-      if (!has_gradient_[row] && std::memcmp(start.data() + row * width, now.data() + row * width,
-                                             width * sizeof(real)) != 0)
-        ++changed_without_gradient_;
+void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& tokenizer) {
+  constexpr std::size_t kShown = 5;
+  constexpr std::size_t kAround = 16;  // tokens
+  const std::vector<double>& values = gate.values;
+  std::vector<std::size_t> places(values.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return values[i]; });
+  std::cout << "\nGate in front of block " << gate.block << ": " << std::setprecision(3)
+            << gate.mean() << " on average over " << values.size()
+            << " tokens; where it is highest, and lowest:\n";
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i >= kShown && i + kShown < places.size()) continue;
+    const std::size_t first = places[i] - std::min(places[i], kAround);
+    const Ids ids = text.slice(first, std::min(2 * kAround, values.size() - first)).ids();
+    std::cout << std::setw(8) << values[places[i]] << "  "
+              << readable_token(
+                     text_around({{ids.begin(), ids.end()}, {places[i] - first}}, tokenizer))
+              << '\n';
   }
-
-  /// The rows that got a gradient, in increasing order.
-  const std::vector<RowReport>& rows() const { return rows_; }
-
-  /// How many rows without a gradient have changed in any bit. It must be 0.
-  std::size_t changed_without_gradient() const { return changed_without_gradient_; }
-
-  /// The rows without a gradient: "28 to 31".
-  std::string untouched() const {
-    std::string text;
-    for (std::size_t first = 0, next = 0; first < size(); first = next + 1) {
-      for (next = first; next < size() && !has_gradient_[next];) ++next;
-      if (next > first) text += (text.empty() ? "" : ", ") + range(first, next - 1);
-    }
-    return text;
-  }
-
-  std::string name() const {  // token.weight, t5_table: token, t5
-    const std::string& parameter = history_.table().name();
-    return parameter.substr(0, std::min(parameter.find(".weight"), parameter.find("_table")));
-  }
-  bool has_tokens() const { return history_.kind() == RowKind::kToken; }
-  const char* meaning() const { return name_of(history_.kind()); }
-  std::size_t size() const { return history_.table().shape()[0]; }
-
- private:
-  // Its position, or its distances.
-  std::string places_of(std::int32_t row) const {
-    const std::vector<std::int32_t>& window = history_.of_a_window();
-    const auto first = std::find(window.begin(), window.end(), row);
-    const auto last = std::find(window.rbegin(), window.rend(), row);
-    return range(static_cast<std::size_t>(first - window.begin()),
-                 static_cast<std::size_t>(window.rend() - last - 1));
-  }
-
-  const TableHistory& history_;
-  std::vector<bool> has_gradient_;
-  std::vector<RowReport> rows_;
-  std::size_t changed_without_gradient_ = 0;
-};
-
-void print(const TableReport& table, std::size_t limit) {
-  const std::vector<RowReport>& rows = table.rows();
-  const std::size_t untouched = table.size() - rows.size();
-  std::cout << '\n'
-            << table.name() << " table: " << rows.size() << " of " << table.size()
-            << " rows got a gradient (" << std::setprecision(3)
-            << 100.0 * static_cast<double>(rows.size()) / static_cast<double>(table.size())
-            << " %), " << untouched << " were never touched"
-            << (table.has_tokens() || untouched == 0 ? "" : ": " + table.untouched()) << '\n'
-            << "     row  looked up  steps  gradient norm      moved  " << table.meaning() << '\n';
-  for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
-    const RowReport& row = rows[i];
-    std::cout << std::setw(8) << row.row << std::setw(11) << row.what.lookups << std::setw(7)
-              << row.what.steps << std::scientific << std::setprecision(4) << std::setw(15)
-              << row.what.largest << std::setw(11) << std::setprecision(3) << row.moved
-              << std::defaultfloat << "  " << row.meaning << '\n';
-  }
-  if (rows.size() > limit) std::cout << "     … and " << rows.size() - limit << " more (--rows)\n";
-}
-
-nlohmann::json to_json(const TableReport& table) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const RowReport& row : table.rows()) {
-    list.push_back({{"row", row.row},
-                    {"looked_up", row.what.lookups},
-                    {"steps", row.what.steps},
-                    {"gradient_norm", row.what.largest},
-                    {"moved", row.moved}});
-    list.back()[table.meaning()] = table.has_tokens() ? row.token : row.meaning;
-  }
-  return {{"rows", table.size()},
-          {"rows_with_gradient", table.rows().size()},
-          {"rows_never_touched", table.size() - table.rows().size()},
-          {"rows_changed_without_gradient", table.changed_without_gradient()},
-          {"gradients", list}};
-}
-
-// Quotes in a text are doubled (RFC 4180).
-void append_csv(std::ostream& csv, const TableReport& table) {
-  for (const RowReport& row : table.rows())
-    csv << table.name() << ',' << row.row << (table.has_tokens() ? "," : ",,")
-        << std::quoted(row.meaning, '"', '"') << (table.has_tokens() ? ",," : ",")
-        << row.what.lookups << ',' << row.what.steps << ',' << row.what.largest << ',' << row.moved
-        << '\n';
 }
 
 // Those of the first and the last step.
@@ -180,7 +109,8 @@ struct Losses : RunObserver {
 
 void inspect(const CommandLine& line, const Options& options) {
   TrainOptions train = options.train;
-  if (train.positions != "learned") train.shape = GptShape{.heads = 1, .layers = 1};
+  if (train.positions == "learned" && train.ngrams() == nullptr)
+    train.shape = NextTokenShape{.look_back = 1, .hidden = {0}};
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(train.tokenizer));
   check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
@@ -202,8 +132,8 @@ void inspect(const CommandLine& line, const Options& options) {
     page.emplace(run, std::move(shown));
     run.observe(*page);
   }
-  std::vector<Tensor> starts;
-  for (const TableHistory& table : rows.tables()) starts.push_back(table.table().value());
+  std::vector<std::vector<std::uint64_t>> starts;
+  for (const TableHistory& table : rows.tables()) starts.push_back(fingerprints(table.table()));
   run.train();
 
   std::cout << "Text       " << corpus.source() << '\n'
@@ -223,15 +153,22 @@ void inspect(const CommandLine& line, const Options& options) {
                         {"first_loss", losses.first},
                         {"last_loss", losses.last}};
   std::ostringstream csv;
-  csv << "table,row,token," << name_of(rows.tables().back().kind())
-      << ",looked_up,steps,gradient_norm,moved\n";
+  const std::vector<std::string> columns = meanings(rows.tables());
+  csv << "table,row,";
+  for (const std::string& column : columns) csv << column << ',';
+  csv << "looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const TableReport table(rows.tables()[i], starts[i], training.tokenizer());
-    print(table, options.rows);
-    report[table.name()] = to_json(table);
-    append_csv(csv, table);
+    table.print(options.rows);
+    report[table.name()] = table.to_json();
+    table.append_csv(csv, columns);
     changed += table.changed_without_gradient();
+  }
+  for (const GateReport& gate : read_gates(training.model(), training.training_ids())) {
+    print(gate, training.training_ids(), training.tokenizer());
+    report["gates"].push_back(
+        {{"block", gate.block}, {"mean", gate.mean()}, {"values", gate.values}});
   }
   std::cout << "\nRows without a gradient that changed: " << changed << '\n';
 
@@ -255,8 +192,13 @@ OptionTable table_of(Options& o) {
       {"--rows", &o.rows, "rows to print of each table", whole_number(0)},
       {"--json", &o.json, "file for the whole report", file_name()},
       {"--csv", &o.csv, "file for a line a row", file_name()}};
-  const OptionTable run = selected(table_of(o.train), {"--tokenizer", "--vocabulary", "--context",
-                                                       "--stride", "--batch", "--width", "--seed"});
+  OptionTable run = selected(table_of(o.train),
+                             {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
+                              "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
+                              "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
+                              "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"});
+  for (Option& option : run)
+    if (option.name == "--layers") option.rules = is_for("--ngrams");
   const OptionTable all = joined({own, run, table_of(o.report)});
   return joined({all, table_of(o.why, all)});
 }
@@ -269,8 +211,8 @@ int main(int argc, char** argv) {
   return run_program("inspect_rows", [&] {
     Options options;
     CommandLine line(
-        "Shows which rows of the token and position tables get gradients, how large they are, and "
-        "how far the rows move.",
+        "Shows which rows of the token, position and n-gram tables get gradients, how large they "
+        "are, and how far the rows move.",
         table_of(options));
     line.parse(argc, argv);
     line.check_effects();

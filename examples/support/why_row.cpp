@@ -44,25 +44,6 @@ std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
   return pieces;
 }
 
-// A line of the window's text around the row's first token there, which is in brackets.
-std::string text_of(const RowReasons::Window& window, const Tokenizer& tokenizer) {
-  constexpr std::size_t kBefore = 36;  // bytes
-  constexpr std::size_t kInAll = 56;
-  std::vector<std::string> pieces = pieces_of(window.tokens, tokenizer);
-  for (const std::size_t i : window.positions) {
-    const std::size_t spaces = pieces[i].size() > 1 && pieces[i].front() == ' ' ? 1 : 0;
-    pieces[i] = pieces[i].substr(0, spaces) + '[' + pieces[i].substr(spaces) + ']';
-  }
-  const std::size_t middle = window.positions.front();
-  std::string text = pieces[middle];
-  for (std::size_t i = middle; i-- > 0 && text.size() + pieces[i].size() <= kBefore;)
-    text.insert(0, pieces[i]);
-  for (std::size_t i = middle + 1; i < pieces.size() && text.size() + pieces[i].size() <= kInAll;
-       ++i)
-    text += pieces[i];
-  return text;
-}
-
 std::string percent(double share) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << 100 * share + 0.0 << " %";
@@ -92,7 +73,7 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
               << std::setprecision(3) << step.moved << std::defaultfloat << std::setw(9)
               << percent(step.share) << '\n';
     for (const RowReasons::Window& window : step.windows)
-      std::cout << "          " << in_quotes(text_of(window, tokenizer)) << '\n';
+      std::cout << "          " << in_quotes(text_around(window, tokenizer)) << '\n';
   }
 }
 
@@ -105,6 +86,24 @@ void check_has_no_files(const std::string& path) {
 }
 
 }  // namespace
+
+std::string text_around(const RowReasons::Window& window, const Tokenizer& tokenizer) {
+  constexpr std::size_t kBefore = 36;  // bytes
+  constexpr std::size_t kInAll = 56;
+  std::vector<std::string> pieces = pieces_of(window.tokens, tokenizer);
+  for (const std::size_t i : window.positions) {
+    const std::size_t spaces = pieces[i].size() > 1 && pieces[i].front() == ' ' ? 1 : 0;
+    pieces[i] = pieces[i].substr(0, spaces) + '[' + pieces[i].substr(spaces) + ']';
+  }
+  const std::size_t middle = window.positions.front();
+  std::string text = pieces[middle];
+  for (std::size_t i = middle; i-- > 0 && text.size() + pieces[i].size() <= kBefore;)
+    text.insert(0, pieces[i]);
+  for (std::size_t i = middle + 1; i < pieces.size() && text.size() + pieces[i].size() <= kInAll;
+       ++i)
+    text += pieces[i];
+  return text;
+}
 
 OptionTable table_of(WhyOptions& o, const OptionTable& others) {
   OptionRules why = needs("--run");  // which has options of its own

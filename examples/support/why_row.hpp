@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/optim/training/row_reasons.hpp>
 
 namespace rowgrad {
 
@@ -25,5 +27,8 @@ OptionTable table_of(WhyOptions& options, const OptionTable& others);
 /// text, and prints why the row has moved. Throws std::runtime_error if that ends at other values
 /// of the row than the checkpoint has.
 void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files);
+
+/// A line of the window's text around the first of its positions, which are in brackets.
+std::string text_around(const RowReasons::Window& window, const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

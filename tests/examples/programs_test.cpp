@@ -123,6 +123,61 @@ TEST_F(ProgramsAndFiles, ShowWhichDistancesGetGradients) {
                                                  "0 to 12, 17 to 32\n"));
 }
 
+TEST_F(ProgramsAndFiles, ShowWhichNgramsShareRows) {
+  const std::string run = "inspect_rows --corpus corpus --tokenizer char --context 8 --width 4 ";
+  const Outcome outcome =
+      shell(in_folder(run + "--ngrams 1,2 --ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps "
+                            "3 --json json --csv csv"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_HAS(outcome.output, "\nmemories.0 table: ");
+  EXPECT_HAS(outcome.output, "\nGate in front of block 0: ");
+  EXPECT_HAS(outcome.output, "\nRows without a gradient that changed: 0\n");
+  EXPECT_TRUE(read_file(folder_ / "csv").starts_with("table,row,token,position,n-gram,looked_up,"));
+  const json report = json::parse(read_file(folder_ / "json"));
+  const json& table = report["memories.0"];
+  ASSERT_EQ(table["heads"].size(), 4U);
+  std::size_t first = 0;
+  for (const json& head : table["heads"]) {
+    const std::size_t rows = head["rows"];
+    std::size_t touched = 0, sharing = 0, shared = 0, most = 0, lookups = 0;
+    for (const json& row : table["gradients"]) {
+      if (row["row"] < first || row["row"] >= first + rows) continue;
+      const std::size_t ngrams = row["n-gram"].size();
+      touched += 1;
+      sharing += ngrams > 1 ? ngrams : 0;
+      shared += ngrams > 1 ? 1 : 0;
+      most = std::max(most, ngrams);
+      std::size_t sum = 0;
+      for (const json& ngram : row["n-gram"]) sum += ngram["looked_up"].get<std::size_t>();
+      EXPECT_EQ(row["looked_up"], sum);
+      lookups += sum;
+    }
+    EXPECT_EQ(head["rows_with_gradient"], touched);
+    EXPECT_EQ(head["ngrams_sharing"], sharing);
+    EXPECT_EQ(head["rows_shared"], shared);
+    EXPECT_EQ(head["most_in_a_row"], most);
+    EXPECT_GT(shared, 0U);
+    EXPECT_EQ(lookups, 3U * 8 * 8);  // of all steps, windows and tokens
+    first += rows;
+  }
+  EXPECT_EQ(table["heads"][0]["ngrams"], table["heads"][1]["ngrams"]);
+  EXPECT_EQ(first, table["rows"]);
+  ASSERT_EQ(report["gates"].size(), 1U);
+  for (const json& gate : report["gates"][0]["values"]) {
+    EXPECT_GT(gate, 0);
+    EXPECT_LT(gate, 1);
+  }
+  for (const auto& [options, message] : std::map<std::string, std::string>{
+           {"--ngrams 9", "--ngrams 9 is longer than --context 8"},
+           {"--ngrams 2 --ngram-layers 1",
+            "--ngram-layers 1: expected some of the 1 of --layers, counted from 0, each once"},
+           {"--ngram-rows 5", "--ngram-rows is for --ngrams, which is not given"},
+           {"--layers 2", "--layers is for --ngrams, which is not given"},
+           {"--ngrams 2 --ngram-rows 999999999",
+            "--ngram-rows 999999999 for each of 1 times 4 heads are more rows than ids, "}})
+    expect_refused(in_folder(run + options), message);
+}
+
 TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
   const auto csv = [&](const std::string& positions) {
     const Outcome outcome = shell(in_folder(
