@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <rowgrad/core/blas/gemm.hpp>
@@ -107,6 +108,13 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   json probabilities = json::array();
   const EvaluationMode evaluating(model);
   const std::size_t vocabulary = model.vocabulary();
+  auto* gpt = dynamic_cast<GptModel*>(&model);
+  json gates = json::array();  // of memories, in the order of blocks
+  std::set<std::size_t> blocks;
+  if (gpt != nullptr)
+    blocks.insert(gpt->options().memories.blocks.begin(), gpt->options().memories.blocks.end());
+  for (const std::size_t block : blocks)
+    gates.push_back({{"block", block}, {"values", json::array()}});
   const auto read = [&](std::span<const std::int32_t> text, std::size_t pieces,
                         std::size_t length) {
     Ids inputs = Ids::from_shape({pieces, length});
@@ -128,6 +136,11 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       expected.push_back(likeliest);
       probabilities.push_back(std::move(shares));
     }
+    if (gates.empty()) return;
+    const std::vector<Tensor> here = gpt->memory_gates(inputs);
+    for (std::size_t memory = 0; memory < here.size(); ++memory)
+      for (const real gate : here[memory])
+        gates[memory]["values"].push_back(in_thousandths(static_cast<double>(gate)));
   };
   const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
   const std::size_t length = std::min(tokens, model.context());
@@ -141,13 +154,14 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     expected.push_back(json::array());
     probabilities.push_back(json::array());
     for (std::size_t first = 0; first + 1 < text.size();) {
-      if (goes_on && !goes_on()) return;
+      if (goes_on && !goes_on()) break;
       const std::size_t left = text.size() - 1 - first;
       const std::size_t pieces = std::min(left, tokens) / length;
       const std::size_t read_now = pieces > 0 ? pieces * length : left;
       read(text.subspan(first), std::max<std::size_t>(pieces, 1), pieces > 0 ? length : left);
       first += read_now;
     }
+    for (json& gate : gates) gate["values"].push_back(nullptr);  // the last one was not read
   };
   const std::uint64_t untrained_size = validation != nullptr ? validation->size() : 0;
   const auto of_validation = std::min<std::uint64_t>(untrained_size, most / 2);
@@ -155,13 +169,16 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   const std::size_t trained = ids.size();
   if (validation != nullptr) read_all(*validation, of_validation);
   const std::size_t untrained = ids.size() - trained;
-  return {{"ids", std::move(ids)},
-          {"training", trained},
-          {"loss", std::move(losses)},
-          {"expected", std::move(expected)},
-          {"probability", std::move(probabilities)},
-          {"left_out",
-           {{"training", training.size() - trained}, {"validation", untrained_size - untrained}}}};
+  json text{
+      {"ids", std::move(ids)},
+      {"training", trained},
+      {"loss", std::move(losses)},
+      {"expected", std::move(expected)},
+      {"probability", std::move(probabilities)},
+      {"left_out",
+       {{"training", training.size() - trained}, {"validation", untrained_size - untrained}}}};
+  if (!gates.empty()) text["gates"] = std::move(gates);
+  return text;
 }
 
 json positions_json(const Parameter& table) {

@@ -21,8 +21,8 @@ double rounded(double number);
 
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
-/// cut into pieces as long as the model's context. `goes_on` is asked from time to time: if it
-/// returns false, the rest is left out.
+/// cut into pieces as long as the model's context. Of a model with memories, also their gates.
+/// `goes_on` is asked from time to time: if it returns false, the rest is left out.
 nlohmann::json text_json(LanguageModel& model, const TokenSequence& training,
                          const TokenSequence* validation, const std::function<bool()>& goes_on = {},
                          std::size_t most = 24'000);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
@@ -102,10 +103,28 @@ json reasons_json(const TableHistory& history, const TableHistory::Frame& now) {
   return reasons;
 }
 
+// What the rows that are shown stand for; empty where that is their number.
+json labels_json(const TableHistory& history, const Tokenizer* tokenizer) {
+  const bool is_part = is_shown_in_part(history);
+  if (!is_part && history.ngrams() == nullptr) return history.labels();
+  std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams;
+  if (history.ngrams() != nullptr) ngrams = history.ngrams()->by_row();
+  json labels = json::array();
+  for (std::size_t i = 0; i < (is_part ? history.ids().size() : history.table().shape()[0]); ++i) {
+    const std::int32_t id = is_part ? history.ids()[i] : static_cast<std::int32_t>(i);
+    const auto found = ngrams.find(id);
+    const std::string label =
+        found == ngrams.end() ? "" : shown_bytes(label_of(found->second, tokenizer));
+    labels.push_back(!is_part ? label : label.empty() ? concat(id) : concat(id, ": ", label));
+  }
+  return labels;
+}
+
 // A table as the page shows it. Of one that is too large for a map, or of which a sample is
-// followed, those rows that had a gradient are shown as a table of their own, with their ids as
-// labels.
-json table_json(const TableHistory& history, RowKind kind, std::uint64_t step) {
+// followed, those rows that had a gradient are shown as a table of their own, whose labels begin
+// with their ids.
+json table_json(const TableHistory& history, RowKind kind, std::uint64_t step,
+                const Tokenizer* tokenizer) {
   const TableHistory::Frame now = history.now(step);
   const Shape& shape = history.table().shape();
   const bool is_part = is_shown_in_part(history);
@@ -137,11 +156,10 @@ json table_json(const TableHistory& history, RowKind kind, std::uint64_t step) {
         concat(history.table().name(), ": ",
                history.sample() == 1 ? "the" : concat("one in ", history.sample(), " of the"), ' ',
                history.touched(), " rows with a gradient, of ", shape[0]);
-    table["labels"] = json::array();
-    for (const std::int32_t id : history.ids()) table["labels"].push_back(std::to_string(id));
-  } else if (!history.labels().empty()) {
-    table["labels"] = history.labels();
+    table["ids"] = history.ids();
   }
+  if (json labels = labels_json(history, tokenizer); !labels.empty())
+    table["labels"] = std::move(labels);
   if (history.is_dense()) table["dense"] = true;
   if (const auto kept = history.kept_without_gradient()) table["decayed"] = rounded(*kept);
   if (history.has_unknown_decay()) table["coupled_decay"] = true;
@@ -352,7 +370,7 @@ std::string RunReport::data(bool at_end) const {
   for (const TableHistory& table : tables) {
     const bool is_main = language == nullptr && &table == &tables.front();
     report["tables"].push_back(
-        table_json(table, is_main ? RowKind::kToken : table.kind(), steps()));
+        table_json(table, is_main ? RowKind::kToken : table.kind(), steps(), options_.tokenizer));
   }
   const std::size_t vocabulary = language != nullptr ? language->vocabulary()
                                  : tables.empty() || is_shown_in_part(tables.front())

@@ -148,6 +148,28 @@ function windowTables(positions, context, steps) {
   }[positions]();
 }
 
+/** A memory's table of 37 rows, with the bigrams of a text in them, and its gates on the text. */
+function addMemory(report) {
+  const { ids, training } = report.text;
+  const labels = range(37).map(() => "");
+  for (let i = 1; i < 60; ++i) {
+    const row = (ids[i] * 31 + ids[i - 1]) % 36; // the last row has none
+    const bigram = [ids[i - 1], ids[i]].map((id) => report.vocabulary[id]).join("");
+    labels[row] += (labels[row] && " | ") + bigram;
+  }
+  const steps = report.tables[0].frames.map(({ step }) => step);
+  report.tables.push(windowTable("n-gram", "memories.0.table.weight", 37, 36, steps, labels));
+  const values = ids.map((id, i) => (i + 1 === training || i + 1 === ids.length ? null : 300 + ((7 * id) % 500)));
+  report.text.gates = [{ block: 1, values }];
+}
+
+/** The report of a model with a memory of n-grams. */
+export function makeMemoryReport(options) {
+  const report = makeReport(options);
+  addMemory(report);
+  return report;
+}
+
 /** The text as a bigram model would read it. */
 function makeText(ids, vocabulary, random) {
   const training = Math.floor(0.9 * ids.length);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { pixelOf, placeOn, shareReport, testReport, textOf } from "./browser.mjs";
-import { makeReport, makeShortReport, makeOwnReport } from "./fixture.mjs";
+import { makeMemoryReport, makeReport, makeShortReport, makeOwnReport } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
@@ -282,4 +282,28 @@ testReport("a run of which nobody told anything is shown all the same", makeOwnR
   assert.equal(await other.$eval("#repeat", (part) => part.hidden), true);
   assert.match(await textOf(other, "#why p"), /steps with a gradient moved it by/);
   assert.equal(await other.$("#why code"), null);
+});
+
+test("without a memory there are no gates", async () => {
+  assert.deepEqual(await tab.$$eval("#shading input", (all) => all.map(({ value }) => value)), ["loss", "rarity"]);
+});
+
+const memory = makeMemoryReport();
+testReport("the text is shaded by the gate of a memory, and rows are named by n-grams", memory, {}, async (page) => {
+  assert.deepEqual(await page.$$eval("#shading input", (all) => all.map(({ value }) => value)), ["loss", "rarity", "Gate"]);
+  await page.click("#shading input[value=Gate]");
+  const { values } = memory.text.gates[0];
+  const known = values.filter((value) => value !== null);
+  const [least, greatest] = [Math.min(...known), Math.max(...known)];
+  const shades = await page.$$eval("#passage > span", (all) => all.map((span) => span.className.split(" ")[0]));
+  shades.forEach((shade, i) => {
+    const share = ((values[i] ?? least) - least) / (greatest - least);
+    assert.equal(shade, `l${Math.min(Math.floor(8 * share), 7)}`);
+  });
+  assert.match(await textOf(page, "#shading-legend"), /^0\.3.* of what the memory found$/);
+  await page.evaluate(() => window.rowgradReport.text.choose(12));
+  assert.match(await textOf(page, "#text-reading"), new RegExp(`Gate 0\\.${values[12]}`));
+  await page.evaluate(() => window.rowgradReport.text.choose(window.rowgradReport.text.spans.length - 1));
+  assert.match(await textOf(page, "#text-reading"), /Gate none: the model did not read on from here/);
+  assert.match(await textOf(page, "#strips"), /N-grams memories\.0\.table\.weight n-gram .+: moved/);
 });

@@ -5,7 +5,7 @@ import { formatCount, formatNumber, formatPercent, formatText, formatToken } fro
 /** @import { Report, RowTable, Frame } from "./types" */
 
 const longestTableName = 60;
-const longestLabel = 40;
+const longestLabel = 90;
 
 /** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
 async function unpackData() {

@@ -1,4 +1,4 @@
-// The text, shaded by the loss of each token or by how rare it is.
+// The text, shaded by the loss of each token, by how rare it is, or by the gate of a memory there.
 
 import { lastFrame, measureOf, sinceWords, spaceBefore, tokenName, tokenTable } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
@@ -18,6 +18,15 @@ const leastShare = 0.0005; // shares are given in thousandths: 0 stands for less
  * @property {number} count of tokens
  * @property {number[]} sums of their losses, in the training and in the validation text
  * @property {number[]} counts
+ */
+
+/**
+ * A way to shade the text.
+ * @typedef {object} Shading
+ * @property {string} key
+ * @property {string} name
+ * @property {(i: number) => number} level of a token, from 0 to 7, or −1 for one that training never saw
+ * @property {[string, string]} ends what the weakest and the strongest shade stand for
  */
 
 /** @param {Report} report @returns {(id: number) => number} how often training looked a token up */
@@ -164,23 +173,14 @@ export function showText(report, tokens) {
     read(i);
     tokens.choose(text.ids[i]);
   });
-  const worst = report.baselines?.uniform ?? Math.log(report.vocabulary.length);
-  const most = Math.log(1 + text.ids.reduce((max, id) => Math.max(max, lookups(id)), 1));
-  const toLevel = (/** @type {number} */ share) => Math.max(Math.min(Math.floor(levels * share), levels - 1), 0);
-  const shadings = {
-    loss: (/** @type {number} */ i) => toLevel((text.loss[i] ?? 0) / worst),
-    rarity: (/** @type {number} */ i) => {
-      const seen = lookups(text.ids[i]);
-      return seen === 0 ? -1 : toLevel(1 - Math.log(1 + seen) / most);
-    },
+  const all = shadingsOf(report, text, lookups);
+  const shade = (/** @type {string} */ key) => {
+    const shading = /** @type {Shading} */ (all.find((one) => one.key === key));
+    shown.place.dataset.by = key;
+    shown.shade(shading.level);
+    byId("shading-legend", HTMLElement).replaceChildren(...shadingLegend(report, shading));
   };
-  /** @param {"loss" | "rarity"} by */
-  const shade = (by) => {
-    shown.place.dataset.by = by;
-    shown.shade(shadings[by]);
-    byId("shading-legend", HTMLElement).replaceChildren(...shadingLegend(by, worst, sinceWords(report) || " in training"));
-  };
-  choiceGroup(byId("shading", HTMLElement), "Shaded by", [["loss", "Loss"], ["rarity", "Rarity"]], shade);
+  choiceGroup(byId("shading", HTMLElement), "Shaded by", all.map(({ key, name }) => [key, name]), shade);
   shade("loss");
   byId("text-says", HTMLElement).textContent = describeText(report, text);
   const opening = text.loss.slice(0, 60).map((loss) => loss ?? 0);
@@ -191,14 +191,50 @@ export function showText(report, tokens) {
   return shown;
 }
 
-/** @param {"loss" | "rarity"} by @param {number} worst @param {string} when tokens were seen */
-function shadingLegend(by, worst, when) {
-  const ramp = element("span", { class: "shades", "data-by": by });
+/**
+ * What the text can be shaded by. Gates are shaded from the least open to the most open place.
+ * @param {Report} report @param {Passage} text @param {(id: number) => number} lookups @returns {Shading[]}
+ */
+function shadingsOf(report, text, lookups) {
+  const worst = report.baselines?.uniform ?? Math.log(report.vocabulary.length);
+  const most = Math.log(1 + text.ids.reduce((max, id) => Math.max(max, lookups(id)), 1));
+  const toLevel = (/** @type {number} */ share) => Math.max(Math.min(Math.floor(levels * share), levels - 1), 0);
+  const rarity = (/** @type {number} */ i) => {
+    const seen = lookups(text.ids[i]);
+    return seen === 0 ? -1 : toLevel(1 - Math.log(1 + seen) / most);
+  };
+  return [
+    { key: "loss", name: "Loss", level: (i) => toLevel((text.loss[i] ?? 0) / worst),
+      ends: ["expected", `as bad as guessing (${formatNumber(worst)} nats)`] },
+    { key: "rarity", name: "Rarity", level: rarity, ends: ["frequent", "rare"] },
+    ...gateNames(text).map(({ name, values }) => {
+      const known = values.filter((value) => value !== null);
+      const [least, greatest] = known.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [1000, 0]);
+      return {
+        key: name, name, ends: /** @type {[string, string]} */ ([formatNumber(least / 1000), `${formatNumber(greatest / 1000)} of what the memory found`]),
+        level: (/** @type {number} */ i) => toLevel(((values[i] ?? least) - least) / (greatest - least || 1)),
+      };
+    }),
+  ];
+}
+
+/** @param {Passage} text the gates of its memories, by name */
+function gateNames({ gates = [] }) {
+  return gates.map(({ block, values }) => ({ name: gates.length > 1 ? `Gate before block ${block}` : "Gate", values }));
+}
+
+/** @param {number | null} thousandths */
+function formatGate(thousandths) {
+  return thousandths === null ? "none: the model did not read on from here" : formatNumber(thousandths / 1000);
+}
+
+/** @param {Report} report @param {Shading} shading */
+function shadingLegend(report, { key, ends }) {
+  const ramp = element("span", { class: "shades", "data-by": key });
   for (let level = 0; level < levels; ++level) ramp.append(element("i", { class: `l${level}` }));
-  const ends = by === "loss" ? ["expected", `as bad as guessing (${formatNumber(worst)} nats)`] : ["frequent", "rare"];
   const parts = [element("span", { class: "legend-line" }, element("span", {}, ends[0]), ramp, element("span", {}, ends[1]))];
-  if (by === "rarity")
-    parts.push(element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` never seen${when}`));
+  if (key === "rarity")
+    parts.push(element("span", { class: "legend-key" }, element("i", { class: "key untouched" }), ` never seen${sinceWords(report) || " in training"}`));
   return parts;
 }
 
@@ -216,6 +252,7 @@ function describeToken(report, text, i, seen) {
         : i === 0 || i === text.training ? "none: nothing comes before it" : "not finite"],
       ["Probability", loss === null ? "–" : formatPercent(Math.exp(-loss))],
       ["Lookups", formatCount(seen)],
+      ...gateNames(text).map(({ name, values }) => /** @type {[string, string]} */ ([name, formatGate(values[i])])),
     ]),
   ];
   const expected = text.expected[i] ?? [];

@@ -63,10 +63,11 @@ export interface Reason {
 
 export interface RowTable {
   name: string;
-  kind: "token" | "position" | "distance" | "row";
+  kind: "token" | "position" | "distance" | "n-gram" | "row";
   rows: number;
   width: number;
   labels?: string[];
+  ids?: number[];
   frames: Frame[];
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
   reasons?: { rows: number[]; path: number[]; steps: Reason[][] };
@@ -82,6 +83,7 @@ export interface Passage {
   loss: Numbers;
   expected: number[][];
   probability: number[][];
+  gates?: { block: number; values: Numbers }[];
 }
 
 export interface Embeddings {

@@ -12,6 +12,7 @@ import { formatCount, formatPercent, formatPlural } from "./format.js";
 /** @import { Selection } from "./dom.js" */
 
 const stripCell = 16; // CSS pixels that a cell of a strip should have
+const mostInStrip = 1024; // rows; more make a square
 
 /** One table as a map: its frame, its figure, and the scale of that, which all frames share. */
 class TableMap {
@@ -29,15 +30,16 @@ class TableMap {
     this.view = lastFrame(table);
     this.#measureRange();
     const room = Math.floor((canvas.parentElement?.clientWidth ?? 0) / stripCell);
-    const columns = table.kind === "token" ? Math.ceil(Math.sqrt(table.rows)) : Math.min(table.rows, Math.max(room, 16), 64);
+    const isSquare = table.kind === "token" || table.rows > mostInStrip;
+    const columns = isSquare ? Math.ceil(Math.sqrt(table.rows)) : Math.min(table.rows, Math.max(room, 16), 64);
     this.map = new CellMap(canvas, {
       count: table.rows,
       columns,
       colour: (row) => this.colour(row),
       onPoint,
       label: (row) => (table.kind === "token" ? rowName(report, table, row) : rowLabel(table, row)),
-      maxWidth: table.kind === "token" ? 688 : 1264, // three pixels for each of 225 columns; all there is
-      maxCell: table.kind === "token" ? 64 : 40,
+      maxWidth: isSquare ? 688 : 1264, // three pixels for each of 225 columns; all there is
+      maxCell: isSquare ? 64 : 40,
     });
   }
 
@@ -180,7 +182,7 @@ function showStrips(report) {
         "aria-label": `Strip of the rows of ${table.name}`, "aria-describedby": "map-keys",
       });
       const says = element("p", { class: "reading line", role: "status" });
-      const what = { token: "Tokens", position: "Positions", distance: "Distances", row: "Rows" }[table.kind];
+      const what = { token: "Tokens", position: "Positions", distance: "Distances", "n-gram": "N-grams", row: "Rows" }[table.kind];
       place.append(element("h3", {}, what, element("span", { class: "quiet" }, ` ${table.name}`)),
         element("div", {}, canvas), says);
       const strip = new TableMap(canvas, report, table, read);
