@@ -39,6 +39,7 @@ class RowBlock {
     panels_ = panel_count(rows);
     x_ = head_.x + first * head_.width;
     targets_ = head_.targets + first;
+    weights_ = head_.row_weights == nullptr ? nullptr : head_.row_weights + first;
     x_columns_ = transposed_to_panels(x_, head_.width, rows);
     for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
       multiply(first_class, count);
@@ -94,7 +95,7 @@ class RowBlock {
   real* of_block(Tensor& numbers, std::size_t panel, std::size_t block) {
     return numbers.data() + (panel * blocks_ + block) * kPanel;
   }
-  bool counts(std::size_t row) const { return targets_[row] != head_.ignored; }
+  real weight_of(std::size_t row) const { return weights_ == nullptr ? real{1} : weights_[row]; }
 
   // Calls body(block, first class, class count) for every block of classes, in parallel.
   void for_each_class_block(const auto& body) const {
@@ -107,12 +108,11 @@ class RowBlock {
     });
   }
 
-  // Calls body(row, class) for each row that is not ignored and whose target is one of these
-  // classes.
+  // Calls body(row, class) for each row whose target is one of these classes.
   void for_each_target(std::size_t first, std::size_t count, const auto& body) const {
     for (std::size_t row = 0; row < rows_; ++row) {
       const auto target = static_cast<std::size_t>(targets_[row]);
-      if (target - first < count && counts(row)) body(row, target);
+      if (target - first < count) body(row, target);
     }
   }
 
@@ -190,15 +190,15 @@ class RowBlock {
       alignas(64) std::array<real, kPanel> inverse;
       for (std::size_t lane = 0; lane < kPanel; ++lane) {
         const std::size_t row = panel * kPanel + lane;
-        const bool counted = row < rows_ && counts(row);
-        inverse[lane] = counted ? static_cast<real>(1 / total[lane]) : real{0};
-        if (counted) loss += std::log(total[lane]) + most[lane] - target_logits_[row];
+        inverse[lane] = row < rows_ ? static_cast<real>(weight_of(row) / total[lane]) : real{0};
+        if (row < rows_)
+          loss += weight_of(row) * (std::log(total[lane]) + most[lane] - target_logits_[row]);
       }
       for (std::size_t block = 0; block < blocks_; ++block)
         map_span(
             kPanel, of_block(maxima_, panel, block),
             [](const Simd& x, const Simd& factor) {
-              const Simd zero(real{0});  // avoids ∞ · 0 in ignored rows
+              const Simd zero(real{0});  // avoids ∞ · 0 beyond the last row
               return select(factor == zero, zero, x * factor);
             },
             of_block(maxima_, panel, block), inverse.data());
@@ -213,8 +213,8 @@ class RowBlock {
     std::size_t count;
     real* gradient;
   };
-  // The gradient of the logits: scale · (softmax − one-hot of the target); 0 in ignored rows, even
-  // if they contain NaN or ∞.
+  // The gradient of the logits: scale · factor · (softmax − one-hot of the target); 0 beyond the
+  // last row.
   void differentiate(const Classes& classes, real scale) {
     const auto gradient = [&](std::size_t panel, std::size_t of_class) {
       return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
@@ -235,7 +235,7 @@ class RowBlock {
         }
       }
     for_each_target(classes.first, classes.count, [&](std::size_t row, std::size_t target) {
-      gradient(row / kPanel, target)[row % kPanel] -= scale;
+      gradient(row / kPanel, target)[row % kPanel] -= scale * weight_of(row);
     });
   }
 
@@ -301,6 +301,7 @@ class RowBlock {
   std::size_t panels_ = 0;
   const real* x_ = nullptr;
   const std::int32_t* targets_ = nullptr;
+  const real* weights_ = nullptr;
   Tensor x_columns_;  // xᵀ in panels of rows
   Tensor logits_;     // [panel, class, kPanel]; later their exponentials
   Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -22,11 +21,11 @@ struct LinearCrossEntropy {
   std::size_t rows;
   std::size_t width;
   std::size_t classes;
-  const std::int32_t* targets;  // [rows], each a class or `ignored`
-  std::optional<std::int32_t> ignored = std::nullopt;
+  const std::int32_t* targets;        // [rows]
+  const real* row_weights = nullptr;  // [rows], factors for the losses; null for 1
 };
 
-/// Gradients of scale · Σ losses; null for those that are not wanted.
+/// Gradients of scale · Σ factor · loss; null for those that are not wanted.
 struct HeadGradients {
   real* x = nullptr;
   real* weight = nullptr;
@@ -34,7 +33,7 @@ struct HeadGradients {
   real scale = 1;
 };
 
-/// Returns the sum of log Σ exp(logits) − logit of the target over the rows that are not ignored.
+/// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target).
 /// Writes the gradients, unless there are no rows or no classes.
 double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 

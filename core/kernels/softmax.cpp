@@ -113,20 +113,21 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
 }
 
 void cross_entropy_rows_backward(const real* logits, const double* log_sums,
-                                 const std::int32_t* targets, std::optional<std::int32_t> ignored,
-                                 real scale, std::size_t rows, std::size_t width, real* gradient) {
+                                 const std::int32_t* targets, const real* row_weights, real scale,
+                                 std::size_t rows, std::size_t width, real* gradient) {
   for_each_row(rows, width, [&](std::size_t i) {
     real* to = gradient + i * width;
-    if (targets[i] == ignored) {
+    if (row_weights[i] == 0) {
       std::fill_n(to, width, real{0});
       return;
     }
     const MinusDouble minus_log_sum(log_sums[i]);
-    const Simd factor(scale);
+    const real row_scale = row_weights[i] * scale;
+    const Simd factor(row_scale);
     map_span(
         width, to, [&](const Simd& v) { return exp(minus_log_sum(v)) * factor; },
         logits + i * width);
-    to[targets[i]] -= scale;
+    to[targets[i]] -= row_scale;
   });
 }
 

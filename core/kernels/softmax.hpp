@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -29,11 +28,11 @@ void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double
 void log_sum_exp_rows_backward(const real* x, const double* log_sums, const real* dy,
                                std::size_t rows, std::size_t width, real* dx);
 
-/// Gradient of scale · Σ (log_sum_exp − logit of the target) with respect to the logits: scale ·
-/// (softmax − one-hot of the target); zero in rows whose target is `ignored`. `log_sums` are the
-/// results of log_sum_exp_rows for the logits.
+/// Gradient of scale · Σ factor · (log_sum_exp − logit of the target) with respect to the logits:
+/// scale · factor · (softmax − one-hot of the target); zero in rows whose factor, in row_weights,
+/// is 0, whatever is in them. `log_sums` are the results of log_sum_exp_rows for the logits.
 void cross_entropy_rows_backward(const real* logits, const double* log_sums,
-                                 const std::int32_t* targets, std::optional<std::int32_t> ignored,
-                                 real scale, std::size_t rows, std::size_t width, real* gradient);
+                                 const std::int32_t* targets, const real* row_weights, real scale,
+                                 std::size_t rows, std::size_t width, real* gradient);
 
 }  // namespace rowgrad::kernels

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -76,28 +78,67 @@ namespace {
 
 using kernels::Simd;
 
-// Checks the targets against the shape `logits`; returns the factor for the sum of the losses.
-double checked_weight(const char* caller, const Shape& logits, const Ids& targets,
-                      const CrossEntropyOptions& options) {
-  check_argument(logits.size() == targets.dimension() + 1 &&
-                     std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
-                 caller, ": logits have shape ", bracketed(logits), ", expected ",
-                 bracketed(targets.shape()), " of the targets and one more axis");
-  const std::size_t classes = logits.back();
-  std::size_t counted = 0;
+// The targets that count, and how much.
+struct Counted {
+  std::vector<std::size_t> rows;  // those with a factor above 0
+  std::vector<real> weights;      // their factors, or none if they are all 1
+  double total = 0;               // the sum of the factors
+};
+
+void check_weights(const char* caller, const char* name, const std::optional<Tensor>& weights,
+                   const Shape& expected) {
+  if (!weights) return;
+  check_argument(weights->shape() == expected, caller, ": ", name, " has shape ",
+                 bracketed(weights->shape()), ", expected ", bracketed(expected));
+  const std::span<const real> values(weights->data(), weights->size());
+  const auto wrong =
+      std::ranges::find_if_not(values, [](real w) { return w >= 0 && std::isfinite(w); });
+  check_argument(wrong == values.end(), caller, ": ", name, " has a factor ",
+                 wrong == values.end() ? 0 : *wrong, ", expected finite ones, not below 0");
+}
+
+Counted counted_targets(const char* caller, const Ids& targets, std::size_t classes,
+                        const CrossEntropyOptions& options) {
+  const Shape shape(targets.shape().begin(), targets.shape().end());
+  check_weights(caller, "class_weights", options.class_weights, {classes});
+  check_weights(caller, "target_weights", options.target_weights, shape);
+  const bool weighted = options.class_weights || options.target_weights;
+  Counted counted;
+  counted.rows.reserve(targets.size());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::int32_t target = targets.data()[i];
     if (target == options.ignore_index) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
-      check_argument(false, caller, ": target ", target, " at ",
-                     bracketed(index_at(targets.shape(), i)), " is outside the ", classes,
-                     " classes");
-    ++counted;
+      check_argument(false, caller, ": target ", target, " at ", bracketed(index_at(shape, i)),
+                     " is outside the ", classes, " classes");
+    real weight = 1;
+    if (options.class_weights) weight *= options.class_weights->data()[target];
+    if (options.target_weights) weight *= options.target_weights->data()[i];
+    if (weight == 0) continue;
+    if (weighted) counted.weights.push_back(weight);
+    counted.rows.push_back(i);
+    counted.total += weight;
   }
-  if (options.reduction == LossReduction::kSum) return 1;
-  check_argument(counted > 0, caller, ": none of ", targets.size(),
+  return counted;
+}
+
+// The factor for the sum of the losses.
+double scale_of(const char* caller, const Counted& counted, const Ids& targets,
+                LossReduction reduction) {
+  if (reduction == LossReduction::kSum) return 1;
+  check_argument(counted.total > 0, caller, ": none of ", targets.size(),
                  " targets counts, so there is no mean");
-  return 1.0 / static_cast<double>(counted);
+  return 1 / counted.total;
+}
+
+// The same with a check of the targets' shape against that of the logits.
+Counted counted_targets(const char* caller, const Shape& logits, const Ids& targets,
+                        const CrossEntropyOptions& options) {
+  check_argument(logits.size() == targets.dimension() + 1 &&
+                     std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
+                 caller, ": logits have shape ", bracketed(logits), ", expected ",
+                 bracketed(targets.shape()), " of the targets and one more axis");
+  return counted_targets(caller, targets, logits.back(), options);
 }
 
 // For losses of each value.
@@ -114,33 +155,56 @@ Variable reduced(const Variable& losses, LossReduction reduction) {
   return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
 
+// The rows of a matrix [rows, width] that are listed, one below another, and back: the others are
+// 0.
+Tensor picked_rows(const Tensor& matrix, const std::vector<std::size_t>& rows, std::size_t width) {
+  Tensor picked = empty({rows.size(), width});
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(matrix.data() + rows[i] * width, width, picked.data() + i * width);
+  return picked;
+}
+Tensor put_back(const Tensor& picked, const std::vector<std::size_t>& rows, const Shape& shape) {
+  const std::size_t width = shape.back();
+  Tensor matrix = zeros(shape);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(picked.data() + i * width, width, matrix.data() + rows[i] * width);
+  return matrix;
+}
+
 }  // namespace
+
+double total_weight(const Ids& targets, std::size_t classes, const CrossEntropyOptions& options) {
+  return counted_targets("total_weight", targets, classes, options).total;
+}
 
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options) {
-  const double weight = checked_weight("cross_entropy", logits.shape(), targets, options);
+  static constexpr char kName[] = "cross_entropy";
+  const Counted counted = counted_targets(kName, logits.shape(), targets, options);
+  const double scale = scale_of(kName, counted, targets, options.reduction);
   const std::size_t classes = logits.shape().back();
   const std::size_t rows = targets.size();
-  const auto ignored = options.ignore_index;
 
   std::vector<double, PoolAllocator<double>> log_sums(rows);
   kernels::log_sum_exp_rows(logits.value().data(), rows, classes, log_sums.data());
+  std::vector<real, PoolAllocator<real>> weights(rows, 0);
   double total = 0;
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::int32_t target = targets.data()[i];
-    if (target == ignored) continue;
-    const real logit = logits.value().data()[i * classes + static_cast<std::size_t>(target)];
-    total += log_sums[i] - logit;
+  for (std::size_t i = 0; i < counted.rows.size(); ++i) {
+    const std::size_t row = counted.rows[i];
+    const auto target = static_cast<std::size_t>(targets.data()[row]);
+    weights[row] = counted.weights.empty() ? real{1} : counted.weights[i];
+    total += weights[row] * (log_sums[row] - logits.value().data()[row * classes + target]);
   }
-  return record(
-      "cross_entropy", {logits}, scalar(static_cast<real>(total * weight)),
-      [targets, ignored, weight, rows, classes, log_sums = std::move(log_sums)](Backward& node) {
-        Tensor gradient = empty(node.input_shape(0));
-        const auto scale = static_cast<real>(weight * *node.gradient().data());
-        kernels::cross_entropy_rows_backward(node.input(0).data(), log_sums.data(), targets.data(),
-                                             ignored, scale, rows, classes, gradient.data());
-        node.give(0, std::move(gradient));
-      });
+  return record(kName, {logits}, scalar(static_cast<real>(total * scale)),
+                [targets, scale, rows, classes, weights = std::move(weights),
+                 log_sums = std::move(log_sums)](Backward& node) {
+                  Tensor gradient = empty(node.input_shape(0));
+                  kernels::cross_entropy_rows_backward(
+                      node.input(0).data(), log_sums.data(), targets.data(), weights.data(),
+                      static_cast<real>(scale * *node.gradient().data()), rows, classes,
+                      gradient.data());
+                  node.give(0, std::move(gradient));
+                });
 }
 
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
@@ -150,7 +214,14 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   check_linear(kName, x, weight, bias);
   Shape logits = x.shape();
   logits.back() = weight.shape()[0];
-  const double scale = checked_weight(kName, logits, targets, options);
+  const Counted counted = counted_targets(kName, logits, targets, options);
+  const double scale = scale_of(kName, counted, targets, options.reduction);
+  const std::vector<std::size_t>& rows = counted.rows;
+  const std::size_t width = weight.shape()[1];
+  const bool all = rows.size() == targets.size();
+  const Tensor picked = all ? Tensor() : picked_rows(x.value(), rows, width);
+  std::vector<std::int32_t> picked_targets;
+  for (const std::size_t row : rows) picked_targets.push_back(targets.data()[row]);
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
@@ -161,21 +232,23 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
       gradients.emplace_back();
       continue;
     }
+    const Shape shape = i == 0 && !all ? picked.shape() : inputs[i].shape();
     // The kernel writes every element, unless there are no logits.
-    const bool written = std::find(logits.begin(), logits.end(), 0) == logits.end();
-    gradients.push_back(written ? empty(inputs[i].shape()) : zeros(inputs[i].shape()));
+    const bool written = !rows.empty() && logits.back() > 0 && width > 0;
+    gradients.push_back(written ? empty(shape) : zeros(shape));
     wanted[i] = gradients.back().data();
   }
   const double total = kernels::linear_cross_entropy(
-      {.x = x.value().data(),
+      {.x = all ? x.value().data() : picked.data(),
        .weight = weight.value().data(),
        .bias = bias ? bias->value().data() : nullptr,
-       .rows = targets.size(),
-       .width = weight.shape()[1],
+       .rows = rows.size(),
+       .width = width,
        .classes = weight.shape()[0],
-       .targets = targets.data(),
-       .ignored = options.ignore_index},
+       .targets = picked_targets.data(),
+       .row_weights = counted.weights.empty() ? nullptr : counted.weights.data()},
       {.x = wanted[0], .weight = wanted[1], .bias = wanted[2], .scale = static_cast<real>(scale)});
+  if (!all && x.needs_gradient()) gradients[0] = put_back(gradients[0], rows, x.shape());
 
   return record(kName, inputs, scalar(static_cast<real>(total * scale)),
                 [gradients = std::move(gradients)](Backward& node) mutable {

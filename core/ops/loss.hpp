@@ -21,10 +21,21 @@ Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::k
 enum class LossReduction { kMean, kSum };
 
 struct CrossEntropyOptions {
-  LossReduction reduction = LossReduction::kMean;  // over the targets that are not ignored
-  /// Positions with this target are ignored.
-  std::optional<std::int32_t> ignore_index = std::nullopt;
+  LossReduction reduction = LossReduction::kMean;
+  /// Targets that are this do not count, whatever their logits are: the rest of a text that is
+  /// shorter than others, or a prompt whose tokens are not to be learned. The default is PyTorch's.
+  std::optional<std::int32_t> ignore_index = -100;
+  /// Factors for the losses, finite and not negative: [classes], one for each target that is this
+  /// class (PyTorch's `weight`), and one for each target, of the targets' shape. Of both, the
+  /// product. The mean is Σ factor · loss / Σ factor.
+  std::optional<Tensor> class_weights = std::nullopt;
+  std::optional<Tensor> target_weights = std::nullopt;
 };
+
+/// What the mean over these targets divides by: the sum of the factors of those that count, their
+/// number if there are no factors. Targets are checked as by cross_entropy.
+double total_weight(const Ids& targets, std::size_t classes,
+                    const CrossEntropyOptions& options = {});
 
 /// −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes], targets [...]
 /// → a scalar. Softmax and logarithm are fused in both directions, without overflow and without a
@@ -34,8 +45,8 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
 
 /// cross_entropy(linear(x, weight, bias), targets, options), but faster and without ever holding
 /// all logits in memory: x [..., inputs], weight [classes, inputs], bias [classes], targets [...] →
-/// a scalar. The gradients are computed together with the loss, not by backward, unless no input
-/// needs one: use an inference tape for evaluation.
+/// a scalar. Rows whose targets do not count cost nothing. The gradients are computed together with
+/// the loss, not by backward, unless no input needs one: use an inference tape for evaluation.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const std::optional<Variable>& bias, const Ids& targets,
                               const CrossEntropyOptions& options = {});

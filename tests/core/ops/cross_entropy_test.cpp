@@ -20,6 +20,14 @@ const std::vector<LossCase> kCases{
     {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignore_index = -100}},
     {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // which does not occur
     {{3, 1}, {0, 0, 0}, {}},                      // one class: nothing to learn
+    {{4, 3}, {1, -100, 0, 2}, {}},                // PyTorch's default
+    {{4, 3}, {1, 2, 0, 1}, {.class_weights = Tensor{0.5, 2, 0}}},
+    {{2, 2, 3}, {1, -100, 0, 2}, {.target_weights = Tensor{{3, 1}, {0.25, 0}}}},
+    {{3, 3},
+     {1, 2, 0},
+     {.reduction = LossReduction::kSum,
+      .class_weights = Tensor{0.5, 2, 1},
+      .target_weights = Tensor{3, 0.25, 1}}},
 };
 
 Ids targets_of(const LossCase& item) {
@@ -29,15 +37,18 @@ Ids targets_of(const LossCase& item) {
 long double loss_of(const Tensor& logits, const LossCase& item) {
   const std::size_t classes = item.logits.back();
   long double total = 0;
-  int counted = 0;
+  long double counted = 0;
   for (std::size_t row = 0; row < item.targets.size(); ++row) {
     if (item.targets[row] == item.options.ignore_index) continue;
     const real* x = logits.data() + row * classes;
     const long double self = x[item.targets[row]];
     long double sum = 0;
     for (std::size_t k = 0; k < classes; ++k) sum += std::exp(x[k] - self);
-    total += std::log(sum);
-    ++counted;
+    const auto& [reduction, ignored, of_class, of_target] = item.options;
+    long double weight = of_class ? of_class->data()[item.targets[row]] : 1;
+    if (of_target) weight *= of_target->data()[row];
+    total += weight * std::log(sum);
+    counted += weight;
   }
   return item.options.reduction == LossReduction::kMean ? total / counted : total;
 }
@@ -53,7 +64,7 @@ TEST(CrossEntropy, GivesTheNumberOfTheDefinition) {
     const double expected = static_cast<double>(loss_of(logits, item));
     const double a_row = (6 + static_cast<double>(item.logits.back()) / 2) * kEpsilon;
     const bool mean = item.options.reduction == LossReduction::kMean;
-    const double rows = mean ? 1 : static_cast<double>(item.targets.size());
+    const double rows = mean ? 1 : 3 * static_cast<double>(item.targets.size());
     EXPECT_NEAR(loss.item(), expected, rows * a_row + expected * kEpsilon)
         << bracketed(item.logits);
   }
@@ -130,6 +141,23 @@ TEST(CrossEntropy, SumsNoTargetsToZeroButHasNoMeanOfThem) {
         return cross_entropy(in[0], ids({2}, {0, 0}), sum);
       },
       {irregular({2, 3})});
+}
+
+TEST(CrossEntropy, RefusesWeightsThatDoNotFit) {
+  Tape tape;
+  const Variable logits = tape.input(irregular({2, 3}));
+  const auto loss = [&](const CrossEntropyOptions& options) {
+    cross_entropy(logits, ids({2}, {0, 1}), options);
+  };
+  EXPECT_INVALID("cross_entropy: class_weights has shape [2], expected [3]",
+                 loss({.class_weights = Tensor{1, 1}}));
+  EXPECT_INVALID("cross_entropy: target_weights has shape [3], expected [2]",
+                 loss({.target_weights = Tensor{1, 1, 1}}));
+  EXPECT_INVALID("cross_entropy: class_weights has a factor -1, expected finite ones, not below 0",
+                 loss({.class_weights = Tensor{1, -1, 1}}));
+  EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
+                 loss({.class_weights = Tensor{0, 0, 1}}));
+  EXPECT_EQ(total_weight(ids({2}, {0, -100}), 3, {.class_weights = Tensor{0.5, 1, 1}}), 0.5);
 }
 
 TEST(CrossEntropy, RefusesTargetsThatAreNoClassesAndShapesThatDoNotFit) {

@@ -20,6 +20,12 @@ const std::vector<HeadCase> kHeadCases{
     {{16, 17}, 96},
     {{15, 31}, 97, {.ignore_index = -1}},
     {{33, 40}, 193},
+    {{7, 5}, 4, {.ignore_index = 2, .class_weights = Tensor{2, 0.5, 1, 0}}},
+    {{40, 9},
+     3,
+     {.reduction = LossReduction::kSum,
+      .class_weights = Tensor{2, 0, 0.25},
+      .target_weights = irregular({40}, 9, 0, 2)}},
     {{64, 9}, 500, {.reduction = LossReduction::kSum}},
     {{256, 3}, 200},
     {{257, 12}, 130},
@@ -79,7 +85,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
       const auto rows = static_cast<double>(targets_of(item).size());
       const double of_logit = (width + 1) * (width + 1) * kEpsilon;
       const double a_row = 2 * of_logit + 2 * (6 + classes / 2) * kEpsilon;
-      const double losses = item.options.reduction == LossReduction::kSum ? rows : 1;
+      const double losses = item.options.reduction == LossReduction::kSum ? 4 * rows : 1;
       const double expected = loss_of(plain_head);
       EXPECT_NEAR(loss_of(fused_head), expected, losses * a_row + expected * kEpsilon) << what;
 
@@ -96,7 +102,8 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
 TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
   const std::vector<HeadCase> cases{{{2, 3, 5}, 7},
                                     {{5, 4}, 9, {.reduction = LossReduction::kSum}},
-                                    {{9, 3}, 20, {.ignore_index = 4}}};
+                                    {{9, 3}, 20, {.ignore_index = 4}},
+                                    {{9, 3}, 4, {.class_weights = Tensor{2, 0, 0.25, 1}}}};
   for (const HeadCase& item : cases)
     for (const bool bias : {false, true}) {
       const std::string what = concat(bracketed(item.x), " bias ", bias);
