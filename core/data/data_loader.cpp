@@ -137,9 +137,17 @@ const Batch& DataLoader::next_batch() {
   Batch& batch = rows(position_.batch) == options_.batch ? full_ : short_;
   const std::size_t context = windows_.context();
   for (std::size_t row = 0; row < windows.size(); ++row) {
-    windows_.read(window_at(windows.begin + row), window_);
-    std::copy_n(window_.begin(), context, batch.inputs.data() + row * context);
-    std::copy_n(window_.begin() + 1, context, batch.targets.data() + row * context);
+    const std::size_t window = window_at(windows.begin + row);
+    const std::span inputs(batch.inputs.data() + row * context, context);
+    const std::span targets(batch.targets.data() + row * context, context);
+    if (windows_.has_targets()) {
+      windows_.read_inputs(window, inputs);
+      windows_.read_targets(window, targets);
+    } else {
+      windows_.read(window, window_);
+      std::ranges::copy(std::span(window_).first(context), inputs.begin());
+      std::ranges::copy(std::span(window_).last(context), targets.begin());
+    }
   }
   ++position_.batch;
   if (position_.batch == size_) position_ = {position_.epoch + 1, 0};
@@ -158,11 +166,9 @@ Ids DataLoader::Iterator::next_inputs() const {
   const IndexRange windows = is_there ? loader.windows_of(loader.position_.batch) : IndexRange{};
   const std::size_t context = loader.windows_.context();
   Ids inputs = Ids::from_shape({windows.size(), context});
-  std::vector<std::int32_t> window(context + 1);
-  for (std::size_t row = 0; row < windows.size(); ++row) {
-    loader.windows_.read(loader.window_at(windows.begin + row), window);
-    std::copy_n(window.begin(), context, inputs.data() + row * context);
-  }
+  for (std::size_t row = 0; row < windows.size(); ++row)
+    loader.windows_.read_inputs(loader.window_at(windows.begin + row),
+                                std::span(inputs.data() + row * context, context));
   return inputs;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -80,24 +81,40 @@ struct WindowOptions {
 };
 
 /// The windows of a text of N ids: they start at 0, stride, 2 · stride … < N − context. The target
-/// of an id is the next id, so a window needs context + 1 ids. Copyable and movable; copies share
-/// the ids.
+/// of an id is the next id, so a window needs context + 1 ids. Or the targets are given, as for
+/// texts of which only some positions are to be learned (core/data/examples.hpp): then the last
+/// window may end with the text. Copyable and movable; copies share the ids.
 class TokenWindows {
  public:
   /// Refuses a text too short for one window.
   TokenWindows(TokenSequence text, const WindowOptions& options);
+
+  /// One target for each id of the text.
+  TokenWindows(TokenSequence text, TokenSequence targets, const WindowOptions& options);
 
   /// The number of windows, at least 1.
   std::size_t size() const { return size_; }
 
   std::size_t context() const { return options_.context; }
   const TokenSequence& text() const { return text_; }
+  bool has_targets() const { return targets_.has_value(); }
 
-  /// Copies the ids of window i and the one after them, the last target: [context + 1].
+  /// Copies the ids of window i and the one after them, the last target: [context + 1]. Throws
+  /// std::logic_error if the targets are given.
   void read(std::size_t i, std::span<std::int32_t> ids) const;
 
+  /// Copies the inputs of window i: [context].
+  void read_inputs(std::size_t i, std::span<std::int32_t> inputs) const;
+
+  /// Copies the targets that are given: [context]. Throws std::logic_error if there are none.
+  void read_targets(std::size_t i, std::span<std::int32_t> targets) const;
+
  private:
+  void check_options() const;
+  void copy(const TokenSequence& from, std::size_t i, std::span<std::int32_t> ids) const;
+
   TokenSequence text_;
+  std::optional<TokenSequence> targets_;
   WindowOptions options_;
   std::size_t size_;
 };

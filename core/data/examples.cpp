@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/examples.hpp>
+
+namespace rowgrad {
+namespace {
+
+void check_ids(const char* caller, const char* what, const Ids& ids) {
+  check_argument(ids.dimension() == 1 && ids.size() > 0, caller, ": ", what, " has shape ",
+                 bracketed(ids.shape()), ", expected a text of at least one id");
+}
+
+// Examples next to each other until a window is full, or one a window.
+TokenWindows windows_of(const char* caller, std::span<const Example> examples,
+                        const ExampleWindowOptions& options, bool packed) {
+  check_argument(!examples.empty(), caller, ": there are no examples");
+  std::size_t context = options.context;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const auto& [inputs, targets] = examples[i];
+    check_argument(!inputs.empty() && inputs.size() == targets.size(), caller, ": example ", i,
+                   " has ", inputs.size(), " ids and ", targets.size(),
+                   " targets, expected equally many");
+    check_argument(options.context == 0 || options.truncate || inputs.size() <= options.context,
+                   caller, ": example ", i, " has ", inputs.size(),
+                   " ids, more than the context of ", options.context);
+    if (options.context == 0) context = std::max(context, inputs.size());
+  }
+  std::vector<std::int32_t> ids, targets;
+  const auto fill_up = [&] {
+    const std::size_t end = (ids.size() + context - 1) / context * context;
+    ids.resize(end, options.padding);
+    targets.resize(end, kIgnoredTarget);
+  };
+  for (const Example& example : examples) {
+    const std::size_t length = std::min(example.inputs.size(), context);
+    if (!packed || context - ids.size() % context < length) fill_up();
+    ids.insert(ids.end(), example.inputs.begin(),
+               example.inputs.begin() + static_cast<std::ptrdiff_t>(length));
+    targets.insert(targets.end(), example.targets.begin(),
+                   example.targets.begin() + static_cast<std::ptrdiff_t>(length));
+  }
+  fill_up();
+  return {to_ids(ids), to_ids(targets), {.context = context, .stride = context}};
+}
+
+struct Row {
+  std::size_t line;  // where it begins, counted from 1
+  std::vector<std::string> fields;
+};
+
+std::vector<Row> rows_with_tabs(std::string_view text) {
+  std::vector<Row> rows;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    rows.push_back({rows.size() + 1, {}});
+    for (std::size_t at = 0; at <= line.size();) {
+      const std::size_t tab = std::min(line.find('\t', at), line.size());
+      rows.back().fields.emplace_back(line.substr(at, tab - at));
+      at = tab + 1;
+    }
+    begin = end + 1;
+  }
+  return rows;
+}
+
+// RFC 4180: fields may be in quotes, and then have commas, line ends, and quotes that are doubled.
+std::vector<Row> rows_with_commas(const std::string& name, std::string_view text) {
+  std::vector<Row> rows;
+  std::size_t line = 1;
+  std::size_t at = 0;
+  const auto field = [&] {
+    std::string value;
+    if (at == text.size() || text[at] != '"') {
+      const std::size_t end = std::min(text.find_first_of(",\n", at), text.size());
+      value = text.substr(at, end - at);
+      at = end;
+      if (value.ends_with('\r')) value.pop_back();
+      return value;
+    }
+    for (++at;; ++at) {
+      check_runtime(at < text.size(), name, ":", rows.back().line, ": a quote is never closed");
+      if (text[at] == '\n') ++line;
+      if (text[at] == '"' && (++at == text.size() || text[at] != '"')) break;
+      value += text[at];
+    }
+    if (at < text.size() && text[at] == '\r') ++at;
+    check_runtime(at == text.size() || text[at] == ',' || text[at] == '\n', name, ":",
+                  rows.back().line, ": there is text behind a closed quote");
+    return value;
+  };
+  while (at < text.size()) {
+    rows.push_back({line, {}});
+    for (;; ++at) {
+      rows.back().fields.push_back(field());
+      if (at == text.size() || text[at] == '\n') break;
+    }
+    ++at;
+    ++line;
+  }
+  return rows;
+}
+
+// Pairs of a label and a text.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
+  const std::string name = path.string();
+  const std::string content = read_file(path);
+  std::vector<Row> rows =
+      path.extension() == ".tsv" ? rows_with_tabs(content) : rows_with_commas(name, content);
+  std::vector<std::string> columns = options.columns;
+  if (columns.empty()) {
+    check_runtime(!rows.empty(), name, ": has no first row with the names of its columns");
+    columns = rows.front().fields;
+    rows.erase(rows.begin());
+  }
+  const auto column = [&](const std::string& wanted) {
+    const auto found = std::ranges::find(columns, wanted);
+    check_runtime(found != columns.end(), name, ": has no column ", InQuotes(wanted),
+                  ", its columns are ",
+                  bracketed(std::vector<InQuotes>(columns.begin(), columns.end())));
+    return static_cast<std::size_t>(found - columns.begin());
+  };
+  const std::size_t text = column(options.text);
+  const std::size_t label = column(options.label);
+  Pairs pairs;
+  for (const auto& [line, fields] : rows) {
+    if (fields.size() == 1 && fields[0].empty()) continue;  // an empty line
+    check_runtime(fields.size() == columns.size(), name, ":", line, ": has ", fields.size(),
+                  " columns, expected ", columns.size());
+    pairs.emplace_back(fields[label], fields[text]);
+  }
+  return pairs;
+}
+
+Pairs read_folders(const std::filesystem::path& path) {
+  const auto sorted = [](const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+    std::ranges::sort(entries);
+    return entries;
+  };
+  Pairs pairs;
+  for (const std::filesystem::path& label : sorted(path))
+    if (std::filesystem::is_directory(label))
+      for (const std::filesystem::path& text : sorted(label))
+        pairs.emplace_back(label.filename().string(), read_file(text));
+  return pairs;
+}
+
+}  // namespace
+
+Example class_example(const Ids& ids, std::size_t label, std::size_t most) {
+  check_ids("class_example", "the text", ids);
+  check_argument(most > 0, "class_example: at most 0 ids are to be kept, expected at least 1");
+  const std::size_t length = std::min(ids.size(), most);
+  Example example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
+                  std::vector<std::int32_t>(length, kIgnoredTarget)};
+  example.targets.back() = static_cast<std::int32_t>(label);
+  return example;
+}
+
+Example answer_example(const Ids& prompt, const Ids& answer, std::int32_t end) {
+  check_ids("answer_example", "the prompt", prompt);
+  check_ids("answer_example", "the answer", answer);
+  Example example{{prompt.begin(), prompt.end()},
+                  std::vector<std::int32_t>(prompt.size() - 1, kIgnoredTarget)};
+  example.inputs.insert(example.inputs.end(), answer.begin(), answer.end());
+  example.targets.insert(example.targets.end(), answer.begin(), answer.end());
+  example.targets.push_back(end);
+  return example;
+}
+
+TokenWindows padded_windows(std::span<const Example> examples,
+                            const ExampleWindowOptions& options) {
+  return windows_of("padded_windows", examples, options, false);
+}
+
+TokenWindows packed_windows(std::span<const Example> examples,
+                            const ExampleWindowOptions& options) {
+  return windows_of("packed_windows", examples, options, true);
+}
+
+LabelledTexts read_labelled_texts(const std::filesystem::path& path,
+                                  const LabelledTextOptions& options) {
+  const Pairs pairs =
+      std::filesystem::is_directory(path) ? read_folders(path) : read_table(path, options);
+  check_runtime(!pairs.empty(), path.string(), ": has no texts");
+  std::map<std::string, std::size_t> numbers;
+  for (const auto& [label, text] : pairs) numbers[label] = 0;
+  LabelledTexts result;
+  for (auto& [label, number] : numbers) {
+    number = result.labels.size();
+    result.labels.push_back(label);
+  }
+  for (const auto& [label, text] : pairs) result.texts.push_back({text, numbers[label]});
+  return result;
+}
+
+}  // namespace rowgrad

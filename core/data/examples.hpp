@@ -1,0 +1,87 @@
+#pragma once
+
+// Texts with targets of their own: classes of texts, and instructions whose answers alone are
+// learned. Examples become windows, and these go to a DataLoader as those of a long text do. Wrong
+// arguments throw std::invalid_argument.
+//
+//   std::vector<Example> examples;
+//   for (const LabelledText& each : read_labelled_texts("reviews.csv", {.text = "review"}).texts)
+//     examples.push_back(class_example(tokenizer.encode(each.text), each.label));
+//   DataLoader loader(padded_windows(examples, {.context = 120, .padding = 0}), {.batch = 8});
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/data/token_sequence.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
+
+namespace rowgrad {
+
+/// The target of a position that is not learned (see CrossEntropyOptions::ignore_index).
+constexpr std::int32_t kIgnoredTarget = -100;
+
+/// A text and, for each of its ids, the target or kIgnoredTarget.
+struct Example {
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> targets;
+};
+
+/// A text that is of a class: its last id has the class as a target, all others none. Of a longer
+/// text, only the first `most` ids are kept.
+Example class_example(const Ids& ids, std::size_t label,
+                      std::size_t most = std::numeric_limits<std::size_t>::max());
+
+/// A prompt and its answer: each id of the answer is the target of the id before it, and `end`, the
+/// id that ends a text, that of its last one. The prompt is read, but not learned.
+Example answer_example(const Ids& prompt, const Ids& answer, std::int32_t end);
+
+struct ExampleWindowOptions {
+  /// The length of a window; 0 for that of the longest example.
+  std::size_t context = 0;
+  /// The id that fills a window up after its examples.
+  std::int32_t padding = 0;
+  /// Whether longer examples lose what is beyond the context; otherwise they are refused.
+  bool truncate = false;
+};
+
+/// A window for each example, filled up with padding whose targets are ignored. As positions of a
+/// causal model do not see what follows, padding changes nothing but the time that it takes.
+TokenWindows padded_windows(std::span<const Example> examples,
+                            const ExampleWindowOptions& options = {});
+
+/// As many examples in a window as fit, one after another, in their order: fewer windows, but an
+/// example sees those before it in its window, as tokens of a long text do.
+TokenWindows packed_windows(std::span<const Example> examples,
+                            const ExampleWindowOptions& options = {});
+
+struct LabelledText {
+  std::string text;
+  std::size_t label = 0;  // an index of LabelledTexts::labels
+};
+
+struct LabelledTexts {
+  std::vector<LabelledText> texts;
+  std::vector<std::string> labels;  // sorted
+};
+
+struct LabelledTextOptions {
+  /// Columns of a table, by their names in its first row.
+  std::string text = "text";
+  std::string label = "label";
+  /// The names of the columns if the first row does not have them.
+  std::vector<std::string> columns = {};
+};
+
+/// Reads labelled texts: from a folder, of which each folder in it is a label and each file in that
+/// a text, in the order of their names; or from a table, with commas as in RFC 4180 or, if its name
+/// ends with .tsv, with tabs, between which quotes mean nothing. Throws std::runtime_error for what
+/// cannot be read, with the number of the row.
+LabelledTexts read_labelled_texts(const std::filesystem::path& path,
+                                  const LabelledTextOptions& options = {});
+
+}  // namespace rowgrad
