@@ -129,7 +129,7 @@ class Saves : public RunObserver {
     if (run.makes_more_steps() && run.steps() % options_.save_every != 0) return;
     std::cout << "step " << std::setw(6) << run.steps() << "  training loss "
               << std::setprecision(3) << loss << "  validation loss "
-              << *evaluate(run.parts().model, validation_) << "  " << table_.rows_stored()
+              << evaluate(run.parts().model, validation_)->loss << "  " << table_.rows_stored()
               << " rows stored" << std::endl;
     save_();
   }

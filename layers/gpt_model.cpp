@@ -137,8 +137,8 @@ Variable GptModel::input_of(std::size_t block, const Variable& x, const TextSoFa
   return input;
 }
 
-Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
-                               std::vector<Tensor>* gates) {
+Variable GptModel::through_blocks(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
+                                  std::vector<Tensor>* gates) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "GptModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",
@@ -162,6 +162,10 @@ Variable GptModel::before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* 
   return shape.size() != 3 ? reshape(x, shape) : x;
 }
 
+Variable GptModel::before_head(Tape& tape, const Ids& ids) {
+  return through_blocks(tape, ids, nullptr, nullptr);
+}
+
 Variable GptModel::forward(Tape& tape, const Ids& ids) {
   return head.forward(before_head(tape, ids));
 }
@@ -175,7 +179,7 @@ std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
   const EvaluationMode mode(*this);
   Tape tape(Tape::inference);
   std::vector<Tensor> weights;
-  before_head(tape, ids, &weights);
+  through_blocks(tape, ids, &weights, nullptr);
   return weights;
 }
 
@@ -183,7 +187,7 @@ std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
   const EvaluationMode mode(*this);
   Tape tape(Tape::inference);
   std::vector<Tensor> gates;
-  before_head(tape, ids, nullptr, &gates);
+  through_blocks(tape, ids, nullptr, &gates);
   return gates;
 }
 

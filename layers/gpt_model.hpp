@@ -76,6 +76,8 @@ class GptModel : public LanguageModel {
   Variable forward(Tape& tape, const Ids& ids) final;
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                 const CrossEntropyOptions& options = {}) final;
+  Variable before_head(Tape& tape, const Ids& ids) final;
+  std::size_t head_inputs() const final { return head.weight.shape()[1]; }
   void read_ahead(const Ids& ids) override;
   std::unique_ptr<TextReader> reader() final;
 
@@ -105,10 +107,10 @@ class GptModel : public LanguageModel {
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
   Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
-  // Adds the attention weights of each block to `weights` and the gates of each memory to `gates`
-  // unless these are null.
-  Variable before_head(Tape& tape, const Ids& ids, std::vector<Tensor>* weights = nullptr,
-                       std::vector<Tensor>* gates = nullptr);
+  // before_head(); adds the attention weights of each block to `weights` and the gates of each
+  // memory to `gates` unless these are null.
+  Variable through_blocks(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
+                          std::vector<Tensor>* gates);
 
   GptOptions options_;
 

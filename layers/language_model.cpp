@@ -44,40 +44,95 @@ class ReadingAgain : public TextReader {
 
 }  // namespace
 
-void LanguageModel::read_ahead(const Ids&) {}
+void TextModel::read_ahead(const Ids&) {}
+
+Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
+                         const CrossEntropyOptions& options) {
+  return cross_entropy(forward(tape, ids), targets, options);
+}
+
+Variable LanguageModel::before_head(Tape&, const Ids&) {
+  throw std::logic_error("LanguageModel: this model has no before_head() for another head");
+}
+
+std::size_t LanguageModel::head_inputs() const {
+  throw std::logic_error("LanguageModel: this model has no head_inputs() for another head");
+}
 
 std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }
 
-Variable LanguageModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
-                             const CrossEntropyOptions& options) {
-  return cross_entropy(forward(tape, ids), targets, options);
+LanguageModel& as_language_model(TextModel& model, std::string_view caller) {
+  auto* language = dynamic_cast<LanguageModel*>(&model);
+  check_argument(language != nullptr, caller, ": the model has ", model.classes(),
+                 " classes of its own, expected one that predicts the next token");
+  return *language;
 }
 
-std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
-                               const EvaluateOptions& options) {
+namespace {
+
+// How many of the targets that are not ignored have the largest logit of their row.
+std::size_t count_correct(const Tensor& logits, const Ids& targets,
+                          const CrossEntropyOptions& options) {
+  const std::size_t classes = logits.shape().back();
+  std::size_t correct = 0;
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    const std::int32_t target = targets.data()[row];
+    if (target == options.ignore_index) continue;
+    const real* begin = logits.data() + row * classes;
+    correct += std::max_element(begin, begin + classes) == begin + target ? 1U : 0U;
+  }
+  return correct;
+}
+
+}  // namespace
+
+std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
+                              const EvaluateOptions& options) {
   const EvaluationMode mode(model);
   SingleProcess alone;
   ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
-  std::vector<double> losses;  // of each batch, 0 for those of other ranks
-  std::size_t tokens = 0;
+  CrossEntropyOptions sum_of = options.loss;
+  sum_of.reduction = LossReduction::kSum;
+  std::vector<double> sums;  // of each batch its loss and its correct targets, 0 for other ranks'
+  double weight = 0;         // of all targets
+  std::size_t counted = 0;
+  std::size_t batches = 0;
   for (const Batch& batch : loader) {
-    losses.push_back(0);
-    if (losses.size() % ranks.size() == ranks.rank()) {
+    const double of_batch = total_weight(batch.targets, model.classes(), sum_of);
+    sums.insert(sums.end(), {0, 0});
+    if (++batches % ranks.size() == ranks.rank() && of_batch > 0) {
       Tape tape(Tape::inference);
-      losses.back() =
-          model.loss(tape, batch.inputs, batch.targets, {.reduction = LossReduction::kSum}).item();
+      double* const sum = &sums[sums.size() - 2];
+      if (options.accuracy) {
+        const Variable logits = model.forward(tape, batch.inputs);
+        sum[0] = cross_entropy(logits, batch.targets, sum_of).item();
+        sum[1] = static_cast<double>(count_correct(logits.value(), batch.targets, sum_of));
+      } else {
+        sum[0] = model.loss(tape, batch.inputs, batch.targets, sum_of).item();
+      }
     }
-    tokens += batch.targets.size();
+    weight += of_batch;
+    counted +=
+        batch.targets.size() -
+        static_cast<std::size_t>(std::ranges::count_if(
+            batch.targets, [&](std::int32_t target) { return target == sum_of.ignore_index; }));
     if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (losses.size() == options.batches) break;
+    if (batches == options.batches) break;
   }
-  const std::vector<double> all = ranks.gather(std::span<const double>(losses));
+  check_argument(weight > 0, "evaluate: none of the targets counts, so there is no mean");
+  const std::vector<double> all = ranks.gather(std::span<const double>(sums));
   double loss = 0;
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    loss += all[(i + 1) % ranks.size() * losses.size() + i];
-  return loss / static_cast<double>(tokens);
+  double correct = 0;
+  for (std::size_t i = 0; i < batches; ++i) {
+    const double* const sum = &all[(i + 1) % ranks.size() * sums.size() + 2 * i];
+    loss += sum[0];
+    correct += sum[1];
+  }
+  Score score{loss / weight};
+  if (options.accuracy) score.accuracy = correct / static_cast<double>(counted);
+  return score;
 }
 
 // Chooses the largest p / E, where E is drawn from the exponential distribution for each token,

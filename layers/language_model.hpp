@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/process_group.hpp>
@@ -41,11 +42,12 @@ class TextReader {
   virtual Tensor read(std::span<const std::int32_t> ids) = 0;
 };
 
-/// A model that predicts each next token of a text.
-class LanguageModel : public Layer {
+/// A model that gives each position of a text logits of some classes: of the next token, or of what
+/// the text is about. This is what is trained and evaluated.
+class TextModel : public Layer {
  public:
-  /// ids [batch, length], length ≤ context → logits [batch, length, vocabulary]. (A model may take
-  /// ids of other ranks, too; evaluation, generation and TrainingRun give it two axes.)
+  /// ids [batch, length], length ≤ context → logits [batch, length, classes]. (A model may take ids
+  /// of other ranks, too; evaluation, generation and TrainingRun give it two axes.)
   virtual Variable forward(Tape& tape, const Ids& ids) = 0;
 
   /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. A model
@@ -58,16 +60,36 @@ class LanguageModel : public Layer {
   /// model overrides it.
   virtual void read_ahead(const Ids& ids);
 
+  virtual std::size_t context() const = 0;  // the longest input
+  virtual std::size_t classes() const = 0;
+};
+
+/// A model that predicts each next token of a text: its classes are the vocabulary.
+class LanguageModel : public TextModel {
+ public:
+  /// What the head reads, for another head: ids [batch, length] → [batch, length, head_inputs()].
+  /// Unless a model overrides both, it has no such thing: std::logic_error.
+  virtual Variable before_head(Tape& tape, const Ids& ids);
+  virtual std::size_t head_inputs() const;
+
   /// A reader of a new text. That of a model which remembers nothing reads all of it again.
   virtual std::unique_ptr<TextReader> reader();
 
-  virtual std::size_t context() const = 0;  // the longest input
   virtual std::size_t vocabulary() const = 0;
+  std::size_t classes() const final { return vocabulary(); }
 };
+
+/// The same model, if it predicts tokens; throws std::invalid_argument, in the name of `caller`, if
+/// its classes are others.
+LanguageModel& as_language_model(TextModel& model, std::string_view caller);
 
 struct EvaluateOptions {
   /// How many batches are used, the first ones of an epoch; 0 for all.
   std::size_t batches = 0;
+  /// Whether the accuracy is wanted, too. It needs all logits of a batch at once.
+  bool accuracy = false;
+  /// Which targets count and how much; `reduction` is not used.
+  CrossEntropyOptions loss = {};
   /// Called after each batch; if it returns false, there is no result.
   std::function<bool()> after_batch = {};
   /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
@@ -75,9 +97,16 @@ struct EvaluateOptions {
   ProcessGroup* ranks = nullptr;
 };
 
-/// The mean cross-entropy, in nats per token, over an epoch of the loader, in evaluation mode.
-std::optional<double> evaluate(LanguageModel& model, DataLoader& loader,
-                               const EvaluateOptions& options = {});
+struct Score {
+  double loss = 0;  // the mean cross-entropy of the targets that count, in nats
+  /// The share of targets whose logit is the largest, of those that count, with their weights.
+  std::optional<double> accuracy = std::nullopt;
+};
+
+/// The loss over an epoch of the loader, in evaluation mode. Throws std::invalid_argument if no
+/// target counts.
+std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
+                              const EvaluateOptions& options = {});
 
 struct GenerateOptions {
   /// The number of tokens to generate.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include <rowgrad/core/base/name_patterns.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/layers/layer.hpp>
 
@@ -8,7 +9,7 @@ namespace rowgrad {
 Layer::~Layer() {
   if (owner_ != nullptr)
     std::erase_if(owner_->layers_, [this](const auto& part) { return part.second == this; });
-  for (const auto& [name, layer] : layers_) layer->owner_ = nullptr;
+  for (const auto& [name, layer] : layers_) layer->leave_owner();
   for (const auto& [name, buffer] : buffers_) buffer->owner_ = nullptr;
   for (const auto* parts : {&parameters_, &shared_})
     for (const auto& [name, parameter] : *parts) parameter->remove_user(*this);
@@ -44,6 +45,21 @@ void Layer::share(std::string_view name, Parameter& parameter) {
   shared_.emplace_back(std::move(own_name), &parameter);
 }
 
+void Layer::share(std::string_view name, Layer& part) {
+  check_argument(part.owner_ == nullptr, "Layer: '", path_, name,
+                 "' is a part of another layer already");
+  adopt(name, part);
+}
+
+// Its members have left when a layer is destroyed, so these are shared ones.
+void Layer::leave_owner() noexcept {
+  owner_ = nullptr;
+  try {
+    set_path("");
+  } catch (const std::bad_alloc&) {  // the names stay those of before
+  }
+}
+
 void Layer::forget(const Parameter& parameter) noexcept {
   for (auto* parts : {&parameters_, &shared_})
     std::erase_if(*parts, [&](const auto& part) { return part.second == &parameter; });
@@ -71,19 +87,40 @@ void Layer::set_training(bool training) {
   for (const auto& [name, layer] : layers_) layer->set_training(training);
 }
 
-void Layer::set_trainable(bool trainable) {
-  for (Parameter* parameter : parameters()) parameter->set_trainable(trainable);
+void Layer::set_trainable(std::string_view names, bool trainable) {
+  for (Parameter* parameter : names == "*" ? parameters() : parameters(names))
+    parameter->set_trainable(trainable);
 }
 
-std::vector<Parameter*> Layer::parameters() const {
-  std::vector<Parameter*> all;
+std::string Layer::name_in_this(const Layer& layer) const {
+  const std::string path = path_in_this(layer);
+  return path.substr(0, path.size() - (path.empty() ? 0 : 1));  // without the dot
+}
+
+// Each once, if `wanted` says so for one of its names.
+std::vector<Parameter*> Layer::chosen_parameters(const auto& wanted) const {
+  std::vector<Parameter*> chosen;
   std::set<const Parameter*> seen;
   for_each_layer([&](const Layer& layer) {
     for (const auto* parts : {&layer.shared_, &layer.parameters_})
       for (const auto& [name, parameter] : *parts)
-        if (seen.insert(parameter).second) all.push_back(parameter);
+        if (wanted(layer, name) && seen.insert(parameter).second) chosen.push_back(parameter);
   });
-  return all;
+  return chosen;
+}
+
+std::vector<Parameter*> Layer::parameters() const {
+  return chosen_parameters([](const Layer&, const std::string&) { return true; });
+}
+
+std::vector<Parameter*> Layer::parameters(std::string_view names) const {
+  NamePatterns patterns(names);
+  std::vector<Parameter*> chosen =
+      chosen_parameters([&](const Layer& layer, const std::string& name) {
+        return patterns.match(path_in_this(layer) + name);
+      });
+  patterns.check_all_matched("Layer", "parameter");
+  return chosen;
 }
 
 std::size_t Layer::parameter_count() const {
@@ -105,14 +142,29 @@ void Layer::refresh_values() const {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-Checkpoint Layer::state_dict() const {
-  Checkpoint state;
+// Calls on_parameter(name, parameter) or on_buffer(name, buffer) for all that this layer and its
+// parts own and that have such a name.
+void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
+                           const auto& on_buffer) const {
+  NamePatterns patterns(names);
   for_each_layer([&](const Layer& layer) {
-    for (const auto& [name, parameter] : layer.parameters_)
-      state.put(layer.path_ + name, parameter->saved());
-    for (const auto& [name, buffer] : layer.buffers_)
-      state.put(layer.path_ + name, buffer->value());
+    const std::string path = path_in_this(layer);
+    const auto offer = [&](const auto& parts, const auto& visit) {
+      for (const auto& [name, part] : parts)
+        if (patterns.match(path + name)) visit(path + name, part);
+    };
+    offer(layer.parameters_, on_parameter);
+    offer(layer.buffers_, on_buffer);
   });
+  if (names != "*") patterns.check_all_matched("Layer", "parameter or buffer");
+}
+
+Checkpoint Layer::state_dict(std::string_view names) const {
+  Checkpoint state;
+  for_each_owned(
+      names,
+      [&](const std::string& name, const Parameter* part) { state.put(name, part->saved()); },
+      [&](const std::string& name, const Buffer* part) { state.put(name, part->value()); });
   return state;
 }
 
@@ -126,13 +178,14 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
     if (!state.contains(name)) return report.missing.push_back(name);
     chosen.emplace_back(name, part);
   };
-  for_each_layer([&](const Layer& layer) {
-    for (const auto& [name, parameter] : layer.parameters_)
-      choose(parameters, layer.path_ + name, parameter);
-    for (const auto& [name, buffer] : layer.buffers_) choose(buffers, layer.path_ + name, buffer);
-  });
+  for_each_owned(
+      options.names,
+      [&](const std::string& name, Parameter* part) { choose(parameters, name, part); },
+      [&](const std::string& name, Buffer* part) { choose(buffers, name, part); });
+  NamePatterns patterns(options.names);
   for (const std::string& name : state.names())
-    if (!own.contains(name) && !std::holds_alternative<std::string>(state.at(name)))
+    if (patterns.match(name) && !own.contains(name) &&
+        !std::holds_alternative<std::string>(state.at(name)))
       report.unexpected.push_back(name);
   const auto quoted = [](const std::vector<std::string>& names) {
     return std::vector<InQuotes>(names.begin(), names.end());

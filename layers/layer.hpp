@@ -31,6 +31,8 @@ class Part;
 
 struct LoadOptions {
   bool strict = true;  // refuse missing and unexpected names
+  /// Only what has such a name is looked at, in the layer and in the state.
+  std::string names = "*";
 };
 
 /// The names that the state lacks, and those in it that the layer does not have.
@@ -40,6 +42,9 @@ struct LoadReport {
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.
+///
+/// Where `names` are asked for, they are patterns (see NamePatterns) for dotted names in this
+/// layer: "blocks.11.*,norm.*". One that matches nothing is a std::invalid_argument.
 class Layer : public ParameterOwner {
  public:
   Layer(const Layer&) = delete;
@@ -49,6 +54,20 @@ class Layer : public ParameterOwner {
   /// All parameters, including frozen and borrowed ones, each once: for each layer those that it
   /// borrows, then its own, then those of its parts.
   std::vector<Parameter*> parameters() const;
+
+  /// Those that have such a name in this layer or in a part of it; borrowed ones have several.
+  std::vector<Parameter*> parameters(std::string_view names) const;
+
+  /// All layers of type L in this one, itself included, by their dotted names; outer layers first.
+  template <class L>
+  std::vector<std::pair<std::string, L*>> named_layers() {
+    std::vector<std::pair<std::string, L*>> found;
+    for_each_layer([&](const Layer& layer) {
+      if (auto* wanted = dynamic_cast<L*>(const_cast<Layer*>(&layer)))
+        found.emplace_back(name_in_this(layer), wanted);
+    });
+    return found;
+  }
 
   /// The number of values in them; each parameter counts once.
   std::size_t parameter_count() const;
@@ -61,8 +80,8 @@ class Layer : public ParameterOwner {
   bool training() const { return training_; }
 
   /// Frozen parameters get no gradient and are not changed by optimizers.
-  void freeze() { set_trainable(false); }
-  void unfreeze() { set_trainable(true); }
+  void freeze(std::string_view names = "*") { set_trainable(names, false); }
+  void unfreeze(std::string_view names = "*") { set_trainable(names, true); }
 
   /// Brings all rows of all tables up to date (see Parameter). Until the next change, several
   /// threads may then run the layer at the same time in evaluation mode, each on its own tape.
@@ -70,11 +89,12 @@ class Layer : public ParameterOwner {
   /// tables in files, which have no such time.
   void refresh_values() const;
 
-  /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
+  /// Copies of the parameters and buffers, by dotted name ("token.weight"), all of them or those
+  /// that have such a name. A shared parameter is
   /// saved and loaded with the layer that owns it, under its name there. Of a table in a file it is
   /// the mark of its checkpoint, which loading takes it back to (TableFile::mark and restore say
   /// what they throw).
-  Checkpoint state_dict() const;
+  Checkpoint state_dict(std::string_view names = "*") const;
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
   /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
@@ -95,6 +115,11 @@ class Layer : public ParameterOwner {
   /// layer. Throws std::invalid_argument for a name that is taken or has a dot.
   void share(std::string_view name, Parameter& parameter);
 
+  /// Makes a layer that lives elsewhere a part of this one, under this name, until one of the two
+  /// is destroyed: a model that gets another head. Throws std::invalid_argument if it is a part of
+  /// another, too.
+  void share(std::string_view name, Layer& part);
+
  private:
   friend Buffer;
   template <class L>
@@ -110,9 +135,16 @@ class Layer : public ParameterOwner {
   void forget(const Parameter& parameter) noexcept override;
 
   std::string claim(std::string_view name) const;
+  void leave_owner() noexcept;
   void set_path(std::string path);
   void set_training(bool training);
-  void set_trainable(bool trainable);
+  void set_trainable(std::string_view names, bool trainable);
+  // The path of a layer in this one without this one's own: "" or "token.".
+  std::string path_in_this(const Layer& layer) const { return layer.path_.substr(path_.size()); }
+  std::string name_in_this(const Layer& layer) const;
+  std::vector<Parameter*> chosen_parameters(const auto& wanted) const;
+  void for_each_owned(std::string_view names, const auto& on_parameter,
+                      const auto& on_buffer) const;
   // Calls visit(layer) for this layer and all layers in it, outer layers first.
   void for_each_layer(const auto& visit) const {
     visit(*this);

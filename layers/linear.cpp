@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/layers/linear.hpp>
 
 namespace rowgrad {
@@ -58,13 +59,50 @@ std::optional<Variable> Linear::bias_on(Tape& tape) {
 
 Variable Linear::forward(const Variable& x) {
   Tape& tape = x.tape();
-  return linear(x, tape.parameter(weight), bias_on(tape));
+  const Variable y = linear(x, tape.parameter(weight), bias_on(tape));
+  if (!has_lora()) return y;
+  const Variable down = linear(x, tape.parameter(*lora_a)) * lora_scale->value().data()[0];
+  return y + linear(down, tape.parameter(*lora_b));
 }
 
 Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
                                const CrossEntropyOptions& options) {
+  if (has_lora()) return rowgrad::cross_entropy(forward(x), targets, options);
   Tape& tape = x.tape();
   return linear_cross_entropy(x, tape.parameter(weight), bias_on(tape), targets, options);
+}
+
+void Linear::check_lora(const LoraOptions& options) const {
+  check_state(own_weight_.has_value(), "Linear::add_lora: ", weight.name(),
+              " is borrowed from another layer");
+  check_state(!has_lora(), "Linear::add_lora: ", weight.name(), " has an adapter already");
+  check_argument(options.rank > 0, "Linear::add_lora: the rank is 0, expected at least 1");
+  check_argument(std::isfinite(options.alpha), "Linear::add_lora: alpha is ", options.alpha,
+                 ", expected a finite number");
+}
+
+void Linear::add_lora(Random& random, const LoraOptions& options) {
+  check_lora(options);
+  const std::size_t outputs = weight.shape()[0];
+  const std::size_t inputs = weight.shape()[1];
+  Tensor a = start({options.rank, inputs}, inputs, random);
+  Tensor b = zeros({outputs, options.rank});
+  const double scale = options.alpha / static_cast<double>(options.rank);
+  lora_a.emplace(*this, "lora_a", std::move(a));
+  lora_b.emplace(*this, "lora_b", std::move(b));
+  lora_scale.emplace(*this, "lora_scale", full({1}, static_cast<real>(scale)));
+  weight.set_trainable(false);
+  if (bias) bias->set_trainable(false);
+}
+
+void Linear::merge_lora() {
+  if (!has_lora()) return;
+  Tape tape(Tape::inference);
+  const Variable product = matmul(tape.parameter(*lora_b), tape.parameter(*lora_a));
+  weight.assign((tape.parameter(weight) + product * lora_scale->value().data()[0]).value());
+  lora_a.reset();
+  lora_b.reset();
+  lora_scale.reset();
 }
 
 }  // namespace rowgrad

@@ -16,8 +16,18 @@ struct LinearOptions {
   bool bias = true;
 };
 
+struct LoraOptions {
+  std::size_t rank = 8;
+  double alpha = 16;  // B · A is multiplied by alpha / rank
+};
+
 /// x [..., inputs] → x · weightᵀ + bias [..., outputs]. Parameters: weight [outputs, inputs] and
 /// bias [outputs], both initialised from uniform(−1/sqrt(inputs), 1/sqrt(inputs)).
+///
+/// With a low-rank adapter (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"),
+/// the weight is weight + alpha / rank · B · A, of which only A and B are trained: lora_a [rank,
+/// inputs], from the same uniform distribution, and lora_b [outputs, rank], from zeros, so that
+/// nothing changes at first. lora.hpp puts them into a model.
 class Linear : public Layer {
  public:
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
@@ -38,6 +48,19 @@ class Linear : public Layer {
   Variable cross_entropy(const Variable& x, const Ids& targets,
                          const CrossEntropyOptions& options = {});
 
+  /// Adds an adapter, whose A is drawn from `random`, and freezes weight and bias. Throws
+  /// std::logic_error if there is one already, and for a borrowed weight, whose owner would not
+  /// know of it.
+  void add_lora(Random& random, const LoraOptions& options = {});
+  bool has_lora() const { return lora_scale.has_value(); }
+
+  /// Throws what add_lora would.
+  void check_lora(const LoraOptions& options) const;
+
+  /// Adds the adapter's product to the weight, which stays frozen, and removes the adapter, if
+  /// there is one.
+  void merge_lora();
+
  private:
   std::optional<Variable> bias_on(Tape& tape);
   void start_bias(Random& random, const LinearOptions& options);
@@ -47,6 +70,9 @@ class Linear : public Layer {
  public:
   Parameter& weight;  // its own or the borrowed one
   std::optional<Parameter> bias;
+  std::optional<Parameter> lora_a;
+  std::optional<Parameter> lora_b;
+  std::optional<Buffer> lora_scale;  // [1], alpha / rank
 };
 
 }  // namespace rowgrad

@@ -45,6 +45,8 @@ class NextTokenModel : public LanguageModel {
   /// Faster than cross_entropy(forward(…), …), and never holds all logits in memory.
   Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                 const CrossEntropyOptions& options = {}) final;
+  Variable before_head(Tape& tape, const Ids& ids) final;
+  std::size_t head_inputs() const final { return head.weight.shape()[1]; }
 
   std::size_t context() const final { return options_.context; }
   std::size_t vocabulary() const final { return options_.vocabulary; }
@@ -57,8 +59,6 @@ class NextTokenModel : public LanguageModel {
   virtual Variable before_look_back(const Variable& x, const Ids& ids);
 
  private:
-  Variable before_head(Tape& tape, const Ids& ids);
-
   NextTokenOptions options_;
 
  public:

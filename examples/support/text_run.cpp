@@ -100,7 +100,7 @@ std::optional<Evaluation> TextRun::evaluate_all() {
 std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
   validation_->rewind();
-  return evaluate(*model_, *validation_);
+  return evaluate(*model_, *validation_)->loss;
 }
 
 Ids TextRun::first_words(std::uint64_t most) const {

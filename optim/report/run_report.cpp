@@ -237,7 +237,7 @@ RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
     : RunReport(&run, run.parts().model, run.parts().optimizer, std::move(options)) {
   if (!run.is_first_rank()) return;
   const Timer timer(cost_);
-  const std::size_t vocabulary = run.parts().model.vocabulary();
+  const std::size_t vocabulary = as_language_model(run.parts().model, "RunReport").vocabulary();
   const TokenSequence* validation = validation_text(run);
   uniform_loss_ = std::log(static_cast<double>(vocabulary));
   unigram_loss_ = unigram_loss(
@@ -411,7 +411,7 @@ void RunReport::add_losses(Json& data) const {
 // What the model makes of its text.
 void RunReport::add_reading(Json& data) const {
   json& report = data.json;
-  LanguageModel& model = run_->parts().model;
+  LanguageModel& model = as_language_model(run_->parts().model, "RunReport");
   const TokenSequence& training = training_text(*run_);
   report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on);
   const Ids& prompt = options_.prompt;

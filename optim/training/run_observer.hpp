@@ -13,13 +13,15 @@ namespace rowgrad {
 
 class TrainingRun;
 
-/// Losses are in nats per token.
+/// Losses are in nats per target, accuracies shares of the targets: see Score. Both are of those
+/// that count.
 struct EpochRecord {
   std::size_t epoch = 0;  // counted from 1
   std::size_t steps = 0;  // since the start of the run
   double training_loss = 0;
   std::optional<double> validation_loss = std::nullopt;
   double tokens_per_second = 0;
+  std::optional<double> validation_accuracy = std::nullopt;
 };
 
 /// The losses of some batches in the course of an epoch.
@@ -27,6 +29,8 @@ struct Evaluation {
   std::size_t steps = 0;
   double training_loss = 0;
   std::optional<double> validation_loss = std::nullopt;
+  std::optional<double> training_accuracy = std::nullopt;
+  std::optional<double> validation_accuracy = std::nullopt;
 };
 
 /// Derive from it, and override what is of interest.

@@ -15,7 +15,8 @@ std::string Samples::write(const TrainingRun& run) {
     was_stopped_ = options_.generate.on_token && !options_.generate.on_token(id);
     return !was_stopped_;
   };
-  const Ids more = rowgrad::generate(run.parts().model, options_.prompt, generate, random);
+  const Ids more = rowgrad::generate(as_language_model(run.parts().model, "Samples"),
+                                     options_.prompt, generate, random);
   std::vector<std::int32_t> whole(options_.prompt.begin(), options_.prompt.end());
   whole.insert(whole.end(), more.begin(), more.end());
   return tokenizer_.decode(whole);

@@ -37,7 +37,10 @@ std::uint64_t checksum_of(const Tensor& values) {
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingParts& parts)
-    : parts_(parts), ranks_(parts.ranks != nullptr ? *parts.ranks : alone_) {
+    : parts_(parts),
+      ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
+      all_count_(!parts.loader.windows().has_targets() && !parts.loss.class_weights &&
+                 parts.loss.ignore_index.value_or(-1) < 0) {
   follow_optimizer();
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
@@ -48,6 +51,8 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
+  check_argument(parts_.loss.reduction == LossReduction::kMean && !parts_.loss.target_weights,
+                 "TrainingRun: the loss is a mean, without weights of the targets of one batch");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
                  "TrainingRun: there is no loader for the evaluation every ",
@@ -186,18 +191,27 @@ void TrainingRun::make_evaluation() {
 
 std::optional<Evaluation> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
                                                 std::size_t batches) {
-  const auto loss = [&](DataLoader& loader) {
-    loader.rewind();  // each evaluation takes the same windows in the same order
-    return rowgrad::evaluate(
-        parts_.model, loader,
-        {.batches = batches, .after_batch = [&] { return goes_on(); }, .ranks = parts_.ranks});
-  };
-  const auto of_training = loss(training);
+  const auto of_training = score(training, batches);
   if (!of_training) return std::nullopt;
-  if (validation == nullptr) return Evaluation{steps_, *of_training};
-  const auto of_validation = loss(*validation);
+  Evaluation evaluation{.steps = steps_,
+                        .training_loss = of_training->loss,
+                        .training_accuracy = of_training->accuracy};
+  if (validation == nullptr) return evaluation;
+  const auto of_validation = score(*validation, batches);
   if (!of_validation) return std::nullopt;
-  return Evaluation{steps_, *of_training, of_validation};
+  evaluation.validation_loss = of_validation->loss;
+  evaluation.validation_accuracy = of_validation->accuracy;
+  return evaluation;
+}
+
+std::optional<Score> TrainingRun::score(DataLoader& loader, std::size_t batches) {
+  loader.rewind();  // each evaluation takes the same windows in the same order
+  return rowgrad::evaluate(parts_.model, loader,
+                           {.batches = batches,
+                            .accuracy = parts_.evaluation.accuracy,
+                            .loss = parts_.loss,
+                            .after_batch = [&] { return goes_on(); },
+                            .ranks = parts_.ranks});
 }
 
 // Takes back what a step that fails has done to the loader and the random numbers.
@@ -233,16 +247,16 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(of_step[i].inputs);
     parts_.model.read_ahead(batches.next_inputs());
   }
+  const std::vector<double> weights = batch_weights(of_step);
   const std::vector<double> losses =
-      parts_.shards == 1 ? add_gradients(of_step) : add_gradients_of_shards(of_step);
+      parts_.shards == 1 ? add_gradients(of_step) : add_gradients_of_shards(of_step, weights);
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t tokens = rows(i) * parts_.loader.windows().context();
     loss_sum += losses[i];
-    epoch.loss_sum += losses[i] * static_cast<double>(tokens);
-    epoch.tokens += tokens;
-    epoch.timed_tokens += tokens;
+    epoch.loss_sum += losses[i] * weights[i];
+    epoch.weight += weights[i];
+    epoch.timed_tokens += rows(i) * parts_.loader.windows().context();
     each([&](RunObserver& observer) { observer.on_batch(*this, of_step[i]); });
   }
   if (steps_ == 0 && !parts_.allow_unused) optimizer.check_uses_all();
@@ -270,7 +284,8 @@ std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches) {
   return losses;
 }
 
-std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> batches) {
+std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> batches,
+                                                         std::span<const double> weights) {
   const std::size_t count = batches.size();
   std::vector<double> losses(parts_.shards * count);  // [shard][batch], shares of the mean
   const std::uint32_t seed = parts_.random.bits();
@@ -280,17 +295,15 @@ std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> 
     Gradients sums(indices_.size());
     Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
     for (std::size_t i = 0; i < count; ++i) {
-      const IndexRange part = range_of(rows(i), shard, parts_.shards);
-      if (part.size() == 0) continue;
-      const std::size_t first = range_of(rows(i), read_.begin, parts_.shards).begin;
-      const double share = static_cast<double>(part.size()) / static_cast<double>(rows(i));
-      const double loss = go_backward(rows_of(batches[i], {part.begin - first, part.end - first}),
-                                      random, share / static_cast<double>(count),
-                                      [&](std::size_t index, Gradient gradient) {
-                                        sums[index].add(std::move(gradient));
-                                        if (give && i + 1 == count)
-                                          exchange_->give(index, std::exchange(sums[index], {}));
-                                      });
+      const double share = shard_weight(batches[i], i, shard) / weights[i];
+      if (share == 0) continue;
+      const double loss =
+          go_backward(part_of(batches[i], i, shard), random, share / static_cast<double>(count),
+                      [&](std::size_t index, Gradient gradient) {
+                        sums[index].add(std::move(gradient));
+                        if (give && i + 1 == count)
+                          exchange_->give(index, std::exchange(sums[index], {}));
+                      });
       losses[shard * count + i] = loss * share;
     }
     return sums;
@@ -315,21 +328,65 @@ std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> 
   for (std::size_t p = 0; p < parameters.size(); ++p)
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
 
-  const std::vector<double> all = ranks_.gather(std::span<const double>(losses));
   std::vector<double> means(count, 0);
+  losses = of_all_shards(losses, count);
+  for (std::size_t i = 0; i < losses.size(); ++i) means[i % count] += losses[i];
+  return means;
+}
+
+// Numbers [shard][batch] of which each rank has those of its own shards.
+std::vector<double> TrainingRun::of_all_shards(const std::vector<double>& own,
+                                               std::size_t batches) const {
+  const std::vector<double> all = ranks_.gather(std::span<const double>(own));
+  std::vector<double> numbers(own.size());
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const IndexRange shards = range_of(parts_.shards, rank, ranks_.size());
-    for (std::size_t i = shards.begin * count; i < shards.end * count; ++i)
-      means[i % count] += all[rank * losses.size() + i];
+    for (std::size_t i = shards.begin * batches; i < shards.end * batches; ++i)
+      numbers[i] = all[rank * own.size() + i];
   }
-  return means;
+  return numbers;
+}
+
+// The rows of a shard of batch `index` of this step.
+Batch TrainingRun::part_of(const Batch& batch, std::size_t index, std::size_t shard) const {
+  const IndexRange part = range_of(rows(index), shard, parts_.shards);
+  const std::size_t first = range_of(rows(index), read_.begin, parts_.shards).begin;
+  return rows_of(batch, {part.begin - first, part.end - first});
+}
+
+// The sum of the weights of its targets.
+double TrainingRun::shard_weight(const Batch& batch, std::size_t index, std::size_t shard) const {
+  if (all_count_)
+    return static_cast<double>(range_of(rows(index), shard, parts_.shards).size() *
+                               parts_.loader.windows().context());
+  return total_weight(part_of(batch, index, shard).targets, parts_.model.classes(), parts_.loss);
+}
+
+// Of whole batches, on all ranks.
+std::vector<double> TrainingRun::batch_weights(std::span<const Batch> batches) const {
+  // Each shard's, so that they are added in the same order on any number of ranks.
+  const std::size_t count = batches.size();
+  std::vector<double> of_shards(parts_.shards * count);
+  const IndexRange own = all_count_ ? IndexRange{0, parts_.shards}
+                                    : range_of(parts_.shards, ranks_.rank(), ranks_.size());
+  for (std::size_t shard = own.begin; shard < own.end; ++shard)
+    for (std::size_t i = 0; i < count; ++i)
+      of_shards[shard * count + i] = shard_weight(batches[i], i, shard);
+  if (!all_count_) of_shards = of_all_shards(of_shards, count);
+  std::vector<double> weights(count, 0);
+  for (std::size_t i = 0; i < of_shards.size(); ++i) weights[i % count] += of_shards[i];
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    check_argument(weights[i] > 0, "TrainingRun: no target of batch ",
+                   steps_ % steps_per_epoch() * parts_.accumulate + i, " of epoch ",
+                   parts_.loader.position().epoch, " counts");
+  return weights;
 }
 
 // Returns the loss; `sink` gets the gradients of `weight` times it, by index of the parameter.
 double TrainingRun::go_backward(const Batch& batch, Random& random, double weight,
                                 const auto& sink) {
   Tape tape(random);
-  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets);
+  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets, parts_.loss);
   tape.backward(loss, scalar(static_cast<real>(weight)),
                 {.keep_values = false, .sink = [&](Parameter& parameter, Gradient gradient) {
                    const auto index = indices_.find(&parameter);
@@ -371,14 +428,13 @@ void TrainingRun::compare_ranks() const {
 void TrainingRun::finish_epoch() {
   EpochRecord record{.epoch = history_.size() + 1,
                      .steps = steps_,
-                     .training_loss = epoch_.loss_sum / static_cast<double>(epoch_.tokens),
+                     .training_loss = epoch_.loss_sum / epoch_.weight,
                      .tokens_per_second = tokens_per_second()};
   if (parts_.validation != nullptr) {
-    parts_.validation->rewind();  // each evaluation takes the same windows in the same order
-    record.validation_loss =
-        rowgrad::evaluate(parts_.model, *parts_.validation,
-                          {.after_batch = [&] { return goes_on(); }, .ranks = parts_.ranks});
-    if (!record.validation_loss) return;
+    const auto of_validation = score(*parts_.validation, 0);
+    if (!of_validation) return;
+    record.validation_loss = of_validation->loss;
+    record.validation_accuracy = of_validation->accuracy;
   }
   compare_ranks();
   history_.push_back(record);

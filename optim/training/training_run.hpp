@@ -1,6 +1,6 @@
 #pragma once
 
-// Trains a language model on a text:
+// Trains a model on a text:
 //
 //   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random,
 //                    .epochs = 10});
@@ -31,6 +31,8 @@ struct EvaluationParts {
   std::size_t every = 0;
   /// How many batches of each loader are used, the first ones of an epoch; 0 for all.
   std::size_t batches = 0;
+  /// Whether accuracies are wanted, too, here and after each epoch: see EvaluateOptions.
+  bool accuracy = false;
   /// Loaders of their own. Without one for validation, there is no validation loss.
   DataLoader* training = nullptr;
   DataLoader* validation = nullptr;
@@ -38,12 +40,15 @@ struct EvaluationParts {
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
-  LanguageModel& model;
+  TextModel& model;
   Optimizer& optimizer;
   /// Must be at its beginning, and have whole batches, of which each rank then reads its own rows.
   DataLoader& loader;
   /// The random numbers for dropout.
   Random& random;
+  /// Which targets count and how much; the mean of a batch is always over all that count, however
+  /// many ranks and shards compute it.
+  CrossEntropyOptions loss = {};
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch; null for no evaluation.
@@ -161,7 +166,13 @@ class TrainingRun {
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
   std::vector<double> add_gradients(std::span<const Batch> batches);
-  std::vector<double> add_gradients_of_shards(std::span<const Batch> batches);
+  std::vector<double> add_gradients_of_shards(std::span<const Batch> batches,
+                                              std::span<const double> weights);
+  std::optional<Score> score(DataLoader& loader, std::size_t batches);
+  std::vector<double> of_all_shards(const std::vector<double>& own, std::size_t batches) const;
+  std::vector<double> batch_weights(std::span<const Batch> batches) const;
+  double shard_weight(const Batch& batch, std::size_t index, std::size_t shard) const;
+  Batch part_of(const Batch& batch, std::size_t index, std::size_t shard) const;
   double go_backward(const Batch& batch, Random& random, double weight, const auto& sink);
   [[noreturn]] void refuse(const Parameter& parameter, const Tape& tape) const;
   std::size_t rows(std::size_t batch) const;
@@ -177,6 +188,7 @@ class TrainingRun {
   std::optional<GradientExchange> exchange_;
   std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
   bool has_files_ = false;  // whether some of them are tables in files
+  bool all_count_;          // whether each target counts once
   IndexRange read_;         // the shards whose windows the loader reads
   std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
@@ -185,9 +197,9 @@ class TrainingRun {
   std::size_t last_step_ = kNoLimit;  // of this call of train()
   bool stopped_ = false;              // by an observer
   struct Epoch {                      // so far
-    double loss_sum = 0;              // over all tokens
-    std::size_t tokens = 0;
-    double seconds = 0;  // in steps since the start or the last load
+    double loss_sum = 0;              // over all targets
+    double weight = 0;                // theirs: their number, if each counts once
+    double seconds = 0;               // in steps since the start or the last load
     std::size_t timed_tokens = 0;
   } epoch_;
 };

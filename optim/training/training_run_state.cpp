@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -6,20 +7,51 @@
 namespace rowgrad {
 namespace {
 
-// The history or the evaluations, one array per column. A missing validation loss is saved as NaN.
+// Adds the column of a value that may be missing, which is saved as NaN.
+template <class Record>
+void put_column(Checkpoint& state, const std::string& name, const std::vector<Record>& records,
+                std::optional<double> Record::*value) {
+  std::vector<double> column;
+  for (const Record& record : records)
+    column.push_back((record.*value).value_or(std::numeric_limits<double>::quiet_NaN()));
+  state.put(name, std::move(column));
+}
+
+// The same for accuracies, which only some runs have.
+template <class Record>
+void put_accuracy(Checkpoint& state, const std::string& name, const std::vector<Record>& records,
+                  std::optional<double> Record::*value) {
+  if (std::ranges::any_of(records,
+                          [&](const Record& record) { return (record.*value).has_value(); }))
+    put_column(state, name, records, value);
+}
+
+// Reads such a column, if it is there.
+template <class Record>
+void read_column(const Checkpoint& state, const std::string& name, std::vector<Record>& records,
+                 std::optional<double> Record::*value) {
+  if (!state.contains(name)) return;
+  const std::vector<double> column = state.doubles(name);
+  check_argument(column.size() == records.size(), "TrainingRun: there are ", column.size(),
+                 " values of ", name, ", expected ", records.size());
+  for (std::size_t i = 0; i < column.size(); ++i)
+    if (!std::isnan(column[i])) records[i].*value = column[i];
+}
+
+// The history or the evaluations, one array per column.
 template <class Record>
 Checkpoint saved(const std::vector<Record>& records) {
   std::vector<std::int64_t> steps;
-  std::vector<double> training, validation;
+  std::vector<double> training;
   for (const Record& record : records) {
     steps.push_back(static_cast<std::int64_t>(record.steps));
     training.push_back(record.training_loss);
-    validation.push_back(record.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   }
   Checkpoint state;
   state.put("steps", std::move(steps));
   state.put("training_loss", std::move(training));
-  state.put("validation_loss", std::move(validation));
+  put_column(state, "validation_loss", records, &Record::validation_loss);
+  put_accuracy(state, "validation_accuracy", records, &Record::validation_accuracy);
   return state;
 }
 
@@ -37,6 +69,7 @@ std::vector<Record> records_in(const Checkpoint& state, const char* what) {
     records[i].training_loss = training[i];
     if (!std::isnan(validation[i])) records[i].validation_loss = validation[i];
   }
+  read_column(state, "validation_accuracy", records, &Record::validation_accuracy);
   return records;
 }
 
@@ -66,10 +99,12 @@ Checkpoint TrainingRun::state_dict() const {
   for (const EpochRecord& record : history_) speed.push_back(record.tokens_per_second);
   history.put("tokens_per_second", std::move(speed));
   state.put("history", history);
-  state.put("evaluations", saved(evaluations_));
+  Checkpoint evaluations = saved(evaluations_);
+  put_accuracy(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
+  state.put("evaluations", evaluations);
   state.put("steps", steps_);
   state.put("epoch_loss_sum", epoch_.loss_sum);
-  state.put("epoch_tokens", epoch_.tokens);
+  state.put("epoch_tokens", epoch_.weight);
   return state;
 }
 
@@ -91,8 +126,9 @@ void TrainingRun::load(const Checkpoint& state, bool checked) {
   const Checkpoint evaluations = state.part("evaluations");  // which older states do not have
   evaluations_ = evaluations.empty() ? std::vector<Evaluation>()
                                      : records_in<Evaluation>(evaluations, "evaluations");
+  read_column(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
   steps_ = state.count("steps");
-  epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .tokens = state.count("epoch_tokens")};
+  epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .weight = state.number("epoch_tokens")};
   parts_.loader.load_state_dict(state.part("loader"));
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
@@ -122,8 +158,8 @@ void TrainingRun::check_progress() const {
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
   const bool begun = awaits_evaluation() || position.batch > 0;
-  check_argument((epoch_.tokens > 0) == begun, "TrainingRun: the epoch has ", epoch_.tokens,
-                 " tokens at batch ", position.batch);
+  check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 && (epoch_.weight > 0) == begun,
+                 "TrainingRun: the epoch has ", epoch_.weight, " tokens at batch ", position.batch);
   for (std::size_t i = 0; i < history_.size(); ++i)
     check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
                    "TrainingRun: the history has ", history_[i].steps, " steps after epoch ",

@@ -144,7 +144,7 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   const real whole =
       model.loss(tape, ids({8}, {0, 1, 2, 3, 4, 5, 6, 0}), ids({8}, {1, 2, 3, 4, 5, 6, 0, 1}))
           .item();
-  EXPECT_NEAR(evaluate(model, loader).value(), whole, 20 * kEpsilon);
+  EXPECT_NEAR(evaluate(model, loader)->loss, whole, 20 * kEpsilon);
   EXPECT_TRUE(model.training());
   EXPECT_FALSE(evaluate(model, loader, {.after_batch = [] { return false; }}).has_value());
   loader.rewind();
@@ -152,7 +152,67 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   const double part = model.loss(tape, first.inputs, first.targets).item();
   for (int i = 0; i < 2; ++i) {
     loader.rewind();
-    EXPECT_NEAR(evaluate(model, loader, {.batches = 1}).value(), part, 20 * kEpsilon);
+    EXPECT_NEAR(evaluate(model, loader, {.batches = 1})->loss, part, 20 * kEpsilon);
+  }
+}
+
+TEST(Evaluate, CountsTheTargetsThatCount) {
+  Random random(1);
+  Bigram model(random);
+  const Ids text = ids({6}, {0, 1, 2, 3, 4, 5});
+  Tape tape(Tape::inference);
+  const Tensor logits = model.forward(tape, ids({1, 6}, {0, 1, 2, 3, 4, 5})).value();
+  const auto likeliest = [&](std::size_t place) {
+    const real* row = logits.data() + place * 7;
+    return static_cast<std::int32_t>(std::max_element(row, row + 7) - row);
+  };
+  const std::int32_t wrong = (likeliest(4) + 1) % 7;
+  const Ids targets =
+      ids({6}, {likeliest(0), kIgnoredTarget, kIgnoredTarget, likeliest(3), wrong, likeliest(5)});
+  DataLoader loader(TokenWindows(text, targets, {.context = 3, .stride = 3}), {.batch = 1});
+  const auto score = evaluate(model, loader, {.accuracy = true});
+  EXPECT_EQ(score->accuracy, 0.75);
+  const real loss =
+      cross_entropy(tape.constant(logits), ids({1, 6}, {targets.begin(), targets.end()})).item();
+  EXPECT_NEAR(score->loss, loss, 20 * kEpsilon);
+  EXPECT_NEAR(evaluate(model, loader)->loss, loss, 20 * kEpsilon);
+  EXPECT_FALSE(evaluate(model, loader)->accuracy.has_value());
+  DataLoader nothing(
+      TokenWindows(ids({1}, {0}), ids({1}, {kIgnoredTarget}), {.context = 1, .stride = 1}),
+      {.batch = 1});
+  EXPECT_INVALID("evaluate: none of the targets counts, so there is no mean",
+                 evaluate(model, nothing));
+}
+
+TEST(LanguageModel, SaysWhatItCannotDo) {
+  Random random(1);
+  Bigram model(random);
+  EXPECT_ERROR(std::logic_error, "LanguageModel: this model has no head_inputs() for another head",
+               TextClassifier(model, 2, random));
+  NextTokenModel body({.vocabulary = 7, .context = 3, .width = 4}, random);
+  TextClassifier classifier(body, 2, random);
+  EXPECT_INVALID(
+      "test: the model has 2 classes of its own, expected one that predicts the next token",
+      as_language_model(classifier, "test"));
+  EXPECT_INVALID("TextClassifier: the text has no tokens", classifier.probabilities({}));
+  EXPECT_INVALID("Layer: 'body' is a part of another layer already",
+                 TextClassifier(body, 2, random));
+}
+
+TEST(TextClassifier, GivesTheProbabilitiesOfItsLogits) {
+  Random random(1);
+  for (const Pooling pooling : {Pooling::kLast, Pooling::kMean}) {
+    NextTokenModel body({.vocabulary = 7, .context = 3, .width = 4}, random);
+    TextClassifier classifier(body, 2, random, {.pooling = pooling});
+    const std::vector<std::int32_t> text{1, 2, 3};
+    Tape tape(Tape::inference);
+    const Tensor all = softmax(classifier.forward(tape, ids({1, 3}, text))).value();
+    const Tensor last = classifier.probabilities(text);
+    EXPECT_EQ(last.shape(), Shape{2});
+    for (std::size_t k = 0; k < 2; ++k) EXPECT_NEAR(last.data()[k], all(0, 2, k), 4 * kEpsilon);
+    // A shorter text has what its last position had in the longer one.
+    const Tensor first = classifier.probabilities(std::span(text).first(2));
+    for (std::size_t k = 0; k < 2; ++k) EXPECT_NEAR(first.data()[k], all(0, 1, k), 4 * kEpsilon);
   }
 }
 

@@ -51,6 +51,12 @@ std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
   return all;
 }
 
+Checkpoint chosen(const Checkpoint& state, const std::string& name) {
+  Checkpoint one;
+  one.put(name, state.at(name));
+  return one;
+}
+
 TEST(Layer, NamesItsPartsByTheirPlace) {
   Random random(1);
   const Outer outer(random);
@@ -91,6 +97,80 @@ TEST(Layer, CountsParametersButNoBuffers) {
   EXPECT_EQ(outer.trainable_parameter_count(), 8U);
   outer.unfreeze();
   EXPECT_EQ(outer.trainable_parameter_count(), outer.parameter_count());
+}
+
+TEST(Layer, FreezesAndListsByPatternsOfNames) {
+  Random random(1);
+  Outer outer(random);
+  outer.freeze("inner.*.weight,tok??.*");
+  EXPECT_EQ(outer.trainable_parameter_count(), 3U);
+  EXPECT_EQ(names(outer.parameters("*.bias")), std::vector<std::string>{"inner.linear.bias"});
+  EXPECT_EQ(names(outer.inner.parameters("linear.bias")),  // as it is called there
+            std::vector<std::string>{"inner.linear.bias"});
+  outer.unfreeze("inner.linear.[a-w]*");
+  EXPECT_EQ(outer.trainable_parameter_count(), 9U);
+  EXPECT_INVALID(R"(Layer: no parameter is named "inner.bias", the first are ["token.weight", )"
+                 R"("inner.linear.weight", "inner.linear.bias"])",
+                 outer.freeze("token.*,inner.bias"));
+  EXPECT_EQ(outer.trainable_parameter_count(), 9U);
+  Tied tied(random);
+  tied.freeze("head.*");
+  EXPECT_EQ(tied.trainable_parameter_count(), 0U);
+}
+
+TEST(Layer, FindsItsLayersOfAType) {
+  Random random(1);
+  Outer outer(random);
+  const auto found = outer.named_layers<Linear>();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].first, "inner.linear");
+  EXPECT_EQ(&found[0].second->weight, outer.parameters("inner.linear.weight").front());
+  EXPECT_EQ(outer.inner.named_layers<Linear>()[0].first, "linear");
+  EXPECT_EQ(outer.named_layers<Layer>().front().first, "");
+}
+
+TEST(Layer, SavesAndLoadsChosenNames) {
+  Random random(1);
+  Outer source(random);
+  Outer target(random);
+  const Checkpoint inner = source.state_dict("inner.*");
+  EXPECT_EQ(inner.names(), (std::vector<std::string>{"inner.linear.bias", "inner.linear.weight"}));
+  const Checkpoint before = target.state_dict();
+  target.load_state_dict(inner, {.names = "inner.*"});
+  target.load_state_dict(source.state_dict(), {.names = "inner.*.bias"});
+  EXPECT_TRUE(bits_of(target.state_dict("inner.*")) == bits_of(inner));
+  EXPECT_TRUE(bits_of(target.state_dict("token.*")) == bits_of(chosen(before, "token.weight")));
+  EXPECT_THROW(target.load_state_dict(inner, {.names = "*"}), std::invalid_argument);
+  EXPECT_INVALID(R"(Layer::load_state_dict: missing names: ["token.weight"], unexpected names: [])",
+                 target.load_state_dict(inner, {.names = "token.*"}));
+  EXPECT_THROW(source.state_dict("outer.*"), std::invalid_argument);
+  // A part has the names that it would have alone.
+  EXPECT_EQ(source.inner.state_dict().names(),
+            (std::vector<std::string>{"linear.bias", "linear.weight"}));
+  target.inner.load_state_dict(source.inner.state_dict());
+}
+
+TEST(Layer, SharesALayerThatLivesElsewhere) {
+  class Head : public Layer {
+   public:
+    explicit Head(Layer& other) { share("body", other); }
+  };
+  Random random(1);
+  Outer outer(random);
+  {
+    Head head(outer);
+    EXPECT_EQ(head.parameter_count(), outer.parameter_count());
+    EXPECT_EQ(head.parameters().front()->name(), "body.token.weight");
+    EXPECT_EQ(outer.state_dict().names().front(), "inner.linear.bias");
+    head.eval();
+    EXPECT_FALSE(outer.inner.training());
+    EXPECT_INVALID("Layer: 'body' is a part of another layer already", Head{outer});
+  }
+  EXPECT_EQ(outer.parameters().front()->name(), "token.weight");
+  std::optional<Outer> first(std::in_place, random);
+  const Head of_none(*first);
+  first.reset();
+  EXPECT_TRUE(of_none.parameters().empty());
 }
 
 TEST(Layer, SummarisesNamesShapesAndCounts) {

@@ -51,4 +51,74 @@ TEST(Linear, RefusesToBorrowWhatIsNoWeight) {
   }
 }
 
+TEST(Linear, TrainsOnlyTheAdapterThatIsAdded) {
+  Random random(3);
+  Random same(3);
+  Linear layer(Tensor{{1, 2}, {3, 4}, {5, 6}}, Tensor{1, 0, -1});
+  layer.add_lora(random, {.rank = 1, .alpha = 2});
+  EXPECT_EQ(layer.lora_a->value(), same.uniform({1, 2}, -1 / std::sqrt(2.0), 1 / std::sqrt(2.0)));
+  layer.lora_a->assign(Tensor{{1, -1}});
+  Tape tape;
+  const Variable x = tape.input(Tensor{{1, 10}});
+  EXPECT_EQ(layer.forward(x).value(), (Tensor{{22, 43, 64}}));  // B is 0
+  layer.lora_b->assign(tensor({3, 1}, {1, 0, -1}));
+  Tape next;
+  const Variable input = next.input(Tensor{{1, 10}});
+  const Variable y = layer.forward(input);
+  EXPECT_EQ(y.value(), (Tensor{{22 - 18, 43, 64 + 18}}));
+  next.backward(sum(y));
+  EXPECT_TRUE(layer.weight.gradient().is_none());
+  EXPECT_TRUE(layer.bias->gradient().is_none());
+  EXPECT_EQ(layer.lora_b->gradient().dense(), tensor({3, 1}, {-18, -18, -18}));
+  EXPECT_EQ(layer.lora_a->gradient().dense(), (Tensor{{0, 0}}));
+  EXPECT_EQ(next.gradient(input).dense(), (Tensor{{9, 12}}));
+  EXPECT_EQ(layer.state_dict().names(),
+            (std::vector<std::string>{"bias", "lora_a", "lora_b", "lora_scale", "weight"}));
+  EXPECT_ERROR(std::logic_error, "Linear::add_lora: weight has an adapter already",
+               layer.add_lora(random));
+  layer.merge_lora();
+  EXPECT_FALSE(layer.has_lora());
+  EXPECT_EQ(layer.weight.value(), (Tensor{{3, 0}, {3, 4}, {3, 8}}));
+  EXPECT_EQ(layer.state_dict().names(), (std::vector<std::string>{"bias", "weight"}));
+}
+
+TEST(Linear, RefusesAdaptersThatDoNotFit) {
+  Random random(3);
+  Linear layer(zeros({3, 2}));
+  EXPECT_INVALID("Linear::add_lora: the rank is 0, expected at least 1",
+                 layer.add_lora(random, {.rank = 0}));
+  EXPECT_INVALID("Linear::add_lora: alpha is inf, expected a finite number",
+                 layer.add_lora(random, {.alpha = std::numeric_limits<double>::infinity()}));
+  Parameter weight("token.weight", zeros({3, 2}));
+  Linear borrower(weight, random);
+  EXPECT_ERROR(std::logic_error, "Linear::add_lora: token.weight is borrowed from another layer",
+               borrower.add_lora(random));
+  EXPECT_TRUE(weight.trainable());
+}
+
+TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
+  Random random(3);
+  Mlp model({2, 3, 4}, random);
+  EXPECT_INVALID(R"(add_lora: no linear layer is named "1", the first are ["0", "2"])",
+                 add_lora(model, "0,1", {}, random));
+  EXPECT_THROW(add_lora(model, "*", {.rank = 0}, random), std::invalid_argument);
+  EXPECT_EQ(model.trainable_parameter_count(), model.parameter_count());
+  EXPECT_THROW(lora_state(model), std::invalid_argument);
+  EXPECT_EQ(add_lora(model, "2", {.rank = 1}, random), 1U);
+  const Checkpoint state = lora_state(model);
+
+  Mlp other({2, 3, 5}, random);
+  EXPECT_INVALID(R"(Checkpoint: "2.lora_b" has shape [4, 1], expected [5, 1])",
+                 load_lora(other, state));
+  Mlp shorter({2, 3}, random);
+  EXPECT_INVALID(
+      "load_lora: the state has 3 values of adapters for linear layers that the model does not "
+      "have, and adapters for 0 that it has",
+      load_lora(shorter, state));
+  EXPECT_ERROR(std::logic_error, "Linear::add_lora: 2.weight has an adapter already",
+               load_lora(model, state));
+  for (Layer* layer : {static_cast<Layer*>(&other), static_cast<Layer*>(&shorter)})
+    EXPECT_EQ(layer->trainable_parameter_count(), layer->parameter_count());
+}
+
 }  // namespace

@@ -30,7 +30,7 @@ class PublishedGpt2 : public PublishedData {
   double loss(const Ids& ids) {
     DataLoader loader(TokenWindows(ids, {.context = 256, .stride = 256}),
                       {.batch = 2, .drop_last = true});
-    return evaluate(*model, loader).value();
+    return evaluate(*model, loader)->loss;
   }
 
   std::unique_ptr<GptModel> model;

@@ -14,6 +14,7 @@ struct Setting {
   std::function<std::unique_ptr<Optimizer>(const std::vector<Parameter*>&)> optimizer;
   double clip = 0;
   std::size_t accumulate = 1;
+  bool chosen_targets = false;  // with weights; some shards have none
 };
 
 auto next_token(NextTokenOptions options) {
@@ -55,7 +56,8 @@ const std::vector<Setting>& settings() {
                                                       .dropout = 0.1},
                                            random);
        },
-       adamw(), 1}};
+       adamw(), 1},
+      {"targets that are chosen", next_token({}), adamw(), 1, 2, true}};
   return all;
 }
 
@@ -85,23 +87,32 @@ Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
   Random random(1);
   const auto model = setting.model(random);
   const auto optimizer = setting.optimizer(model->parameters());
-  const TokenWindows windows(text(), {.context = kContext, .stride = 5});
+  Ids targets = text();
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (i % 11 != 3) targets.data()[i] = kIgnoredTarget;
+  const TokenWindows windows = setting.chosen_targets
+                                   ? TokenWindows(text(), targets, {kContext, 5})
+                                   : TokenWindows(text(), {.context = kContext, .stride = 5});
+  CrossEntropyOptions loss;
+  if (setting.chosen_targets) loss.class_weights = irregular({kTokens}, 2, 0.5, 2);
   DataLoader loader(windows, {.batch = 9, .shuffle = true, .seed = 3});
   DataLoader validation(windows, {.batch = 30});
   TrainingRun run({.model = *model,
                    .optimizer = *optimizer,
                    .loader = loader,
                    .random = random,
+                   .loss = loss,
                    .validation = &validation,
                    .clip_norm = setting.clip,
                    .accumulate = setting.accumulate,
                    .shards = shards,
                    .ranks = ranks,
                    .bucket_bytes = shards == 4 ? GradientExchange::kBucketBytes : 0,
-                   .compare_every = 3});
+                   .compare_every = 3,
+                   .evaluation = {.accuracy = true}});
   struct : RunObserver {
     void after_step(const TrainingRun& run, double) override {
-      if (call) call(run.parts().model, run.steps());
+      if (call) call(as_language_model(run.parts().model, "test"), run.steps());
     }
     std::function<void(LanguageModel&, std::size_t)> call;
   } watched;
@@ -127,6 +138,8 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
             EXPECT_EQ(result.history[epoch].training_loss, expected.history[epoch].training_loss);
             EXPECT_EQ(result.history[epoch].validation_loss,
                       expected.history[epoch].validation_loss);
+            EXPECT_EQ(result.history[epoch].validation_accuracy,
+                      expected.history[epoch].validation_accuracy);
           }
         }
       }

@@ -65,7 +65,7 @@ TEST(TrainingRun, TrainsAnyLanguageModel) {
     EXPECT_EQ(history[i].steps, (i + 1) * trained.loader.size());
     EXPECT_GT(history[i].tokens_per_second, 0);
   }
-  EXPECT_EQ(*history.back().validation_loss, *evaluate(trained.model, trained.validation));
+  EXPECT_EQ(*history.back().validation_loss, evaluate(trained.model, trained.validation)->loss);
 }
 
 TEST(TrainingRun, AccumulatesTheGradientsOfBatches) {
@@ -490,6 +490,63 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
             "begin 1, between 1, batch 1, batch 1, update 1, step 2, between 2, epoch 2, "
             "batch 2, batch 2, update 2, step 3; losses 3; between 3; end 3; ");
   EXPECT_EQ(run.evaluations().size(), 2U);
+}
+
+TEST(TrainingRun, KeepsAccuraciesWithItsState) {
+  Random random(1);
+  Bigram model(random);
+  SGD sgd(model.parameters(), {.learning_rate = 0.1});
+  const auto run_of = [&](DataLoader& loader, DataLoader& validation) {
+    return TrainingRun({.model = model,
+                        .optimizer = sgd,
+                        .loader = loader,
+                        .random = random,
+                        .validation = &validation,
+                        .epochs = 2,
+                        .evaluation = {.every = 2,
+                                       .batches = 1,
+                                       .accuracy = true,
+                                       .training = &validation,
+                                       .validation = &validation}});
+  };
+  DataLoader loader(windows(61), {.batch = 3});
+  DataLoader validation(windows(31), {.batch = 2});
+  TrainingRun run = run_of(loader, validation);
+  run.train();
+  EXPECT_EQ(run.history().back().validation_accuracy,
+            evaluate(model, validation, {.accuracy = true})->accuracy);
+  ASSERT_FALSE(run.evaluations().empty());
+  EXPECT_TRUE(run.evaluations().front().training_accuracy.has_value());
+  DataLoader again(windows(61), {.batch = 3});
+  TrainingRun resumed = run_of(again, validation);
+  resumed.load_state_dict(run.state_dict());
+  for (std::size_t i = 0; i < run.evaluations().size(); ++i) {
+    EXPECT_EQ(resumed.evaluations()[i].training_accuracy, run.evaluations()[i].training_accuracy);
+    EXPECT_EQ(resumed.evaluations()[i].validation_accuracy,
+              run.evaluations()[i].validation_accuracy);
+  }
+  EXPECT_EQ(resumed.history()[1].validation_accuracy, run.history()[1].validation_accuracy);
+}
+
+TEST(TrainingRun, RefusesLossesThatAreNoMean) {
+  Trained trained;
+  const auto make = [&](const CrossEntropyOptions& loss) {
+    DataLoader loader(windows(61), {.batch = 3});
+    TrainingRun run({.model = trained.model,
+                     .optimizer = trained.optimizer,
+                     .loader = loader,
+                     .random = trained.random,
+                     .loss = loss});
+    run.train(1);
+  };
+  const std::string message =
+      "TrainingRun: the loss is a mean, without weights of the targets of one batch";
+  EXPECT_INVALID(message, make({.reduction = LossReduction::kSum}));
+  EXPECT_INVALID(message, make({.target_weights = Tensor{1}}));
+  EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]",
+                 make({.class_weights = Tensor{1, 1}}));
+  EXPECT_INVALID("TrainingRun: no target of batch 0 of epoch 0 counts",
+                 make({.class_weights = zeros({kVocabulary})}));
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+#include <rowgrad/core/base/name_patterns.hpp>
+#include <rowgrad/layers/lora.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::string_view kAdapters = "*lora_a,*lora_b,*lora_scale";
+
+}  // namespace
+
+std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& options,
+                     Random& random) {
+  NamePatterns patterns(names);
+  std::vector<Linear*> chosen;
+  for (const auto& [name, layer] : model.named_layers<Linear>())
+    if (patterns.match(name)) chosen.push_back(layer);
+  patterns.check_all_matched("add_lora", "linear layer");
+  for (const Linear* layer : chosen) layer->check_lora(options);
+  model.freeze();
+  for (Linear* layer : chosen) layer->add_lora(random, options);
+  return chosen.size();
+}
+
+Checkpoint lora_state(const Layer& model) { return model.state_dict(kAdapters); }
+
+void load_lora(Layer& model, const Checkpoint& state) {
+  NamePatterns patterns(kAdapters);
+  std::size_t left = 0;  // names of the state that belong to no layer
+  for (const std::string& name : state.names()) left += patterns.match(name) ? 1U : 0U;
+  std::vector<std::pair<Linear*, LoraOptions>> chosen;
+  for (const auto& [name, layer] : model.named_layers<Linear>()) {
+    const std::string prefix = name.empty() ? "" : name + ".";
+    if (!state.contains(prefix + "lora_a")) continue;
+    const Shape shape = state.shape(prefix + "lora_a");
+    const LoraOptions options{.rank = shape.empty() ? 0 : shape[0]};
+    layer->check_lora(options);
+    state.check_shape(prefix + "lora_a", {options.rank, layer->weight.shape()[1]});
+    state.check_shape(prefix + "lora_b", {layer->weight.shape()[0], options.rank});
+    state.check_shape(prefix + "lora_scale", {1});
+    chosen.emplace_back(layer, options);
+    left -= std::min<std::size_t>(left, 3);
+  }
+  check_argument(
+      !chosen.empty() && left == 0, "load_lora: the state has ", left,
+      " values of adapters for linear layers that the model does not have, and adapters for ",
+      chosen.size(), " that it has");
+  model.freeze();
+  Random random(0);  // what it draws is overwritten
+  for (const auto& [layer, options] : chosen) layer->add_lora(random, options);
+  model.load_state_dict(state, {.names = std::string(kAdapters)});
+}
+
+void merge_lora(Layer& model) {
+  for (const auto& [name, layer] : model.named_layers<Linear>()) layer->merge_lora();
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/linear.hpp>
+
+namespace rowgrad {
+
+enum class Pooling {
+  kLast,  // a position alone, which in a causal model knows those before it
+  kMean   // the mean of a position and those before it
+};
+
+struct TextClassifierOptions {
+  Pooling pooling = Pooling::kLast;
+  LinearOptions head = {};
+};
+
+/// A language model with another head: what its own head would read goes to a linear layer with an
+/// output for each class. Each position gets logits of its own, for the text up to there; the
+/// target of a text stands at its last token, and all others are ignored (see class_example()).
+///
+/// The language model is borrowed as the part "body": its parameters are "body.token.weight" …
+/// here, until the classifier is destroyed. Freeze what is not to change, its own head included:
+///
+///   model.freeze();
+///   model.unfreeze("blocks.11.*,norm.*");
+///   TextClassifier classifier(model, 2, random);
+class TextClassifier : public TextModel {
+ public:
+  /// Throws std::invalid_argument for a body that is a part of another layer, and for 0 classes.
+  TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
+                 const TextClassifierOptions& options = {});
+
+  Variable forward(Tape& tape, const Ids& ids) override;
+  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
+                const CrossEntropyOptions& options = {}) override;
+  void read_ahead(const Ids& ids) override { body_.read_ahead(ids); }
+
+  /// The probabilities [classes] of a whole text, in evaluation mode.
+  Tensor probabilities(std::span<const std::int32_t> ids);
+
+  std::size_t context() const override { return body_.context(); }
+  std::size_t classes() const override { return head.weight.shape()[0]; }
+
+ private:
+  Variable pooled(Tape& tape, const Ids& ids);
+
+  LanguageModel& body_;
+  Pooling pooling_;
+
+ public:
+  Part<Linear> head;
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,186 @@
+// A small GPT, fine-tuned as PyTorch does it in float64: by another head, by a loss on chosen
+// targets, by low-rank adapters. See tests/golden/make_fine_tune.py.
+
+#include "tests/test.hpp"
+
+namespace {
+
+constexpr double kFineTuned = sizeof(real) == 8 ? 1e-10 : 2e-4;
+constexpr std::size_t kClasses = 3;
+constexpr std::size_t kBatch = 4;
+
+GptOptions options() {
+  return {.vocabulary = 13, .context = 8, .width = 8, .heads = 2, .layers = 2};
+}
+
+std::vector<Ids> texts() {
+  const std::vector<std::int32_t> lengths{8, 5, 3, 7, 2, 6, 8, 4};
+  std::vector<Ids> all;
+  for (std::int32_t k = 0; k < std::ssize(lengths); ++k) {
+    std::vector<std::int32_t> text;
+    for (std::int32_t i = 0; i < lengths[static_cast<std::size_t>(k)]; ++i)
+      text.push_back((5 * i * i + 3 * k * i + k) % 13);
+    all.push_back(to_ids(text));
+  }
+  return all;
+}
+
+std::vector<Example> class_examples() {
+  std::vector<Example> examples;
+  for (const Ids& text : texts())
+    examples.push_back(class_example(text, examples.size() % kClasses));
+  return examples;
+}
+
+// The first half of a text is the prompt.
+std::vector<Example> answer_examples() {
+  std::vector<Example> examples;
+  for (const Ids& text : texts()) {
+    const std::span all(text.data(), text.size());
+    const std::size_t prompt = std::max<std::size_t>(1, text.size() / 2);
+    examples.push_back(answer_example(to_ids(all.first(prompt)), to_ids(all.subspan(prompt)), 1));
+  }
+  return examples;
+}
+
+// Assigns the values that PyTorch started with, by the names of the parameters in the model.
+void start(Layer& model, const json& run) {
+  std::map<std::string, Parameter*> parameters;
+  for (Parameter* parameter : model.parameters()) {
+    std::string name = parameter->name();
+    if (name == "body.head.weight") continue;  // which PyTorch's model does not have
+    if (name.starts_with("body.")) name.erase(0, 5);
+    parameters[name] = parameter;
+  }
+  double k = 0;
+  for (const std::string name : run["parameters"]) {
+    Parameter& parameter = *parameters.at(name);
+    Tensor values = wave(parameter.shape(), 0.37 + 0.011 * k, 0.5 * k, 0.3);
+    if (name.find("norm") != std::string::npos && name.ends_with(".weight")) values += real{1};
+    if (name.ends_with("lora_b")) values = zeros(parameter.shape());
+    parameter.assign(values);
+    ++k;
+  }
+}
+
+// Follows the losses and the norms of a run.
+class Follower : public RunObserver {
+ public:
+  Follower(const json& expected, std::vector<Parameter*> parameters)
+      : expected_(expected), parameters_(std::move(parameters)) {}
+
+  void before_update(const TrainingRun& run) override {
+    const double norm = expected_["gradient_norm"][run.steps()];
+    EXPECT_NEAR(gradient_norm(parameters_), norm, 10 * kFineTuned * norm) << run.steps();
+  }
+  void after_step(const TrainingRun& run, double loss) override {
+    const double expected = expected_["loss"][run.steps() - 1];
+    EXPECT_NEAR(loss, expected, kFineTuned * expected) << run.steps();
+  }
+
+ private:
+  const json& expected_;
+  std::vector<Parameter*> parameters_;
+};
+
+void expect_same_training(TextModel& model, TokenWindows windows, const json& run,
+                          const CrossEntropyOptions& loss = {}, std::size_t shards = 1) {
+  start(model, run);
+  EXPECT_EQ(model.trainable_parameter_count(), run["trained_numbers"]);
+  const Checkpoint before = model.state_dict();
+  AdamW optimizer(model.parameters(), {.learning_rate = 1e-2, .weight_decay = 0.1});
+  DataLoader loader(std::move(windows), {.batch = kBatch});
+  Random random(1);
+  TrainingRun training({.model = model,
+                        .optimizer = optimizer,
+                        .loader = loader,
+                        .random = random,
+                        .loss = loss,
+                        .shards = shards,
+                        .steps = run["loss"].size()});
+  Follower follower(run, model.parameters());
+  training.observe(follower);
+  training.train();
+  for (const Parameter* parameter : model.parameters()) {
+    std::string name = parameter->name();
+    if (!parameter->trainable()) {
+      EXPECT_EQ(parameter->value(), before.tensor(name, parameter->shape())) << name;
+      continue;
+    }
+    if (name.starts_with("body.")) name.erase(0, 5);
+    const auto expected = run["after"][name].get<std::vector<double>>();
+    ASSERT_EQ(expected.size(), parameter->size()) << name;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      // AdamW divides by the square root of squares: gradients near 0 decide by their sign.
+      ASSERT_NEAR(parameter->value().data()[i], expected[i], sizeof(real) == 8 ? 1e-10 : 2e-2)
+          << name << ' ' << i;
+  }
+}
+
+json run_named(const std::string& name) {
+  const json all = golden("fine_tune.json");
+  for (const json& run : all["runs"])
+    if (run["name"] == name) return run;
+  throw std::runtime_error("no run " + name);
+}
+
+TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
+  for (const std::size_t shards : {1, 2}) {
+    GptModel model(options(), Random(1));
+    model.freeze();
+    model.unfreeze("blocks.1.*,norm.*");
+    Random random(1);
+    TextClassifier classifier(model, kClasses, random);
+    expect_same_training(classifier, padded_windows(class_examples()), run_named("last"),
+                         {.class_weights = Tensor{0.5, 1, 2}}, shards);
+  }
+}
+
+TEST(FineTuning, OfAHeadThatReadsTheMeanFollowsPyTorch) {
+  GptModel model(options(), Random(1));
+  model.head.freeze();
+  Random random(1);
+  TextClassifier classifier(model, kClasses, random, {.pooling = Pooling::kMean});
+  expect_same_training(classifier, padded_windows(class_examples()), run_named("mean"));
+}
+
+TEST(FineTuning, OnAnswersAloneFollowsPyTorch) {
+  for (const std::size_t shards : {1, 3}) {
+    GptModel model(options(), Random(1));
+    expect_same_training(model, padded_windows(answer_examples(), {.context = 8}),
+                         run_named("masked"), {}, shards);
+  }
+}
+
+TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
+  GptModel model(options(), Random(1));
+  Random random(1);
+  TextClassifier classifier(model, kClasses, random);
+  EXPECT_EQ(add_lora(classifier, "body.blocks.*,head", {.rank = 2, .alpha = 8}, random), 13U);
+  expect_same_training(classifier, padded_windows(class_examples()), run_named("lora"));
+
+  const auto logits = [&](TextModel& of) {
+    Tape tape(Tape::inference);
+    Ids text = texts().front();
+    text.reshape(Ids::shape_type{1, text.size()});
+    return of.forward(tape, text).value();
+  };
+  const Checkpoint adapters = lora_state(classifier);
+  EXPECT_EQ(adapters.names().size(), 3 * 13U);
+  const Tensor with_adapters = logits(classifier);
+
+  // Another model of the same beginning gets them from the saved state.
+  GptModel same(options(), Random(1));
+  TextClassifier loaded(same, kClasses, random);
+  loaded.load_state_dict(classifier.state_dict(), {.strict = false});
+  load_lora(loaded, adapters);
+  EXPECT_EQ(logits(loaded), with_adapters);
+
+  merge_lora(classifier);
+  expect_near(logits(classifier), with_adapters, 200 * kEpsilon);
+  EXPECT_EQ(classifier.trainable_parameter_count(), 0U);
+  EXPECT_EQ(classifier.parameter_count(),
+            run_named("mean")["trained_numbers"].get<std::size_t>() + model.head.parameter_count());
+}
+
+}  // namespace
