@@ -19,6 +19,14 @@ Parameter& table_of(LanguageModel& model, const std::string& name) {
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
+// That of the memory whose table it is; null for other tables.
+const NgramHash* hash_of(LanguageModel& model, const Parameter& table) {
+  if (auto* gpt = dynamic_cast<GptModel*>(&model))
+    for (const NgramMemory& memory : gpt->memories)
+      if (&memory.table.weight == &table) return &memory.hash();
+  return nullptr;
+}
+
 // The same run, before its first step or at that of an earlier checkpoint.
 std::unique_ptr<TextRun> begin_again(const WhyOptions& options, const TextRun& run,
                                      const Corpus& corpus) {
@@ -51,12 +59,12 @@ std::string percent(double share) {
 }
 
 void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size_t first,
-           std::size_t last, bool tokens) {
+           std::size_t last, bool has_windows) {
   std::cout << "Moved      " << std::setprecision(4) << all.moved << " in steps " << first + 1
             << " to " << last << '\n'
             << "Gradients  in " << all.with_gradient << " steps, which made "
             << percent(all.by_gradients) << " of the way"
-            << (tokens ? concat("; ", all.lookups, " lookups\n") : "\n")
+            << (has_windows ? concat("; ", all.lookups, " lookups\n") : "\n")
             << "Momentum   in the other " << all.without << " steps made "
             << percent(all.by_momentum) << '\n'
             << "Decay      "
@@ -65,7 +73,7 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
             << '\n';
   if (all.steps.empty()) return;
   std::cout << "\nThe steps with a gradient in which it moved farthest"
-            << (tokens ? ", and windows that looked it up:\n" : ":\n")
+            << (has_windows ? ", and windows that looked it up:\n" : ":\n")
             << "    step  looked up  gradient norm      moved    share\n";
   for (const RowReasons::Step& step : all.steps) {
     std::cout << std::setw(8) << step.step << std::setw(11) << step.lookups << std::scientific
@@ -130,7 +138,10 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   Parameter& table = table_of(again->model(), options.table);
   const bool tokens = options.table == "token.weight";
   const auto row = static_cast<std::int32_t>(options.row);
-  RowReasons reasons(table, row, tokens, {.steps = options.steps, .windows = 2});
+  const NgramHash* hash = hash_of(again->model(), table);
+  const RowReasons::Options kept{.steps = options.steps, .windows = 2};
+  RowReasons reasons =
+      hash != nullptr ? RowReasons(table, row, *hash, kept) : RowReasons(table, row, tokens, kept);
   again->run.observe(reasons);
   again->run.train(last);
 
@@ -142,7 +153,7 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   std::cout << "Row        " << row << " of " << options.table;
   if (tokens) std::cout << ", " << in_quotes(again->tokenizer().token(row));
   std::cout << "; trained again, it ends at the same values, bit for bit\n";
-  print(reasons.summary(), again->tokenizer(), first, last, tokens);
+  print(reasons.summary(), again->tokenizer(), first, last, tokens || hash != nullptr);
 }
 
 }  // namespace rowgrad

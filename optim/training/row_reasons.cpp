@@ -46,6 +46,12 @@ RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens, Op
   by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
 }
 
+RowReasons::RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash,
+                       Options options)
+    : RowReasons(table, row, true, options) {
+  hash_ = &hash;
+}
+
 std::vector<double> RowReasons::read() const {
   const Tensor values = table_->rows({&row_, 1});
   return {values.begin(), values.end()};
@@ -58,11 +64,14 @@ void RowReasons::at_begin(const TrainingRun&) {
 void RowReasons::on_batch(const TrainingRun&, const Batch& batch) {
   if (!tokens_) return;
   const std::size_t context = batch.inputs.shape(batch.inputs.dimension() - 1);
+  const Ids rows = hash_ != nullptr ? hash_->rows(batch.inputs) : batch.inputs;
+  const std::size_t of_a_token = hash_ != nullptr ? hash_->lookups() : 1;
   for (std::size_t begin = 0; begin < batch.inputs.size(); begin += context) {
     const std::span window(batch.inputs.data() + begin, context);
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < context; ++i)
-      if (window[i] == row_) positions.push_back(i);
+      if (std::ranges::count(std::span(rows.data() + (begin + i) * of_a_token, of_a_token), row_))
+        positions.push_back(i);
     now_.lookups += positions.size();
     if (!positions.empty() && now_.windows.size() < options_.windows)
       now_.windows.push_back({{window.begin(), window.end()}, std::move(positions)});

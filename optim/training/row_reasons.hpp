@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include <rowgrad/core/data/ngram_hash.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -65,6 +66,10 @@ class RowReasons : public RunObserver {
   RowReasons(const Parameter& table, std::int32_t row, bool tokens, Options options);
   RowReasons(const Parameter& table, std::int32_t row, bool tokens = true);
 
+  /// Of the table of a memory, whose rows are looked up as the hash says, which is borrowed, too:
+  /// at the last token of an n-gram.
+  RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash, Options options);
+
   Summary summary() const;
 
   bool is_for_first_rank() const override { return true; }
@@ -86,6 +91,7 @@ class RowReasons : public RunObserver {
   const Parameter* table_;
   std::int32_t row_;
   bool tokens_;
+  const NgramHash* hash_ = nullptr;
   Options options_;
   std::vector<double> start_;
   std::vector<double> latest_;

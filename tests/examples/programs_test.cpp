@@ -131,6 +131,12 @@ TEST_F(ProgramsAndFiles, ShowWhichNgramsShareRows) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_HAS(outcome.output, "\nmemories.0 table: ");
   EXPECT_HAS(outcome.output, "\nGate in front of block 0: ");
+  const std::string why =
+      "train_gpt --corpus corpus --context 8 --width 4 --heads 1 --layers 1 "
+      "--sample 0 --steps 4 --ngrams 2 --ngram-rows 2 --ngram-heads 1 "
+      "--ngram-layers 0 --save memory >/dev/null && inspect_rows --corpus "
+      "corpus --run memory --table memories.0.table.weight --why 0";
+  EXPECT_HAS(shell(in_folder(why)).output, "and windows that looked it up:\n");
   EXPECT_HAS(outcome.output, "\nRows without a gradient that changed: 0\n");
   EXPECT_TRUE(read_file(folder_ / "csv").starts_with("table,row,token,position,n-gram,looked_up,"));
   const json report = json::parse(read_file(folder_ / "json"));

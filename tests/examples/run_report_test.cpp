@@ -114,6 +114,43 @@ TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
   EXPECT_EQ(report["tape"][0]["gradient"], "rows");
 }
 
+TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
+  const auto training = start(
+      GptShape{.heads = 2,
+               .layers = 2,
+               .ngrams = {.orders = {2}, .rows = 400, .heads = 2, .width = 4, .layers = {1, 0}}});
+  const json report = described(*training, true);
+  const json& text = report["text"];
+  const Ids first = training->training_ids().slice(0, 16).ids();
+  const std::vector<Tensor> gates = dynamic_cast<GptModel&>(training->model()).memory_gates(first);
+  ASSERT_EQ(text["gates"].size(), 2U);
+  for (std::size_t memory = 0; memory < 2; ++memory) {
+    EXPECT_EQ(text["gates"][memory]["block"], memory);
+    const json& values = text["gates"][memory]["values"];
+    ASSERT_EQ(values.size(), text["ids"].size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool is_last = i + 1 == text["training"] || i + 1 == values.size();
+      EXPECT_EQ(values[i].is_null(), is_last) << i;
+      if (i < first.size()) {
+        EXPECT_NEAR(values[i].get<double>(), 1000 * gates[memory].data()[i], 0.51);
+      }
+    }
+  }
+  std::size_t tables = 0;
+  for (const json& table : report["tables"]) {
+    if (table["kind"] != "n-gram") continue;
+    ++tables;
+    std::set<std::size_t> touched = table["frames"].back()["rows"];
+    ASSERT_EQ(table["labels"].size(), table["rows"]);
+    EXPECT_LT(touched.size(), table["rows"]);
+    for (std::size_t row = 0; row < table["labels"].size(); ++row)
+      EXPECT_EQ(table["labels"][row] != "", touched.contains(row)) << row;
+  }
+  EXPECT_EQ(tables, 2U);
+  const json without = described(*start(GptShape()), true);
+  EXPECT_FALSE(without["text"].contains("gates"));
+}
+
 TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
   Random random(1);
   NextTokenModel model({.vocabulary = 11, .context = 4, .width = 6}, random);

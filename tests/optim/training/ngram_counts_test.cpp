@@ -106,6 +106,9 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   TrainingRun run(
       {.model = model, .optimizer = adamw, .loader = loader, .random = random, .steps = 2});
   run.observe(history);
+  const std::int32_t row = model.memories[0].hash().rows(texts(1, {1, 2})).data()[2];
+  RowReasons reasons(model.memories[0].table.weight, row, model.memories[0].hash(), {});
+  run.observe(reasons);
   run.train();
   ASSERT_EQ(history.tables().size(), 3U);
   const TableHistory& table = history.tables().back();
@@ -119,6 +122,9 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     std::uint64_t lookups = 0;
     for (const auto& [ngram, count] : expected.at(table.ids()[i])) lookups += count;
     EXPECT_EQ(table.rows()[i].lookups, 2 * lookups);
+    if (table.ids()[i] == row) {
+      EXPECT_EQ(reasons.summary().lookups, 2 * lookups);
+    }
     EXPECT_GT(table.moved()[i], 0);
     const TableHistory::Step& step = table.steps()[i].front();  // with a text that looks the row up
     const Ids rows = model.memories[0].hash().rows(texts(1, step.text));
@@ -127,6 +133,14 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   }
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(table.table().shape()[0]); ++id)
     EXPECT_EQ(table.was_touched(id), expected.contains(id));
+  const RowReasons::Summary why = reasons.summary();
+  ASSERT_EQ(why.steps.size(), 2U);
+  EXPECT_FALSE(why.steps[0].windows.empty());
+  for (const RowReasons::Window& window : why.steps[0].windows)
+    for (const std::size_t place : window.positions) {
+      const Ids rows = model.memories[0].hash().rows(texts(1, window.tokens));
+      EXPECT_TRUE(std::ranges::count(std::span(rows.data() + 2 * place, 2), row));
+    }
   EXPECT_EQ(table.ngrams()->by_row().size(), expected.size());
   EXPECT_EQ(history.tables().front().ngrams(), nullptr);
   const std::string listed = rows_text(table, list_rows(table), nullptr, ',');
