@@ -152,7 +152,7 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
     for (std::size_t step = 1; step <= 3 * epoch; ++step) {
       struct : RunObserver {
         void after_step(const TrainingRun& run, double) override {
-          tokens = static_cast<std::size_t>(run.state_dict().integers("epoch_tokens")[0]);
+          tokens = static_cast<std::size_t>(run.state_dict().number("epoch_tokens"));
         }
         std::size_t tokens = 0;
       } last;
