@@ -112,6 +112,9 @@ void TableReport::print_heads() const {
               << head.rows << std::setw(10) << head.touched << std::setw(10) << head.ngrams
               << std::setw(17) << head.sharing << std::setw(14) << head.shared << std::setw(13)
               << head.most << '\n';
+  if (const std::uint64_t others = history_.ngrams()->not_told_apart(); others > 0)
+    std::cout << "  and " << others << " places of n-grams that came later than the first "
+              << NgramCounts::kMostNgrams << ", which alone are told apart\n";
 }
 
 void TableReport::print(std::size_t limit) const {
@@ -157,6 +160,7 @@ nlohmann::json TableReport::to_json() const {
                         {"rows_never_touched", size() - history_.touched()},
                         {"rows_changed_without_gradient", changed_without_gradient_},
                         {"gradients", list}};
+  if (has(RowKind::kNgram)) report["not_told_apart"] = history_.ngrams()->not_told_apart();
   for (const Head& head : heads_)
     report["heads"].push_back({{"tokens", head.order},
                                {"head", head.head},

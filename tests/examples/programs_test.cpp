@@ -142,6 +142,7 @@ TEST_F(ProgramsAndFiles, ShowWhichNgramsShareRows) {
   const json report = json::parse(read_file(folder_ / "json"));
   const json& table = report["memories.0"];
   ASSERT_EQ(table["heads"].size(), 4U);
+  EXPECT_EQ(table["not_told_apart"], 0);
   std::size_t first = 0;
   for (const json& head : table["heads"]) {
     const std::size_t rows = head["rows"];
