@@ -9,10 +9,14 @@ namespace rowgrad {
 
 TextClassifier::TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
                                const TextClassifierOptions& options)
-    : body_(body),
+    : body_(shared(body)),
       pooling_(options.pooling),
-      head(*this, "head", body.head_inputs(), classes, random, options.head) {
+      head(*this, "head", body.head_inputs(), classes, random, options.head) {}
+
+// Before the head, as its parameters come first.
+LanguageModel& TextClassifier::shared(LanguageModel& body) {
   share("body", body);
+  return body;
 }
 
 Variable TextClassifier::pooled(Tape& tape, const Ids& ids) {

@@ -46,6 +46,7 @@ class TextClassifier : public TextModel {
   std::size_t classes() const override { return head.weight.shape()[0]; }
 
  private:
+  LanguageModel& shared(LanguageModel& body);
   Variable pooled(Tape& tape, const Ids& ids);
 
   LanguageModel& body_;

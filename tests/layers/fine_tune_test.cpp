@@ -183,4 +183,58 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
             run_named("mean")["trained_numbers"].get<std::size_t>() + model.head.parameter_count());
 }
 
+TEST(FineTuning, IsWrittenAsInTheReadme) {
+  const TemporaryFolder folder;
+  write_file(folder / "reviews.csv", "label,text\ngood,\"yes, a fine story\"\nbad,no\ngood,fine\n");
+  const auto tokenizer = CharacterTokenizer::from_text("abcdefghijklmnopqrstuvwxyz, .?\n");
+  const GptOptions options{
+      .vocabulary = tokenizer.size(), .context = 32, .width = 8, .heads = 2, .layers = 2};
+  const Checkpoint pretrained = GptModel(options, Random(1)).state_dict();
+  const std::filesystem::path table = folder / "reviews.csv";
+  // [classes]
+  Random random(123);
+  GptModel model(options, random);
+  model.load_state_dict(pretrained);  // or load_gpt2_weights(model, file)
+  model.freeze();
+  model.unfreeze("blocks.1.*,norm.*");
+  const LabelledTexts reviews = read_labelled_texts(table);  // or a folder for each label
+  TextClassifier classifier(model, reviews.labels.size(), random);
+  std::vector<Example> examples;
+  for (const LabelledText& each : reviews.texts)
+    examples.push_back(class_example(tokenizer.encode(each.text), each.label));
+  DataLoader loader(padded_windows(examples), {.batch = 2, .shuffle = true});
+  AdamW optimizer(classifier.parameters(), {.learning_rate = 5e-3, .weight_decay = 0.1});
+  TrainingRun run({.model = classifier,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .loss = {.class_weights = Tensor{2, 1}},
+                   .epochs = 5});
+  run.train();
+  const Score score = *evaluate(classifier, loader, {.accuracy = true});
+  // [classes]
+  EXPECT_GT(*score.accuracy, 0.6);
+  EXPECT_LT(score.loss, std::log(2.0));
+  const std::filesystem::path path = folder / "adapters.safetensors";
+  // [adapters]
+  add_lora(classifier, "body.blocks.*.query,body.blocks.*.value,head", {.rank = 4, .alpha = 8},
+           random);
+  AdamW of_adapters(classifier.parameters(), {.learning_rate = 5e-3});
+  // … train, as before
+  write_safetensors(path, lora_state(classifier));  // 5 adapters of two small matrices
+  merge_lora(classifier);                           // the weights have them from now on
+  // [adapters]
+  EXPECT_EQ(read_safetensors(path).names().size(), 15U);
+
+  const std::string question = "a story?";
+  const std::string answer = "yes.";
+  const auto end = tokenizer.encode("\n").flat(0);
+  // [answers]
+  const std::vector<Example> answers{
+      answer_example(tokenizer.encode(question), tokenizer.encode(answer), end)};
+  DataLoader of_answers(packed_windows(answers, {.context = 32, .padding = end}), {.batch = 8});
+  // [answers]
+  EXPECT_EQ(of_answers.windows().size(), 1U);
+}
+
 }  // namespace

@@ -111,6 +111,8 @@ TEST(PyTorchNames, OfLosses) {
   const Ids ids = rowgrad::testing::ids({2, 1}, {2, 0});
   EXPECT_NEAR(cross_entropy(x, targets).item(), std::log(3.0), 4 * kEpsilon);
   EXPECT_NEAR(cross_entropy(x, targets, {.ignore_index = 0}).item(), std::log(3.0), 4 * kEpsilon);
+  const Tensor w{1, 2, 3};
+  EXPECT_NEAR(cross_entropy(x, targets, {.class_weights = w}).item(), std::log(3.0), 4 * kEpsilon);
   EXPECT_NEAR((-mean(gather(log_p, 1, ids))).item(), std::log(3.0), 8 * kEpsilon);
   EXPECT_NEAR(binary_cross_entropy_with_logits(x, y).item(), std::log(2.0), 4 * kEpsilon);
   EXPECT_EQ(mse_loss(x, y, LossReduction::kSum).item(), 6);
@@ -144,6 +146,7 @@ TEST(PyTorchNames, OfLayersAndTraining) {
   EXPECT_GT(clip_grad_norm(model.parameters(), 1), 0);
   optimizer.step();
   optimizer.set_learning_rate(1e-4);
+  EXPECT_EQ(model.named_layers<Layer>().size(), 2U);
 
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "model.safetensors";
@@ -151,6 +154,8 @@ TEST(PyTorchNames, OfLayersAndTraining) {
   model.load_state_dict(read_safetensors(path));
   model.freeze();
   EXPECT_EQ(model.trainable_parameter_count(), 0U);
+  model.unfreeze("0.*");
+  EXPECT_EQ(model.trainable_parameter_count(), 16U);
   const std::vector<real> logits{0, 50};
   EXPECT_EQ(draw_token(logits, 1, 2, random), 1U);
 }

@@ -1,0 +1,411 @@
+// Goes on from a trained GPT: makes a classifier of it by another head, or by low-rank adapters.
+//
+// By default it trains a small GPT on a text, and then tells passages of the text from
+// passages that are written backwards, or the kinds of text that --examples has. With --book it
+// makes the runs of chapter 6 and appendix E of "Build a Large Language Model From Scratch"
+// (Raschka 2024), which need GPT-2's weights and the book's tables of short messages.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/gpt2_folder.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/support/train_options.hpp>
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Options {
+  std::string corpus;
+  std::string examples;
+  std::string text_column = "text";
+  std::string label_column = "label";
+  std::uint64_t steps = 500;
+  std::uint64_t epochs = 4;
+  std::string save_adapters;
+  std::string book;
+  std::string gpt2;
+  std::string messages;
+};
+
+constexpr std::size_t kContext = 64;
+
+// Passages of a text, as they are and backwards.
+LabelledTexts passages(std::string_view text, std::size_t stride) {
+  LabelledTexts result{{}, {"forwards", "backwards"}};
+  for (std::size_t begin = 0; begin + kContext < text.size(); begin += stride) {
+    const std::string_view passage = text.substr(begin, kContext);
+    result.texts.push_back({std::string(passage), 0});
+    result.texts.push_back({std::string(passage.rbegin(), passage.rend()), 1});
+  }
+  return result;
+}
+
+struct Task {
+  std::vector<std::string> labels;
+  std::vector<Example> training = {};
+  std::vector<Example> validation = {};
+};
+
+// Every fifth example is for validation.
+Task task_of(const LabelledTexts& texts, const Tokenizer& tokenizer) {
+  Task task{.labels = texts.labels};
+  for (std::size_t i = 0; i < texts.texts.size(); ++i) {
+    const auto& [text, label] = texts.texts[i];
+    if (text.empty()) continue;
+    (i % 5 == 4 ? task.validation : task.training)
+        .push_back(class_example(tokenizer.encode(text), label, kContext));
+  }
+  return task;
+}
+
+struct Outcome {
+  std::size_t trained;
+  double accuracy;
+  double milliseconds;  // a step
+};
+
+Outcome train_classifier(TextClassifier& classifier, const Task& task, std::uint64_t epochs,
+                         double rate) {
+  Random random(123);
+  AdamW optimizer(classifier.parameters(), {.learning_rate = rate, .weight_decay = 0.1});
+  DataLoader loader(padded_windows(task.training, {.context = kContext}),
+                    {.batch = 16, .shuffle = true});
+  DataLoader validation(padded_windows(task.validation, {.context = kContext}), {.batch = 64});
+  TrainingRun run({.model = classifier,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .clip_norm = 1,
+                   .epochs = epochs});
+  const auto start = std::chrono::steady_clock::now();
+  run.train();
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+  return {classifier.trainable_parameter_count(),
+          *evaluate(classifier, validation, {.accuracy = true})->accuracy,
+          time.count() / static_cast<double>(run.steps())};
+}
+
+void print(const std::string& what, const Outcome& outcome) {
+  std::cout << std::left << std::setw(34) << what << std::right << std::setw(9) << outcome.trained
+            << std::fixed << std::setprecision(1) << std::setw(11) << 100 * outcome.accuracy << " %"
+            << std::setw(9) << outcome.milliseconds << '\n'
+            << std::flush;
+}
+
+void tell_two_kinds(const Options& options) {
+  const DataFile story = find_corpus(options.corpus);
+  const std::string& text = story.contents;
+  const auto tokenizer = CharacterTokenizer::from_text(text);
+  const std::size_t cut = text.rfind(' ', text.size() * 4 / 5);
+  Random random(123);
+  Task task;
+  if (options.examples.empty()) {
+    task = task_of(passages(text.substr(0, cut), 12), tokenizer);
+    task.training.insert(task.training.end(), task.validation.begin(), task.validation.end());
+    task.validation = task_of(passages(text.substr(cut), 12), tokenizer).training;
+  } else {
+    task = task_of(read_labelled_texts(options.examples, {.text = options.text_column,
+                                                          .label = options.label_column}),
+                   tokenizer);
+  }
+  check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
+                task.training.size(), " texts to learn and ", task.validation.size(),
+                " for validation, expected some of each");
+
+  const GptOptions shape{
+      .vocabulary = tokenizer.size(), .context = kContext, .width = 64, .heads = 4, .layers = 3};
+  GptModel pretrained(shape, random);
+  AdamW optimizer(pretrained.parameters(), {.learning_rate = 2e-3});
+  DataLoader loader(TokenWindows(tokenizer.encode(text.substr(0, cut)),
+                                 {.context = kContext, .stride = kContext / 2}),
+                    {.batch = 16, .shuffle = true});
+  TrainingRun run({.model = pretrained,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .clip_norm = 1,
+                   .steps = options.steps});
+  std::cout << "Text      " << story.source << ", the first four fifths\nGPT       "
+            << pretrained.parameter_count() << " numbers, " << options.steps << " steps: loss "
+            << std::flush;
+  if (options.steps > 0) run.train();
+  std::cout << std::fixed << std::setprecision(3) << evaluate(pretrained, loader)->loss
+            << "\nKinds     ";
+  for (const std::string& label : task.labels) std::cout << '"' << label << "\" ";
+  std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
+            << " for validation, " << options.epochs << " epochs\n\n"
+            << "trained                             numbers   accuracy  ms/step\n";
+
+  const auto with_copy = [&](const auto& body) {
+    GptModel model(shape, Random(1));
+    model.load_state_dict(pretrained.state_dict());
+    Random same(123);
+    body(model, same);
+  };
+  with_copy([&](GptModel& model, Random& draws) {
+    model.freeze();
+    TextClassifier classifier(model, task.labels.size(), draws);
+    print("head", train_classifier(classifier, task, options.epochs, 2e-3));
+  });
+  with_copy([&](GptModel& model, Random& draws) {
+    model.freeze();
+    model.unfreeze("blocks.2.*,norm.*");
+    TextClassifier classifier(model, task.labels.size(), draws);
+    print("head, norm, last block", train_classifier(classifier, task, options.epochs, 2e-3));
+  });
+  with_copy([&](GptModel& model, Random& draws) {
+    TextClassifier classifier(model, task.labels.size(), draws);
+    add_lora(classifier, "body.blocks.*,head", {.rank = 8, .alpha = 16}, draws);
+    print("adapters of rank 8", train_classifier(classifier, task, options.epochs, 5e-3));
+    if (!options.save_adapters.empty())
+      write_safetensors(options.save_adapters, lora_state(classifier));
+    merge_lora(classifier);  // an ordinary model again
+  });
+  with_copy([&](GptModel& model, Random& draws) {
+    model.head.freeze();  // of the language model
+    TextClassifier classifier(model, task.labels.size(), draws);
+    print("everything", train_classifier(classifier, task, options.epochs, 5e-4));
+  });
+  GptModel untrained(shape, Random(1));
+  untrained.freeze();
+  TextClassifier classifier(untrained, task.labels.size(), random);
+  print("head of an untrained GPT", train_classifier(classifier, task, options.epochs, 2e-3));
+}
+
+// --- The book's runs ----------------------------------------------------------------------------
+
+struct BookLine {
+  double training, validation;
+};
+
+struct BookRun {
+  double rate;
+  bool adapters;
+  std::vector<BookLine> losses;      // at steps 0, 50 …
+  std::vector<BookLine> accuracies;  // after each epoch, in percent
+};
+
+// What the book's notebooks print.
+BookRun book_run(const std::string& name) {
+  if (name == "e")
+    return {8e-4, true, {{3.820, 3.462}, {.346, .325}, {.063, .144}, {.054, .045}}, {}};
+  return {5e-5,
+          false,
+          {{2.153, 2.392},
+           {.617, .637},
+           {.523, .557},
+           {.561, .489},
+           {.419, .397},
+           {.409, .353},
+           {.333, .320},
+           {.340, .306},
+           {.136, .200},
+           {.153, .132},
+           {.222, .137},
+           {.207, .143},
+           {.083, .074}},
+          {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}}};
+}
+
+// Prints the log, with the book's numbers beside it.
+class BookLog : public RunObserver {
+ public:
+  BookLog(const BookRun& book, TrainingRun& run, DataLoader& training, DataLoader& validation)
+      : book_(book), run_(run), training_(training), validation_(validation) {}
+
+  void after_evaluation(const TrainingRun&, const Evaluation& evaluation) override {
+    std::cout << "step " << std::setw(3) << evaluation.steps - 1 << "  loss     "
+              << std::setprecision(3);
+    print(evaluation.training_loss, *evaluation.validation_loss, book_.losses,
+          run_.evaluations().size() - 1);
+  }
+  void after_epoch(const TrainingRun&, const EpochRecord& record) override {
+    const auto of_epoch = run_.evaluate(training_, &validation_, 5);
+    if (!of_epoch) return;
+    std::cout << "epoch " << record.epoch << "   accuracy " << std::setprecision(2);
+    print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
+          book_.accuracies, record.epoch - 1);
+  }
+
+ private:
+  static void print(double training, double validation, const std::vector<BookLine>& book,
+                    std::size_t line) {
+    std::cout << std::fixed << std::setw(6) << training << ' ' << std::setw(6) << validation;
+    if (line < book.size())
+      std::cout << "   the book's " << std::setw(6) << book[line].training << ' ' << std::setw(6)
+                << book[line].validation;
+    std::cout << std::endl;
+  }
+
+  const BookRun& book_;
+  TrainingRun& run_;
+  DataLoader& training_;
+  DataLoader& validation_;
+};
+
+// Padded with <|endoftext|>, behind which the class is told.
+TokenWindows messages_in(const std::filesystem::path& table, const Tokenizer& tokenizer,
+                         std::int32_t padding, std::size_t& context) {
+  const LabelledTexts texts = read_labelled_texts(table, {.text = "Text", .label = "Label"});
+  check_runtime(texts.labels == std::vector<std::string>{"0", "1"}, table.string(),
+                ": its labels are ", bracketed(texts.labels), ", expected 0 and 1");
+  std::vector<std::vector<std::int32_t>> all;
+  std::size_t longest = 0;
+  for (const LabelledText& each : texts.texts) {
+    const Ids ids = tokenizer.encode(each.text);
+    all.emplace_back(ids.begin(), ids.end());
+    longest = std::max(longest, ids.size());
+  }
+  if (context == 0) context = longest;
+  std::vector<Example> examples;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].resize(context, padding);
+    examples.push_back(class_example(to_ids(all[i]), texts.texts[i].label));
+  }
+  return padded_windows(examples);
+}
+
+// Adapters as in appendix E, where A is drawn as [inputs, rank], uniform in ±1/√rank.
+void add_book_adapters(TextClassifier& classifier, Random& random) {
+  Random others(0);  // whose draws are replaced
+  add_lora(classifier, "body.blocks.*,head", {.rank = 16, .alpha = 16}, others);
+  for (const auto& [name, layer] : classifier.named_layers<Linear>()) {
+    if (!layer->has_lora()) continue;
+    const std::size_t rank = layer->lora_a->shape()[0];
+    const std::size_t inputs = layer->lora_a->shape()[1];
+    const double bound = 1 / std::sqrt(static_cast<double>(rank));
+    const Tensor drawn = random.uniform({inputs, rank}, -bound, bound);
+    layer->lora_a->assign(Tensor(xt::transpose(drawn)));
+  }
+}
+
+void check_book_files(const Options& options) {
+  const std::filesystem::path folder = options.messages;
+  std::string missing;
+  for (const char* name : {"train.csv", "validation.csv", "test.csv"})
+    if (!file_exists(folder / name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  check_runtime(
+      missing.empty(), "there is no ", missing, " in ", folder.string(),
+      ": section 6.2 of the book makes these tables, with columns Label and Text, of 1045, 149 and "
+      "300 messages, from https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip "
+      "(the SMS Spam Collection, 5574 messages; its SHA-256 is not known here)");
+}
+
+void repeat_the_book(const Options& options) {
+  const std::filesystem::path weights = find_gpt2_weights(options.gpt2);  // says what to fetch
+  check_book_files(options);
+  const auto tokenizer = make_tokenizer("gpt2", "", 0);
+  const std::int32_t end = static_cast<std::int32_t>(tokenizer->size()) - 1;
+  const std::filesystem::path folder = options.messages;
+  std::size_t context = 0;
+  Random random(123);
+  const auto loader_of = [&](const char* table, bool training) {
+    return DataLoader(
+        messages_in(folder / table, *tokenizer, end, context),
+        {.batch = 8, .shuffle = training, .drop_last = training, .generator = &random});
+  };
+  DataLoader loader = loader_of("train.csv", true);
+  DataLoader training = loader_of("train.csv", true);  // for evaluations
+  DataLoader validation = loader_of("validation.csv", false);
+  DataLoader test = loader_of("test.csv", false);
+
+  const Checkpoint file = read_safetensors(weights);
+  GptOptions shape = gpt2_options(file, read_gpt2_config(options.gpt2).heads);
+  check_runtime(context <= shape.context, "the longest message has ", context,
+                " tokens, more than the model's context of ", shape.context);
+  GptModel model(shape, Random(1));
+  load_gpt2_weights(model, file);
+  model.freeze();
+  const BookRun book = book_run(options.book);
+  if (!book.adapters) model.unfreeze(concat("blocks.", shape.layers - 1, ".*,norm.*"));
+  TextClassifier classifier(model, 2, random);
+
+  random = Random(123);
+  const auto print_scores = [&](const char* when, std::size_t batches) {
+    std::cout << std::left << std::setw(9) << when << std::right << std::fixed;
+    for (DataLoader* each : {&training, &validation, &test})
+      std::cout
+          << std::setprecision(2) << std::setw(9)
+          << 100 * *evaluate(classifier, *each, {.batches = batches, .accuracy = true})->accuracy
+          << " %";
+    std::cout << "   of training, validation, test\n";
+  };
+  print_scores("Before", 10);
+  if (book.adapters) add_book_adapters(classifier, random);
+  std::cout << "Training " << classifier.trainable_parameter_count() << " of "
+            << classifier.parameter_count() << " numbers\n";
+  random = Random(123);
+  AdamW optimizer(classifier.parameters(), {.learning_rate = book.rate, .weight_decay = 0.1});
+  TrainingRun run({.model = classifier,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .epochs = options.epochs,
+                   .evaluation = {.every = 50,
+                                  .batches = 5,
+                                  .accuracy = true,
+                                  .training = &training,
+                                  .validation = &validation}});
+  BookLog log(book, run, training, validation);
+  run.observe(log);
+  run.train();
+  print_scores("After", 0);
+  if (!options.save_adapters.empty())
+    write_safetensors(options.save_adapters, lora_state(classifier));
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  return run_program("fine_tune", [&] {
+    Options options;
+    CommandLine line(
+        "Makes a classifier of a trained GPT, by another head or by adapters.",
+        {{"--corpus",
+          &options.corpus,
+          "the text that the GPT is trained on",
+          existing_file(),
+          {.excludes = {"--book"}}},
+         {"--steps", &options.steps, "of the GPT", whole_number(0), {.excludes = {"--book"}}},
+         {"--examples",
+          &options.examples,
+          "texts of several kinds: a .csv or .tsv table, or a folder with a folder for each kind",
+          file_name(),
+          {.excludes = {"--book"}}},
+         {"--text-column", &options.text_column, "of the table", {}, needs("--examples")},
+         {"--label-column", &options.label_column, "of the table", {}, needs("--examples")},
+         {"--book",
+          &options.book,
+          "repeat chapter 6 or appendix E of the book",
+          one_of({"6", "e"}),
+          {.needs = {"--gpt2", "--messages"}}},
+         {"--gpt2", &options.gpt2, "the folder with GPT-2's model.safetensors", file_name(),
+          needs("--book")},
+         {"--messages", &options.messages,
+          "the folder with the book's train.csv, validation.csv and test.csv", file_name(),
+          needs("--book")},
+         {"--epochs", &options.epochs, "of each classifier; 5 in the book", whole_number(1)},
+         {"--save-adapters", &options.save_adapters, "a .safetensors file for them", file_name()}});
+    line.parse(argc, argv);
+    line.check_effects();
+    if (!options.book.empty() && !line.was_given("--epochs")) options.epochs = 5;
+    check_argument(options.book != "6" || options.save_adapters.empty(),
+                   "--save-adapters has no effect with --book 6, which has none");
+    options.book.empty() ? tell_two_kinds(options) : repeat_the_book(options);
+    return 0;
+  });
+}

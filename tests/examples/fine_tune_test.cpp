@@ -1,0 +1,112 @@
+// The program fine_tune, run as a user runs it.
+
+#include <cstdlib>
+#include <regex>
+
+#include "tests/support/shell.hpp"
+#include "tests/test.hpp"
+
+namespace {
+
+class FineTune : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 12; ++i)
+      text += "a dog and a cat sat on the mat, and the cat and the dog looked at the man. ";
+    write_file(folder_ / "corpus", text);
+    write_file(folder_ / "kinds.csv",
+               "what,said\ngood,\"yes, a cat\"\nbad,no\ngood,the dog\nbad,not that\ngood,and\nbad,"
+               "no man\n");
+  }
+
+  std::string in_folder(const std::string& command) const {
+    return concat("cd ", folder_.path().string(), "; ", command);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(FineTune, TellsTwoKindsOfText) {
+  const Outcome outcome =
+      shell(in_folder("fine_tune --corpus corpus --steps 5 --epochs 1 --save-adapters adapters"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const std::string part : {"\"forwards\" \"backwards\"", "head, norm, last block",
+                                 "adapters of rank 8", "head of an untrained GPT"})
+    EXPECT_HAS(outcome.output, part);
+  EXPECT_EQ(read_safetensors(folder_ / "adapters").names().size(), 3U * (3 * 6 + 1));
+}
+
+TEST_F(FineTune, ReadsKindsOfTextFromTables) {
+  const std::string start = "fine_tune --corpus corpus --steps 2 --epochs 1 --examples kinds.csv ";
+  const Outcome outcome = shell(in_folder(start + "--text-column said --label-column what"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_HAS(outcome.output, "\"bad\" \"good\"");
+  EXPECT_HAS(outcome.output, "5 to learn, 1 for validation");
+  expect_refused(in_folder(start), "kinds.csv: has no column \"label\"");
+  expect_refused(in_folder("fine_tune --text-column said"), "--examples");
+  expect_refused(in_folder("fine_tune --book 6"), "--gpt2");
+  expect_refused(in_folder("fine_tune --book e --gpt2 . --messages . --steps 3"), "--steps");
+}
+
+TEST_F(FineTune, SaysWhatTheBooksRunsNeed) {
+  const std::string book = "fine_tune --gpt2 . --messages . --book ";
+  expect_refused(in_folder(book + "6"), "SHA-256 248dfc391186");
+  write_file(folder_ / "model.safetensors", "of another size");
+  expect_refused(in_folder(book + "e"), "sms+spam+collection.zip");
+  expect_refused(in_folder(book + "6 --save-adapters x"), "--save-adapters has no effect");
+}
+
+class BookFineTune : public PublishedData {};
+
+TEST_F(BookFineTune, GoesThroughWithASmallModel) {
+  const TemporaryFolder folder;
+  std::string table = "Label,Text\n";
+  for (int i = 0; i < 60; ++i)
+    table += i % 2 == 0 ? "1,\"win, win a prize now\"\n" : "0,see you at home then\n";
+  for (const std::string name : {"train.csv", "validation.csv", "test.csv"})
+    write_file(folder / name, table);
+  const std::string start = concat("cd ", folder.path().string(),
+                                   "; export ROWGRAD_DATA=", std::getenv("ROWGRAD_DATA"), "; ");
+  const Outcome made = shell(
+      start +
+      "train_gpt --tokenizer gpt2 --width 16 --heads 2 --layers 2 --context 8 --bias --qkv-bias "
+      "--tie --steps 2 --sample 0 --gpt2-export model.safetensors");
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string book = start + "fine_tune --gpt2 . --messages . --epochs 9 --book ";
+  const Outcome six = shell(book + "6");
+  EXPECT_EQ(six.status, 0) << six.output;
+  EXPECT_HAS(six.output, "step  50  loss");
+  EXPECT_HAS(six.output, "the book's  0.617  0.637");
+  EXPECT_HAS(six.output, "epoch 1   accuracy");
+  const Outcome e = shell(book + "e --save-adapters adapters");
+  EXPECT_EQ(e.status, 0) << e.output;
+  EXPECT_HAS(e.output, "After      100.00 %");
+  EXPECT_EQ(read_safetensors(folder / "adapters").names().size(), 3U * 13);
+}
+
+// The book's runs themselves, where GPT-2's weights and the book's tables are: each number within
+// one of its last printed digits.
+TEST_F(BookFineTune, RepeatsTheBook) {
+  const char* weights = std::getenv("ROWGRAD_GPT2");
+  const char* messages = std::getenv("ROWGRAD_MESSAGES");
+  if (weights == nullptr || messages == nullptr)
+    GTEST_SKIP() << "set ROWGRAD_GPT2 to a folder with GPT-2's weights and ROWGRAD_MESSAGES to one "
+                    "with the book's train.csv, validation.csv and test.csv";
+  for (const std::string book : {"6", "e"}) {
+    const Outcome run =
+        shell(concat("export ROWGRAD_DATA=", std::getenv("ROWGRAD_DATA"), "; fine_tune --book ",
+                     book, " --gpt2 ", weights, " --messages ", messages));
+    ASSERT_EQ(run.status, 0) << run.output;
+    const std::regex line(R"(([0-9.]+) +([0-9.]+)   the book's +([0-9.]+) +([0-9.]+))");
+    int compared = 0;
+    for (std::sregex_iterator at(run.output.begin(), run.output.end(), line), end; at != end; ++at)
+      for (const int i : {1, 2}) {
+        EXPECT_NEAR(std::stod((*at)[i]), std::stod((*at)[i + 2]), 0.0011) << at->str();
+        ++compared;
+      }
+    EXPECT_EQ(compared, book == "6" ? 36 : 8);
+  }
+}
+
+}  // namespace
