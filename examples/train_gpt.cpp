@@ -1,5 +1,6 @@
 // Trains a GPT on Edith Wharton's The Verdict, or any other text. With --book, it is the run of
-// chapter 5 of Raschka's "Build a Large Language Model (From Scratch)", number by number.
+// chapter 5 of Raschka's "Build a Large Language Model (From Scratch)", number by number, and with
+// --book-appendix-d that of its appendix D.
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -20,22 +21,36 @@ constexpr const char* kDefaultRun = R"({
 // given themselves.
 struct Preset {
   Option option;
-  const char* values;
+  std::vector<const char*> values;  // later ones go before earlier ones
 };
-std::vector<Preset> presets(TrainProgram& program) {
-  return {
-      {{"--book",
-        {},
-        "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's tokens "
-        "and sizes, 10 epochs; other options change it"},
-       R"({
+
+constexpr const char* kBook = R"({
     "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "one_generator": true,
     "width": 768, "heads": 12, "layers": 12, "bias": true, "start": "pytorch", "dropout": 0.1,
     "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999, "decay": "all",
     "schedule": "constant", "warmup": 0, "floor": 0, "clip": 0, "evaluate_every": 5,
     "evaluate_batches": 5, "untrained": true, "prompt": "Every effort moves you", "sample": 50,
     "sample_every": 0, "sample_epochs": true, "temperature": 0
-       })"},
+})";
+
+// What appendix D changes. The printed book clips from step 28 on.
+constexpr const char* kAppendixD = R"({
+    "epochs": 15, "learning_rate": 1e-3, "schedule": "cosine", "warmup": 27, "warmup_start": 0.01,
+    "floor": 0.01, "clip": 1, "clip_from": 27, "evaluate_batches": 1, "untrained": false
+})";
+
+std::vector<Preset> presets(TrainProgram& program) {
+  return {
+      {{"--book",
+        {},
+        "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's tokens "
+        "and sizes, 10 epochs; other options change it"},
+       {kBook}},
+      {{"--book-appendix-d",
+        {},
+        "that of its appendix D: warm-up, cosine decay, clipping from step 27 on, 15 epochs; the "
+        "printed book has --clip-from 28"},
+       {kBook, kAppendixD}},
       // For a model that can already write. Its context is that of the weights, if it is shorter,
       // and the stride is the context.
       {{"--gpt2",
@@ -43,11 +58,11 @@ std::vector<Preset> presets(TrainProgram& program) {
         "folder with GPT-2's model.safetensors, whose weights to start from",
         file_name(),
         {.excludes = {"--resume"}}},
-       R"({
+       {R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "untrained": true,
     "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
-       })"}};
+       })"}}};
 }
 
 OptionTable own_table(TrainProgram& program) {
@@ -64,7 +79,8 @@ OptionTable own_table(TrainProgram& program) {
 
 void take_presets(CommandLine& line, TrainProgram& program) {
   for (const Preset& preset : presets(program))
-    if (line.was_given(preset.option.name)) line.set_if_not_given(preset.values);
+    if (line.was_given(preset.option.name))
+      for (const char* values : preset.values) line.set_if_not_given(values);
   if (!line.was_given("--gpt2")) return;
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
                            "--bias", "--gelu", "--norm-epsilon", "--start"})

@@ -30,6 +30,7 @@ std::string describe_updates(const TrainOptions& options) {
     text << ", weight decay " << options.weight_decay
          << (options.decay == "matrices" ? " of matrices" : "");
   if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
+  if (options.clip_from > 0) text << " from step " << options.clip_from << " on";
   if (options.tie) text << "; the head is tied to the token table";
   return text.str();
 }

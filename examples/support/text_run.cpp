@@ -78,6 +78,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
            .schedule = &*schedule_,
            .validation = validation_ ? &*validation_ : nullptr,
            .clip_norm = options.clip,
+           .clip_from = options.clip_from,
            .accumulate = options.accumulate,
            .shards = options.shards,
            .ranks = ranks,

@@ -182,11 +182,13 @@ OptionTable shape_table(GptShape& own, TrainOptions& o) {
   return joined({blocks, ngram_table(own.ngrams)});
 }
 
-// Without memories, a run is saved as before there were any.
-OptionTable saved_table(TrainOptions& options, bool has_ngrams) {
+// A run that does not use what came later is saved as before it came.
+OptionTable saved_table(TrainOptions& options, bool has_ngrams, bool has_starts) {
   OptionTable table = table_of(options);
-  if (!has_ngrams)
-    std::erase_if(table, [](const Option& each) { return each.name.starts_with("--ngram"); });
+  std::erase_if(table, [&](const Option& each) {
+    const bool is_start = each.name == "--warmup-start" || each.name == "--clip-from";
+    return (each.name.starts_with("--ngram") && !has_ngrams) || (is_start && !has_starts);
+  });
   return table;
 }
 
@@ -320,11 +322,16 @@ OptionTable table_of(TrainOptions& o) {
       {"--warmup", &o.warmup,
        "steps over which the rate first rises in a line, before the schedule", whole_number(0),
        is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+      {"--warmup-start", &o.warmup_start,
+       "share of the learning rate at which that begins; 0 for a step's share of the rise",
+       finite_number(0, 1), is_for("--warmup")},
       {"--floor", &o.floor, "share of the learning rate at which cosine ends", finite_number(0, 1),
        is_for("--schedule", {"cosine"})},
       {"--clip", &o.clip,
        "largest norm of all gradients together, scaled down to it; 0 for no limit",
        finite_number(0)},
+      {"--clip-from", &o.clip_from, "the first step that is clipped, counted from 0",
+       whole_number(0), is_for("--clip")},
       {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)},
       {"--evaluate-every", &o.evaluate_every,
        "losses after the first step and every so many steps; 0 for after each epoch",
@@ -336,7 +343,8 @@ OptionTable table_of(TrainOptions& o) {
 
 std::string to_json(TrainOptions options) {
   const bool gpt = std::holds_alternative<GptShape>(options.shape);
-  return to_json(saved_table(options, options.ngrams() != nullptr),
+  const bool has_starts = options.warmup_start > 0 || options.clip_from > 0;
+  return to_json(saved_table(options, options.ngrams() != nullptr, has_starts),
                  {{"model", gpt ? "gpt" : "next-token"}});
 }
 
@@ -345,7 +353,8 @@ TrainOptions train_options(const std::string& text) {
   const Json* model = all.find("model");
   TrainOptions options;
   if (model != nullptr && model->string() == "gpt") options.shape = GptShape();
-  from_json(saved_table(options, all.find("ngrams") != nullptr), text);
+  from_json(saved_table(options, all.find("ngrams") != nullptr, all.find("clip_from") != nullptr),
+            text);
   return options;
 }
 
@@ -369,7 +378,8 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
   const Schedule main = make(rest, floor);
   if (first == 0) return main;
-  const double start_factor = 1 / (static_cast<double>(first) + 1);
+  const double start_factor =
+      warmup_start > 0 ? warmup_start : 1 / (static_cast<double>(first) + 1);
   return Schedule::linear_warmup({.steps = first, .start_factor = start_factor}).then(main);
 }
 
@@ -498,10 +508,17 @@ void complete(const CommandLine& line, TrainOptions& options) {
     if (auto* gpt = std::get_if<GptShape>(&options.shape))
       set("--ngram-rate", gpt->ngrams.rate, kind.table_rate);
   }
-  if (line.was_given("--epochs")) set("--steps", options.steps, 0U);
+  if (line.was_given("--epochs")) {
+    set("--steps", options.steps, 0U);
+    set("--warmup", options.warmup, 0U);
+  }
   if (options.schedule != "cosine") set("--floor", options.floor, 0.0);
   const bool has_its_own = options.schedule == "one-cycle" || options.schedule == "warmup";
-  set("--warmup", options.warmup, has_its_own ? 0 : std::min(options.warmup, options.steps / 10));
+  if (has_its_own) set("--warmup", options.warmup, 0U);
+  if (options.steps > 0)
+    set("--warmup", options.warmup, std::min(options.warmup, options.steps / 10));
+  if (options.warmup == 0) set("--warmup-start", options.warmup_start, 0.0);
+  if (options.clip == 0) set("--clip-from", options.clip_from, 0U);
 }
 
 TrainOptions resumed_options(const CommandLine& line, TrainOptions given,

@@ -105,9 +105,11 @@ struct TrainOptions {
   double weight_decay = 0;
   std::string decay = "all";  // or "matrices": the parameters that weight decay is for
   std::string schedule = "constant";
-  std::uint64_t warmup = 0;  // in steps
-  double floor = 0;          // share of the learning rate at which cosine ends
-  double clip = 0;           // limit for the joint norm of all gradients; 0 for none
+  std::uint64_t warmup = 0;     // in steps
+  double warmup_start = 0;      // share of the learning rate; 0 for 1 / (warmup + 1)
+  double floor = 0;             // share of the learning rate at which cosine ends
+  double clip = 0;              // limit for the joint norm of all gradients; 0 for none
+  std::uint64_t clip_from = 0;  // the first step that is clipped
   std::uint64_t seed = 123;
 
   std::uint64_t evaluate_every = 0;    // steps; 0 for only after each epoch

@@ -55,6 +55,8 @@ struct TrainingParts {
   DataLoader* validation = nullptr;
   /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit.
   double clip_norm = 0;
+  /// The first step whose gradients are clipped, counted from 0.
+  std::size_t clip_from = 0;
   /// The batches whose gradients make up one step, with the mean of their losses. The last step of
   /// an epoch takes those that are left.
   std::size_t accumulate = 1;
