@@ -12,6 +12,7 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,18 +108,22 @@ void print(const std::string& what, const Outcome& outcome) {
 void tell_two_kinds(const Options& options) {
   const DataFile story = find_corpus(options.corpus);
   const std::string& text = story.contents;
-  const auto tokenizer = CharacterTokenizer::from_text(text);
   const std::size_t cut = text.rfind(' ', text.size() * 4 / 5);
-  Random random(123);
+  std::optional<LabelledTexts> examples;
+  std::string characters = text;  // all that there are
+  if (!options.examples.empty()) {
+    examples = read_labelled_texts(options.examples,
+                                   {.text = options.text_column, .label = options.label_column});
+    for (const LabelledText& each : examples->texts) characters += each.text;
+  }
+  const auto tokenizer = CharacterTokenizer::from_text(characters);
   Task task;
-  if (options.examples.empty()) {
+  if (examples) {
+    task = task_of(*examples, tokenizer);
+  } else {
     task = task_of(passages(text.substr(0, cut), 12), tokenizer);
     task.training.insert(task.training.end(), task.validation.begin(), task.validation.end());
     task.validation = task_of(passages(text.substr(cut), 12), tokenizer).training;
-  } else {
-    task = task_of(read_labelled_texts(options.examples, {.text = options.text_column,
-                                                          .label = options.label_column}),
-                   tokenizer);
   }
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
                 task.training.size(), " texts to learn and ", task.validation.size(),
@@ -126,6 +131,7 @@ void tell_two_kinds(const Options& options) {
 
   const GptOptions shape{
       .vocabulary = tokenizer.size(), .context = kContext, .width = 64, .heads = 4, .layers = 3};
+  Random random(123);
   GptModel pretrained(shape, random);
   AdamW optimizer(pretrained.parameters(), {.learning_rate = 2e-3});
   DataLoader loader(TokenWindows(tokenizer.encode(text.substr(0, cut)),

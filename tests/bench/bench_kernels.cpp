@@ -126,9 +126,10 @@ void cross_entropy_backward(benchmark::State& state) {
   const Tensor x = random_logits(state);
   const std::vector<double> sums(x.shape()[0], 10.0);
   const auto targets = random_ids(x.shape()[0], x.shape()[1]);
+  const std::vector<real> weights(x.shape()[0], 1);
   Tensor gradient = empty(x.shape());
   for (auto _ : state) {
-    cross_entropy_rows_backward(x.data(), sums.data(), targets.data(), std::nullopt, 1,
+    cross_entropy_rows_backward(x.data(), sums.data(), targets.data(), weights.data(), 1,
                                 x.shape()[0], x.shape()[1], gradient.data());
     benchmark::ClobberMemory();
   }

@@ -43,7 +43,7 @@ TEST_F(FineTune, ReadsKindsOfTextFromTables) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_HAS(outcome.output, "\"bad\" \"good\"");
   EXPECT_HAS(outcome.output, "5 to learn, 1 for validation");
-  expect_refused(in_folder(start), "kinds.csv: has no column \"label\"");
+  expect_refused(in_folder(start), "kinds.csv: has no column \"text\"");
   expect_refused(in_folder("fine_tune --text-column said"), "--examples");
   expect_refused(in_folder("fine_tune --book 6"), "--gpt2");
   expect_refused(in_folder("fine_tune --book e --gpt2 . --messages . --steps 3"), "--steps");
@@ -81,7 +81,7 @@ TEST_F(BookFineTune, GoesThroughWithASmallModel) {
   EXPECT_HAS(six.output, "epoch 1   accuracy");
   const Outcome e = shell(book + "e --save-adapters adapters");
   EXPECT_EQ(e.status, 0) << e.output;
-  EXPECT_HAS(e.output, "After      100.00 %");
+  EXPECT_HAS(e.output, "After       100.00 %");
   EXPECT_EQ(read_safetensors(folder / "adapters").names().size(), 3U * 13);
 }
 

@@ -11,6 +11,7 @@ TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
   const Tensor dy = irregular({kRows, kWidth}, 2);
   std::vector<std::int32_t> targets;
   for (std::size_t i = 0; i < kRows; ++i) targets.push_back(static_cast<std::int32_t>(i * 27));
+  const std::vector<real> weights(kRows, 1);
   auto run = [&](int threads) {
     const Threads scope(threads);
     std::vector<Tensor> results(5, empty({kRows, kWidth}));
@@ -20,8 +21,8 @@ TEST(SoftmaxRows, HaveTheSameBitsOnOneAndTwoThreads) {
     log_softmax_rows(x.data(), kRows, kWidth, results[2].data());
     log_softmax_rows_backward(results[2].data(), dy.data(), kRows, kWidth, results[3].data());
     log_sum_exp_rows(x.data(), kRows, kWidth, log_sums.data());
-    cross_entropy_rows_backward(x.data(), log_sums.data(), targets.data(), std::nullopt, real{0.5},
-                                kRows, kWidth, results[4].data());
+    cross_entropy_rows_backward(x.data(), log_sums.data(), targets.data(), weights.data(),
+                                real{0.5}, kRows, kWidth, results[4].data());
     return std::pair(results, log_sums);
   };
   EXPECT_EQ(run(2), run(1));
