@@ -45,21 +45,6 @@ void Layer::share(std::string_view name, Parameter& parameter) {
   shared_.emplace_back(std::move(own_name), &parameter);
 }
 
-void Layer::share(std::string_view name, Layer& part) {
-  check_argument(part.owner_ == nullptr, "Layer: '", path_, name,
-                 "' is a part of another layer already");
-  adopt(name, part);
-}
-
-// Its members have left when a layer is destroyed, so these are shared ones.
-void Layer::leave_owner() noexcept {
-  owner_ = nullptr;
-  try {
-    set_path("");
-  } catch (const std::bad_alloc&) {  // the names stay those of before
-  }
-}
-
 void Layer::forget(const Parameter& parameter) noexcept {
   for (auto* parts : {&parameters_, &shared_})
     std::erase_if(*parts, [&](const auto& part) { return part.second == &parameter; });
@@ -87,38 +72,16 @@ void Layer::set_training(bool training) {
   for (const auto& [name, layer] : layers_) layer->set_training(training);
 }
 
-void Layer::set_trainable(std::string_view names, bool trainable) {
-  for (Parameter* parameter : names == "*" ? parameters() : parameters(names))
-    parameter->set_trainable(trainable);
-}
-
-std::string Layer::name_in_this(const Layer& layer) const {
-  const std::string path = path_in_this(layer);
-  return path.substr(0, path.size() - (path.empty() ? 0 : 1));  // without the dot
-}
-
-// Each once, if `wanted` says so for one of its names.
-std::vector<Parameter*> Layer::chosen_parameters(const auto& wanted) const {
+std::vector<Parameter*> Layer::parameters(std::string_view names) const {
+  NamePatterns patterns(names);
   std::vector<Parameter*> chosen;
   std::set<const Parameter*> seen;
   for_each_layer([&](const Layer& layer) {
     for (const auto* parts : {&layer.shared_, &layer.parameters_})
       for (const auto& [name, parameter] : *parts)
-        if (wanted(layer, name) && seen.insert(parameter).second) chosen.push_back(parameter);
+        if (patterns.match(path_in_this(layer) + name) && seen.insert(parameter).second)
+          chosen.push_back(parameter);
   });
-  return chosen;
-}
-
-std::vector<Parameter*> Layer::parameters() const {
-  return chosen_parameters([](const Layer&, const std::string&) { return true; });
-}
-
-std::vector<Parameter*> Layer::parameters(std::string_view names) const {
-  NamePatterns patterns(names);
-  std::vector<Parameter*> chosen =
-      chosen_parameters([&](const Layer& layer, const std::string& name) {
-        return patterns.match(path_in_this(layer) + name);
-      });
   patterns.check_all_matched("Layer", "parameter");
   return chosen;
 }
@@ -136,11 +99,35 @@ std::size_t Layer::trainable_parameter_count() const {
   return count;
 }
 
+// --- Saving and loading, and layers by name -----------------------------------------------------
+
+std::string Layer::name_in_this(const Layer& layer) const {
+  const std::string path = path_in_this(layer);
+  return path.substr(0, path.size() - (path.empty() ? 0 : 1));  // without the dot
+}
+
+void Layer::set_trainable(std::string_view names, bool trainable) {
+  for (Parameter* parameter : parameters(names)) parameter->set_trainable(trainable);
+}
+
+void Layer::share(std::string_view name, Layer& part) {
+  check_argument(part.owner_ == nullptr, "Layer: '", path_, name,
+                 "' is a part of another layer already");
+  adopt(name, part);
+}
+
+// Its members have left when a layer is destroyed, so these are shared ones.
+void Layer::leave_owner() noexcept {
+  owner_ = nullptr;
+  try {
+    set_path("");
+  } catch (const std::bad_alloc&) {  // the names stay those of before
+  }
+}
+
 void Layer::refresh_values() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
-
-// --- Saving and loading -------------------------------------------------------------------------
 
 // Calls on_parameter(name, parameter) or on_buffer(name, buffer) for all that this layer and its
 // parts own and that have such a name.
@@ -156,7 +143,7 @@ void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
     offer(layer.parameters_, on_parameter);
     offer(layer.buffers_, on_buffer);
   });
-  if (names != "*") patterns.check_all_matched("Layer", "parameter or buffer");
+  patterns.check_all_matched("Layer", "parameter or buffer");
 }
 
 Checkpoint Layer::state_dict(std::string_view names) const {

@@ -31,8 +31,7 @@ class Part;
 
 struct LoadOptions {
   bool strict = true;  // refuse missing and unexpected names
-  /// Only what has such a name is looked at, in the layer and in the state.
-  std::string names = "*";
+  std::string names = "*";  // of the layer and the state, what is looked at
 };
 
 /// The names that the state lacks, and those in it that the layer does not have.
@@ -42,21 +41,17 @@ struct LoadReport {
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.
-///
-/// Where `names` are asked for, they are patterns (see NamePatterns) for dotted names in this
-/// layer: "blocks.11.*,norm.*". One that matches nothing is a std::invalid_argument.
+/// `names` are patterns of dotted names in this layer, "blocks.11.*,norm.*" (see NamePatterns); one
+/// that matches nothing is a std::invalid_argument.
 class Layer : public ParameterOwner {
  public:
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
   virtual ~Layer();
 
-  /// All parameters, including frozen and borrowed ones, each once: for each layer those that it
-  /// borrows, then its own, then those of its parts.
-  std::vector<Parameter*> parameters() const;
-
-  /// Those that have such a name in this layer or in a part of it; borrowed ones have several.
-  std::vector<Parameter*> parameters(std::string_view names) const;
+  /// All parameters with such names, including frozen and borrowed ones, each once: for each layer
+  /// those that it borrows, then its own, then those of its parts.
+  std::vector<Parameter*> parameters(std::string_view names = "*") const;
 
   /// All layers of type L in this one, itself included, by their dotted names; outer layers first.
   template <class L>
@@ -89,8 +84,7 @@ class Layer : public ParameterOwner {
   /// tables in files, which have no such time.
   void refresh_values() const;
 
-  /// Copies of the parameters and buffers, by dotted name ("token.weight"), all of them or those
-  /// that have such a name. A shared parameter is
+  /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
   /// saved and loaded with the layer that owns it, under its name there. Of a table in a file it is
   /// the mark of its checkpoint, which loading takes it back to (TableFile::mark and restore say
   /// what they throw).
@@ -115,9 +109,8 @@ class Layer : public ParameterOwner {
   /// layer. Throws std::invalid_argument for a name that is taken or has a dot.
   void share(std::string_view name, Parameter& parameter);
 
-  /// Makes a layer that lives elsewhere a part of this one, under this name, until one of the two
-  /// is destroyed: a model that gets another head. Throws std::invalid_argument if it is a part of
-  /// another, too.
+  /// Makes a layer that lives elsewhere, and is a part of no other, a part of this one until one of
+  /// the two is destroyed: a model that gets another head.
   void share(std::string_view name, Layer& part);
 
  private:
@@ -142,7 +135,6 @@ class Layer : public ParameterOwner {
   // The path of a layer in this one without this one's own: "" or "token.".
   std::string path_in_this(const Layer& layer) const { return layer.path_.substr(path_.size()); }
   std::string name_in_this(const Layer& layer) const;
-  std::vector<Parameter*> chosen_parameters(const auto& wanted) const;
   void for_each_owned(std::string_view names, const auto& on_parameter,
                       const auto& on_buffer) const;
   // Calls visit(layer) for this layer and all layers in it, outer layers first.

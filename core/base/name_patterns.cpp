@@ -18,7 +18,7 @@ NamePatterns::NamePatterns(std::string_view patterns) {
 bool NamePatterns::match(const std::string& name) {
   bool matches = false;
   for (Pattern& pattern : patterns_) {
-    const bool here = fnmatch(pattern.text.c_str(), name.c_str(), 0) == 0;
+    const bool here = pattern.text == "*" || fnmatch(pattern.text.c_str(), name.c_str(), 0) == 0;
     pattern.matched |= here;
     matches |= here;
   }
@@ -29,8 +29,8 @@ bool NamePatterns::match(const std::string& name) {
 void NamePatterns::check_all_matched(std::string_view caller, std::string_view kind) const {
   const std::vector<InQuotes> seen(seen_.begin(), seen_.end());
   for (const Pattern& pattern : patterns_)
-    check_argument(pattern.matched, caller, ": no ", kind, " is named ", InQuotes(pattern.text),
-                   ", the first are ", bracketed(seen));
+    check_argument(pattern.matched || pattern.text == "*", caller, ": no ", kind, " is named ",
+                   InQuotes(pattern.text), ", the first are ", bracketed(seen));
 }
 
 }  // namespace rowgrad

@@ -16,7 +16,7 @@ class NamePatterns {
   bool match(const std::string& name);
 
   /// Throws std::invalid_argument, in the name of `caller`, if a pattern has matched none of the
-  /// `kind` that were asked for, as one with a typing error does.
+  /// `kind` that were asked for, as one with a typing error does. (For "*", there may be none.)
   void check_all_matched(std::string_view caller, std::string_view kind) const;
 
  private:
