@@ -30,7 +30,7 @@ template <class L>
 class Part;
 
 struct LoadOptions {
-  bool strict = true;  // refuse missing and unexpected names
+  bool strict = true;       // refuse missing and unexpected names
   std::string names = "*";  // of the layer and the state, what is looked at
 };
 
