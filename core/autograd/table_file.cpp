@@ -344,7 +344,6 @@ void TableFile::bring_in(std::span<const std::int32_t> ids) {
 // Whether rows are in memory, a few of them tell.
 void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   check_usable();
-  reading_ = {};  // waits for those before
   constexpr std::size_t kAsked = 64;
   const std::size_t step = ids.size() / kAsked + 1;
   std::size_t asked = 0, missing = 0;
@@ -353,8 +352,10 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   ahead_ = missing > asked / 32;
   if (!ahead_) return;
   // A disk takes only so many requests at once: whoever has more waits, and that is another thread.
+  // It waits for those before, too, as their future does when it ends.
   try {
-    reading_ = std::async(std::launch::async, [this, rows = std::vector(ids.begin(), ids.end())] {
+    reading_ = std::async(std::launch::async, [this, before = std::move(reading_),
+                                               rows = std::vector(ids.begin(), ids.end())] {
       for (const std::int32_t row : rows) fetch(static_cast<std::size_t>(row));
     });
   } catch (const std::system_error&) {  // there is no thread, so they are read when they are used
