@@ -13,6 +13,7 @@
 // of the next batch are asked for before each step.
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
@@ -241,21 +242,29 @@ void run_in_memory(std::size_t rows) {
             << std::setw(33) << step_ms(table, sgd) << std::endl;
 }
 
+int usage() {
+  std::cerr << "usage: bench_table_file FOLDER [--memory] [ROWS]...\n";
+  return 2;
+}
+
 }  // namespace
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: bench_table_file FOLDER [ROWS]...\n";
-    return 2;
-  }
+  if (argc < 2) return rowgrad::usage();
   std::cout << std::fixed << std::setprecision(2);
-  if (argc > 2 && argv[2] == std::string_view("--memory")) {
-    rowgrad::run_memory(argv[1], argc > 3 ? std::stoul(argv[3]) : 12'500'000);
+  const bool memory = argc > 2 && argv[2] == std::string_view("--memory");
+  std::vector<std::size_t> sizes;
+  for (int i = memory ? 3 : 2; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    std::size_t& rows = sizes.emplace_back(0);
+    const auto [end, error] = std::from_chars(text.begin(), text.end(), rows);
+    if (error != std::errc() || end != text.end() || rows == 0) return rowgrad::usage();
+  }
+  if (memory) {
+    rowgrad::run_memory(argv[1], sizes.empty() ? 12'500'000 : sizes.front());
     return 0;
   }
-  std::vector<std::size_t> sizes;
-  for (int i = 2; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   if (sizes.empty()) sizes = {1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
   std::cout << "       rows    file GB     used MB     new ms    cold ms  marked ms    warm ms  "
                "checkpoint ms"
