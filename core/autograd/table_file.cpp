@@ -352,12 +352,14 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   ahead_ = missing > asked / 32;
   if (!ahead_) return;
   // A disk takes only so many requests at once: whoever has more waits, and that is another thread.
-  // It waits for those before, too, as their future does when it ends.
+  // It waits for those before, too, and lets go of them: a task's state keeps what it captures.
   try {
-    reading_ = std::async(std::launch::async, [this, before = std::move(reading_),
-                                               rows = std::vector(ids.begin(), ids.end())] {
-      for (const std::int32_t row : rows) fetch(static_cast<std::size_t>(row));
-    });
+    reading_ = std::async(
+        std::launch::async,
+        [this, before = std::move(reading_), rows = std::vector(ids.begin(), ids.end())]() mutable {
+          before = {};
+          for (const std::int32_t row : rows) fetch(static_cast<std::size_t>(row));
+        });
   } catch (const std::system_error&) {  // there is no thread, so they are read when they are used
   }
 }
