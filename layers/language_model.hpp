@@ -99,7 +99,8 @@ struct EvaluateOptions {
 
 struct Score {
   double loss = 0;  // the mean cross-entropy of the targets that count, in nats
-  /// The share of targets whose logit is the largest, of those that count, with their weights.
+  /// The share of targets that have the largest logit, among those that are not ignored; weights
+  /// make no difference.
   std::optional<double> accuracy = std::nullopt;
 };
 

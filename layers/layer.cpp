@@ -113,6 +113,8 @@ void Layer::set_trainable(std::string_view names, bool trainable) {
 void Layer::share(std::string_view name, Layer& part) {
   check_argument(part.owner_ == nullptr, "Layer: '", path_, name,
                  "' is a part of another layer already");
+  for (const Layer* owner = this; owner != nullptr; owner = owner->owner_)
+    check_argument(owner != &part, "Layer: '", path_, name, "' would be a part of itself");
   adopt(name, part);
 }
 

@@ -22,8 +22,9 @@ struct TextClassifierOptions {
 /// output for each class. Each position gets logits of its own, for the text up to there; the
 /// target of a text stands at its last token, and all others are ignored (see class_example()).
 ///
-/// The language model is borrowed as the part "body": its parameters are "body.token.weight" …
-/// here, until the classifier is destroyed. Freeze what is not to change, its own head included:
+/// The language model is borrowed as the part "body", and must outlive the classifier: until that
+/// is destroyed, its parameters are named "body.token.weight" …. Freeze what is not to change, its
+/// own head included:
 ///
 ///   model.freeze();
 ///   model.unfreeze("blocks.11.*,norm.*");

@@ -99,6 +99,27 @@ TEST(TrainOptions, WarmUpAndDecayAsNanoGptDoes) {
   EXPECT_NEAR(schedule.factor(2000), 0.1, 1e-12);
 }
 
+TEST(TrainOptions, WarmUpFromAShareOfTheRate) {
+  TrainOptions options;
+  const std::string before = to_json(options);
+  options.schedule = "cosine";
+  options.warmup = 27;
+  options.warmup_start = options.floor = 0.01;
+  options.clip = 1;
+  options.clip_from = 27;
+  const Schedule schedule = options.make_schedule(135);
+  EXPECT_NEAR(schedule.factor(0), 0.01, 1e-15);
+  EXPECT_NEAR(schedule.factor(9), 0.01 + 9 * 0.99 / 27, 1e-15);
+  EXPECT_NEAR(schedule.factor(27), 1, 1e-15);
+  EXPECT_NEAR(schedule.factor(81), 0.01 + 0.99 * (1 + std::cos(M_PI / 2)) / 2, 1e-15);
+  const TrainOptions saved = train_options(to_json(options));
+  EXPECT_EQ(saved.warmup_start, 0.01);
+  EXPECT_EQ(saved.clip_from, 27U);
+  // What does not use them is saved as before there were such options.
+  EXPECT_EQ(before.find("clip_from"), std::string::npos);
+  EXPECT_EQ(train_options(before).clip_from, 0U);
+}
+
 TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   TrainOptions options;
   using Widths = std::vector<std::size_t>;

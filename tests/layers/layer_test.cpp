@@ -154,6 +154,7 @@ TEST(Layer, SharesALayerThatLivesElsewhere) {
   class Head : public Layer {
    public:
     explicit Head(Layer& other) { share("body", other); }
+    void share_itself() { share("self", *this); }
   };
   Random random(1);
   Outer outer(random);
@@ -162,6 +163,7 @@ TEST(Layer, SharesALayerThatLivesElsewhere) {
     EXPECT_EQ(head.parameter_count(), outer.parameter_count());
     EXPECT_EQ(head.parameters().front()->name(), "body.token.weight");
     EXPECT_EQ(outer.state_dict().names().front(), "inner.linear.bias");
+    EXPECT_INVALID("Layer: 'self' would be a part of itself", head.share_itself());
     head.eval();
     EXPECT_FALSE(outer.inner.training());
     EXPECT_INVALID("Layer: 'body' is a part of another layer already", Head{outer});

@@ -528,6 +528,26 @@ TEST(TrainingRun, KeepsAccuraciesWithItsState) {
   EXPECT_EQ(resumed.history()[1].validation_accuracy, run.history()[1].validation_accuracy);
 }
 
+TEST(TrainingRun, ClipsFromTheStepThatIsAsked) {
+  const auto after = [](double clip_norm, std::size_t clip_from, std::size_t steps) {
+    Random random(1);
+    Bigram model(random);
+    SGD sgd(model.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(windows(61), {.batch = 3});
+    TrainingRun run({.model = model,
+                     .optimizer = sgd,
+                     .loader = loader,
+                     .random = random,
+                     .clip_norm = clip_norm,
+                     .clip_from = clip_from});
+    run.train(steps);
+    return bits_of(model.state_dict());
+  };
+  EXPECT_EQ(after(1e-3, 2, 2), after(0, 0, 2));
+  EXPECT_NE(after(1e-3, 2, 3), after(0, 0, 3));
+  EXPECT_NE(after(1e-3, 2, 2), after(1e-3, 1, 2));
+}
+
 TEST(TrainingRun, RefusesLossesThatAreNoMean) {
   Trained trained;
   const auto make = [&](const CrossEntropyOptions& loss) {
