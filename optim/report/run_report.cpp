@@ -253,7 +253,7 @@ void RunReport::before_update(const TrainingRun& run) {
   const Timer timer(cost_);
   if (own_rows_) own_rows_->before_update(run);
   measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
-               run.parts().clip_norm);
+               run.next_clip_norm());
 }
 
 void RunReport::before_update() {

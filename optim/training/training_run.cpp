@@ -261,8 +261,7 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   }
   if (steps_ == 0 && !parts_.allow_unused) optimizer.check_uses_all();
   each([&](RunObserver& observer) { observer.before_update(*this); });
-  if (parts_.clip_norm > 0 && steps_ >= parts_.clip_from)
-    clip_grad_norm(optimizer.parameters(), parts_.clip_norm);
+  if (next_clip_norm() > 0) clip_grad_norm(optimizer.parameters(), next_clip_norm());
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();

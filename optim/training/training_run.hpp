@@ -144,6 +144,9 @@ class TrainingRun {
   /// Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
 
+  /// The limit for the joint norm of the next step's gradients; 0 for none.
+  double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
+
   bool is_first_rank() const { return ranks_.rank() == 0; }
 
   /// The speed of training in this epoch, since the run was started or its state was loaded.

@@ -451,21 +451,30 @@ TEST_F(ProgramsAndFiles, AResumedRunMayBeCountedInEpochsInstead) {
   EXPECT_EQ(json::parse(read_file(folder_ / "out"))["history"].size(), 1U);
 }
 
-TEST_F(ProgramsAndFiles, TheTextbooksRunHasItsOptions) {
-  const Outcome outcome = shell(
-      concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus --book --tokenizer char ",
-             "--context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 --json out ",
-             "--prompt 'a dog'"));
-  ASSERT_EQ(outcome.status, 0) << outcome.output;
-  const auto options = json::parse(read_file(folder_ / "out"))["options"];
-  const auto expected = json::parse(R"({
+TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
+  const auto options_of = [&](const std::string& book) {
+    const Outcome outcome = shell(concat(
+        "cd ", folder_.path().string(), "; train_gpt --corpus corpus ", book,
+        " --tokenizer char --context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 ",
+        "--json out --prompt 'a dog'"));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return json::parse(read_file(folder_ / "out"))["options"];
+  };
+  auto expected = json::parse(R"({
       "batch": 2, "shuffle": true, "one_generator": true, "dropout": 0.1, "tie": false,
       "epochs": 10, "steps": 0, "accumulate": 1, "optimizer": "adamw", "learning_rate": 4e-4,
       "beta2": 0.999, "weight_decay": 0.1, "decay": "all", "schedule": "constant", "warmup": 0,
       "floor": 0.0, "clip": 0.0, "seed": 123, "validation": 0.1, "evaluate_every": 5,
       "evaluate_batches": 5, "positions": "learned", "bias": true, "qkv_bias": false,
       "gelu": "tanh", "start": "pytorch"})");
-  for (const auto& [key, value] : expected.items()) EXPECT_EQ(options[key], value) << key;
+  const json chapter_5 = options_of("--book");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(chapter_5[key], value) << key;
+  expected.update(json::parse(R"({
+      "epochs": 15, "learning_rate": 1e-3, "schedule": "cosine", "warmup": 27,
+      "warmup_start": 0.01, "floor": 0.01, "clip": 1.0, "clip_from": 28, "evaluate_batches": 1})"));
+  const json appendix_d = options_of("--book-appendix-d --clip-from 28");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(appendix_d[key], value) << key;
+  EXPECT_EQ(options_of("--book-appendix-d")["clip_from"], 27);
 }
 
 TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {

@@ -64,6 +64,7 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
   TrainOptions rmsprop = words;
   rmsprop.optimizer = "rmsprop";
   rmsprop.schedule = "step";
+  rmsprop.warmup_start = 0.1;
   TrainOptions adagrad = adamw;
   adagrad.optimizer = "adagrad";
   TrainOptions tied = adamw;
@@ -77,6 +78,7 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
   gpt.one_generator = true;
   gpt.evaluate_every = 2;
   gpt.evaluate_batches = 2;
+  gpt.clip_from = 3;
   gpt.shape = GptShape{.heads = 3, .layers = 2};
   for (const TrainOptions& options :
        {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied, gpt}) {

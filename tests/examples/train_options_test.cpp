@@ -99,25 +99,33 @@ TEST(TrainOptions, WarmUpAndDecayAsNanoGptDoes) {
   EXPECT_NEAR(schedule.factor(2000), 0.1, 1e-12);
 }
 
-TEST(TrainOptions, WarmUpFromAShareOfTheRate) {
+TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
   TrainOptions options;
-  const std::string before = to_json(options);
   options.schedule = "cosine";
   options.warmup = 27;
   options.warmup_start = options.floor = 0.01;
-  options.clip = 1;
-  options.clip_from = 27;
   const Schedule schedule = options.make_schedule(135);
-  EXPECT_NEAR(schedule.factor(0), 0.01, 1e-15);
-  EXPECT_NEAR(schedule.factor(9), 0.01 + 9 * 0.99 / 27, 1e-15);
-  EXPECT_NEAR(schedule.factor(27), 1, 1e-15);
-  EXPECT_NEAR(schedule.factor(81), 0.01 + 0.99 * (1 + std::cos(M_PI / 2)) / 2, 1e-15);
-  const TrainOptions saved = train_options(to_json(options));
-  EXPECT_EQ(saved.warmup_start, 0.01);
-  EXPECT_EQ(saved.clip_from, 27U);
-  // What does not use them is saved as before there were such options.
-  EXPECT_EQ(before.find("clip_from"), std::string::npos);
-  EXPECT_EQ(train_options(before).clip_from, 0U);
+  for (int k = 0; k < 27; ++k)
+    EXPECT_NEAR(1e-3 * schedule.factor(k), 1e-5 + k * (1e-3 - 1e-5) / 27, 1e-17) << k;
+  for (int k = 27; k <= 135; ++k)
+    EXPECT_NEAR(1e-3 * schedule.factor(k),
+                1e-5 + (1e-3 - 1e-5) * (1 + std::cos(M_PI * (k - 27) / 108)) / 2, 1e-17)
+        << k;
+}
+
+TEST(TrainOptions, AreSavedAsBeforeWithoutWhatCameLater) {
+  TrainOptions options;
+  options.warmup = 27;
+  options.clip = 1;
+  EXPECT_FALSE(json::parse(to_json(options)).contains("clip_from"));
+  EXPECT_FALSE(json::parse(to_json(options)).contains("warmup_start"));
+  options.clip_from = 28;
+  EXPECT_EQ(train_options(to_json(options)).clip_from, 28U);
+  EXPECT_EQ(train_options(to_json(options)).warmup_start, 0);
+  options.clip_from = 0;
+  options.warmup_start = 0.25;
+  EXPECT_EQ(train_options(to_json(options)).clip_from, 0U);
+  EXPECT_EQ(train_options(to_json(options)).warmup_start, 0.25);
 }
 
 TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
@@ -166,6 +174,8 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
            {"--decay matrices", "--decay is for --weight-decay above 0, not for 0.0"},
            {"--warmup 9 --schedule one-cycle",
             "--warmup is for --schedule constant, warmup, cosine and step, not for \"one-cycle\""},
+           {"--warmup-start 0.1", "--warmup-start is for --warmup above 0, not for 0"},
+           {"--clip-from 9", "--clip-from is for --clip above 0, not for 0.0"},
            {"--floor 0.1", "--floor is for --schedule cosine, not for \"constant\""},
            {"--evaluate-batches 9",
             "--evaluate-batches is for --evaluate-every above 0, not for 0"}})
@@ -173,7 +183,8 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
   EXPECT_NO_THROW(
       check("--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
             "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --decay matrices "
-            "--warmup 9 --schedule cosine --floor 0.1 --evaluate-batches 9 --evaluate-every 9"));
+            "--warmup 9 --warmup-start 0.1 --clip 1 --clip-from 9 --schedule cosine --floor 0.1 "
+            "--evaluate-batches 9 --evaluate-every 9"));
   EXPECT_NO_THROW(check("--positions t5 --t5-buckets 9 --t5-max-distance 9 --steps 0 --epochs 1"));
 }
 
