@@ -136,7 +136,9 @@ TEST(TrainingRun, ClipsFromTheStepThatIsAskedFor) {
     by_hand.optimizer.zero_grad();
     Tape tape(by_hand.random);
     tape.backward(by_hand.model.loss(tape, batch.inputs, batch.targets));
-    if (step++ >= 2) EXPECT_GT(clip_grad_norm(by_hand.optimizer.parameters(), 0.01), 0.01);
+    if (step++ >= 2) {
+      EXPECT_GT(clip_grad_norm(by_hand.optimizer.parameters(), 0.01), 0.01);
+    }
     by_hand.optimizer.step();
   }
   EXPECT_GT(step, 3U);
