@@ -41,7 +41,7 @@ else
   install_packages
 fi
 
-CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_SANITIZE=ON \
+CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=ON -DROWGRAD_SANITIZE=ON \
   -DROWGRAD_UNITY=ON -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=fuzzer-no-link -fno-sanitize-recover=all"
 compile fuzz_targets
