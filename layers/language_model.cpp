@@ -102,7 +102,7 @@ std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
   for (const Batch& batch : loader) {
     const double of_batch = total_weight(batch.targets, model.classes(), sum_of);
     sums.insert(sums.end(), {0, 0});
-    if (++batches % ranks.size() == ranks.rank() && of_batch > 0) {
+    if (++batches % ranks.size() == ranks.rank() && (of_batch > 0 || options.accuracy)) {
       Tape tape(Tape::inference);
       double* const sum = &sums[sums.size() - 2];
       if (options.accuracy) {

@@ -30,8 +30,8 @@ Checkpoint lora_state(const Layer& model);
 /// all else. Throws std::invalid_argument for a state that does not fit the model.
 void load_lora(Layer& model, const Checkpoint& state);
 
-/// Adds all adapters to their weights: the model computes the same, and is as it was before
-/// add_lora, but for its values.
+/// Adds all adapters to their weights: the model computes the same, and has the parameters of
+/// before add_lora. They stay frozen: unfreeze() what is to be trained.
 void merge_lora(Layer& model);
 
 }  // namespace rowgrad
