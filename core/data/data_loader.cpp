@@ -48,7 +48,6 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
                  options.batch, ", and drop_last leaves a shorter one out");
   element_count({std::min(options.batch, windows_.size()), windows_.context()}, "DataLoader");
   set_shard(options.shard);
-  window_.resize(windows_.context() + 1);
 }
 
 void DataLoader::set_shard(const BatchShard& shard) {
@@ -102,7 +101,7 @@ void DataLoader::rewind() {
 }
 
 void DataLoader::start_epoch() {
-  windows_.text().check_unchanged();
+  windows_.check_unchanged();
   make_batches();
   Position start = position_;
   if (!loaded_ && start.batch > 0) start = {start.epoch + 1, 0};
@@ -138,16 +137,8 @@ const Batch& DataLoader::next_batch() {
   const std::size_t context = windows_.context();
   for (std::size_t row = 0; row < windows.size(); ++row) {
     const std::size_t window = window_at(windows.begin + row);
-    const std::span inputs(batch.inputs.data() + row * context, context);
-    const std::span targets(batch.targets.data() + row * context, context);
-    if (windows_.has_targets()) {
-      windows_.read_inputs(window, inputs);
-      windows_.read_targets(window, targets);
-    } else {
-      windows_.read(window, window_);
-      std::ranges::copy(std::span(window_).first(context), inputs.begin());
-      std::ranges::copy(std::span(window_).last(context), targets.begin());
-    }
+    windows_.read_inputs(window, std::span(batch.inputs.data() + row * context, context));
+    windows_.read_targets(window, std::span(batch.targets.data() + row * context, context));
   }
   ++position_.batch;
   if (position_.batch == size_) position_ = {position_.epoch + 1, 0};

@@ -156,7 +156,6 @@ class DataLoader {
   // The order of the windows in the epoch; if both are empty, it is that of the text.
   std::vector<std::int64_t> order_;
   std::optional<IndexPermutation> permutation_;
-  std::vector<std::int32_t> window_;
   Batch full_;
   Batch short_;  // the last batch of an epoch, unless all are full
 };

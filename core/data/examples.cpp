@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
@@ -25,24 +27,21 @@ TokenWindows windows_of(const char* caller, std::span<const Example> examples,
     check_argument(!inputs.empty() && inputs.size() == targets.size(), caller, ": example ", i,
                    " has ", inputs.size(), " ids and ", targets.size(),
                    " targets, expected equally many");
-    check_argument(options.context == 0 || options.truncate || inputs.size() <= options.context,
-                   caller, ": example ", i, " has ", inputs.size(),
-                   " ids, more than the context of ", options.context);
+    check_argument(options.context == 0 || inputs.size() <= options.context, caller, ": example ",
+                   i, " has ", inputs.size(), " ids, more than the context of ", options.context);
     if (options.context == 0) context = std::max(context, inputs.size());
   }
+  element_count({examples.size(), context}, caller);
   std::vector<std::int32_t> ids, targets;
   const auto fill_up = [&] {
     const std::size_t end = (ids.size() + context - 1) / context * context;
     ids.resize(end, options.padding);
     targets.resize(end, kIgnoredTarget);
   };
-  for (const Example& example : examples) {
-    const std::size_t length = std::min(example.inputs.size(), context);
-    if (!packed || context - ids.size() % context < length) fill_up();
-    ids.insert(ids.end(), example.inputs.begin(),
-               example.inputs.begin() + static_cast<std::ptrdiff_t>(length));
-    targets.insert(targets.end(), example.targets.begin(),
-                   example.targets.begin() + static_cast<std::ptrdiff_t>(length));
+  for (const auto& [of_inputs, of_targets] : examples) {
+    if (!packed || context - ids.size() % context < of_inputs.size()) fill_up();
+    ids.insert(ids.end(), of_inputs.begin(), of_inputs.end());
+    targets.insert(targets.end(), of_targets.begin(), of_targets.end());
   }
   fill_up();
   return {to_ids(ids), to_ids(targets), {.context = context, .stride = context}};
@@ -112,7 +111,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
   const std::string name = path.string();
-  const std::string content = read_file(path);
+  std::string content = read_file(path);
+  if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
   std::vector<Row> rows =
       path.extension() == ".tsv" ? rows_with_tabs(content) : rows_with_commas(name, content);
   std::vector<std::string> columns = options.columns;
@@ -161,6 +161,8 @@ Pairs read_folders(const std::filesystem::path& path) {
 Example class_example(const Ids& ids, std::size_t label, std::size_t most) {
   check_ids("class_example", "the text", ids);
   check_argument(most > 0, "class_example: at most 0 ids are to be kept, expected at least 1");
+  check_argument(label <= std::numeric_limits<std::int32_t>::max(), "class_example: the label is ",
+                 label, ", expected less than 2^31");
   const std::size_t length = std::min(ids.size(), most);
   Example example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
                   std::vector<std::int32_t>(length, kIgnoredTarget)};
@@ -191,17 +193,24 @@ TokenWindows packed_windows(std::span<const Example> examples,
 
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options) {
-  const Pairs pairs =
+  Pairs pairs =
       std::filesystem::is_directory(path) ? read_folders(path) : read_table(path, options);
   check_runtime(!pairs.empty(), path.string(), ": has no texts");
-  std::map<std::string, std::size_t> numbers;
-  for (const auto& [label, text] : pairs) numbers[label] = 0;
-  LabelledTexts result;
-  for (auto& [label, number] : numbers) {
-    number = result.labels.size();
-    result.labels.push_back(label);
+  LabelledTexts result{.texts = {}, .labels = options.labels};
+  if (options.labels.empty()) {
+    std::set<std::string> labels;
+    for (const auto& [label, text] : pairs) labels.insert(label);
+    result.labels.assign(labels.begin(), labels.end());
   }
-  for (const auto& [label, text] : pairs) result.texts.push_back({text, numbers[label]});
+  std::map<std::string_view, std::size_t> numbers;
+  for (const std::string& label : result.labels) numbers.emplace(label, numbers.size());
+  for (auto& [label, text] : pairs) {
+    const auto found = numbers.find(label);
+    check_runtime(found != numbers.end(), path.string(), ": has a text with the label ",
+                  InQuotes(label), ", expected one of ",
+                  bracketed(std::vector<InQuotes>(result.labels.begin(), result.labels.end())));
+    result.texts.push_back({std::move(text), found->second});
+  }
   return result;
 }
 

@@ -41,12 +41,10 @@ Example class_example(const Ids& ids, std::size_t label,
 Example answer_example(const Ids& prompt, const Ids& answer, std::int32_t end);
 
 struct ExampleWindowOptions {
-  /// The length of a window; 0 for that of the longest example.
+  /// The length of a window; 0 for that of the longest example. Longer ones are refused.
   std::size_t context = 0;
   /// The id that fills a window up after its examples.
   std::int32_t padding = 0;
-  /// Whether longer examples lose what is beyond the context; otherwise they are refused.
-  bool truncate = false;
 };
 
 /// A window for each example, filled up with padding whose targets are ignored. As positions of a
@@ -66,7 +64,7 @@ struct LabelledText {
 
 struct LabelledTexts {
   std::vector<LabelledText> texts;
-  std::vector<std::string> labels;  // sorted
+  std::vector<std::string> labels;
 };
 
 struct LabelledTextOptions {
@@ -75,12 +73,15 @@ struct LabelledTextOptions {
   std::string label = "label";
   /// The names of the columns if the first row does not have them.
   std::vector<std::string> columns = {};
+  /// The labels, in the order of their numbers; others are refused. Empty for those that are there,
+  /// sorted: give the validation texts the labels of the training texts, which may have more.
+  std::vector<std::string> labels = {};
 };
 
 /// Reads labelled texts: from a folder, of which each folder in it is a label and each file in that
 /// a text, in the order of their names; or from a table, with commas as in RFC 4180 or, if its name
-/// ends with .tsv, with tabs, between which quotes mean nothing. Throws std::runtime_error for what
-/// cannot be read, with the number of the row.
+/// ends with .tsv, with tabs, between which quotes mean nothing. A byte order mark is skipped.
+/// Throws std::runtime_error for what cannot be read, with the number of the line.
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options = {});
 

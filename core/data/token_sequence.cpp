@@ -102,16 +102,23 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
   return loss / static_cast<double>(predicted);
 }
 
-void TokenWindows::check_options() const {
-  check_argument(options_.context >= 1, "TokenWindows: context is ", options_.context,
+namespace {
+
+const WindowOptions& checked(const WindowOptions& options) {
+  check_argument(options.context >= 1, "TokenWindows: context is ", options.context,
                  ", expected at least 1");
-  check_argument(options_.stride >= 1, "TokenWindows: stride is ", options_.stride,
+  check_argument(options.stride >= 1, "TokenWindows: stride is ", options.stride,
                  ", expected at least 1");
+  return options;
 }
 
+}  // namespace
+
 TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
-    : text_(std::move(text)), options_(options) {
-  check_options();
+    : text_(std::move(text)),
+      targets_(text_.size() > 0 ? text_.slice(1, text_.size() - 1) : text_),  // the next ids
+      has_own_targets_(false),
+      options_(checked(options)) {
   const std::uint64_t tokens = text_.size();
   check_argument(tokens > options.context, "TokenWindows: the text has ", tokens,
                  " tokens, but a window of context ", options.context, " needs ", options.context,
@@ -120,39 +127,36 @@ TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
 }
 
 TokenWindows::TokenWindows(TokenSequence text, TokenSequence targets, const WindowOptions& options)
-    : text_(std::move(text)), targets_(std::move(targets)), options_(options) {
-  check_options();
-  check_argument(targets_->size() == text_.size(), "TokenWindows: there are ", targets_->size(),
+    : text_(std::move(text)),
+      targets_(std::move(targets)),
+      has_own_targets_(true),
+      options_(checked(options)) {
+  check_argument(targets_.size() == text_.size(), "TokenWindows: there are ", targets_.size(),
                  " targets for ", text_.size(), " tokens");
   check_argument(text_.size() >= options.context, "TokenWindows: the text has ", text_.size(),
                  " tokens, but a window has a context of ", options.context);
   size_ = (text_.size() - options.context) / options.stride + 1;
 }
 
-void TokenWindows::copy(const TokenSequence& from, std::size_t i,
+void TokenWindows::read(const TokenSequence& from, std::size_t i,
                         std::span<std::int32_t> ids) const {
   check_argument(i < size_, "TokenWindows: window ", i, " is outside the ", size_, " windows");
+  check_argument(ids.size() == options_.context, "TokenWindows: there is room for ", ids.size(),
+                 " ids, expected ", options_.context);
   from.read(std::uint64_t{i} * options_.stride, ids);
 }
 
-void TokenWindows::read(std::size_t i, std::span<std::int32_t> ids) const {
-  check_state(!targets_, "TokenWindows: the targets are given, they are not the next ids");
-  check_argument(ids.size() == options_.context + 1, "TokenWindows: there is room for ", ids.size(),
-                 " ids, expected ", options_.context, " + 1");
-  copy(text_, i, ids);
-}
-
 void TokenWindows::read_inputs(std::size_t i, std::span<std::int32_t> inputs) const {
-  check_argument(inputs.size() == options_.context, "TokenWindows: there is room for ",
-                 inputs.size(), " inputs, expected ", options_.context);
-  copy(text_, i, inputs);
+  read(text_, i, inputs);
 }
 
 void TokenWindows::read_targets(std::size_t i, std::span<std::int32_t> targets) const {
-  check_state(targets_.has_value(), "TokenWindows: the targets are the next ids, none are given");
-  check_argument(targets.size() == options_.context, "TokenWindows: there is room for ",
-                 targets.size(), " targets, expected ", options_.context);
-  copy(*targets_, i, targets);
+  read(targets_, i, targets);
+}
+
+void TokenWindows::check_unchanged() const {
+  text_.check_unchanged();
+  targets_.check_unchanged();
 }
 
 }  // namespace rowgrad

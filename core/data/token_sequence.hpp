@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -97,24 +96,22 @@ class TokenWindows {
 
   std::size_t context() const { return options_.context; }
   const TokenSequence& text() const { return text_; }
-  bool has_targets() const { return targets_.has_value(); }
+  /// Whether the targets are given, and not the next ids.
+  bool has_own_targets() const { return has_own_targets_; }
 
-  /// Copies the ids of window i and the one after them, the last target: [context + 1]. Throws
-  /// std::logic_error if the targets are given.
-  void read(std::size_t i, std::span<std::int32_t> ids) const;
-
-  /// Copies the inputs of window i: [context].
+  /// Copies the inputs of window i, and the targets: [context] each.
   void read_inputs(std::size_t i, std::span<std::int32_t> inputs) const;
-
-  /// Copies the targets that are given: [context]. Throws std::logic_error if there are none.
   void read_targets(std::size_t i, std::span<std::int32_t> targets) const;
 
+  /// Throws std::runtime_error if a file was changed after it was opened.
+  void check_unchanged() const;
+
  private:
-  void check_options() const;
-  void copy(const TokenSequence& from, std::size_t i, std::span<std::int32_t> ids) const;
+  void read(const TokenSequence& from, std::size_t i, std::span<std::int32_t> ids) const;
 
   TokenSequence text_;
-  std::optional<TokenSequence> targets_;
+  TokenSequence targets_;
+  bool has_own_targets_;
   WindowOptions options_;
   std::size_t size_;
 };

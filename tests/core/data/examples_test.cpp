@@ -45,8 +45,6 @@ TEST(Examples, ArePaddedOrPackedIntoWindows) {
   const TokenWindows packed = packed_windows(examples, {.context = 5});
   EXPECT_EQ(inputs_of(packed), (Rows{{1, 2, 3, 4, 0}, {5, 6, 1, 2, 3}}));
   EXPECT_EQ(targets_of(packed), (Rows{{kNone, kNone, 7, 8, kNone}, {kNone, 9, 1, 1, 1}}));
-  EXPECT_EQ(inputs_of(padded_windows(examples, {.context = 2, .truncate = true})),
-            (Rows{{1, 2}, {4, 0}, {5, 6}, {1, 2}}));
 
   // A loader shuffles them as windows of a text.
   DataLoader loader(packed, {.batch = 2});
@@ -56,6 +54,9 @@ TEST(Examples, ArePaddedOrPackedIntoWindows) {
 
   EXPECT_INVALID("padded_windows: example 0 has 3 ids, more than the context of 2",
                  padded_windows(examples, {.context = 2}));
+  EXPECT_THROW(padded_windows(examples, {.context = std::size_t{1} << 62}), std::invalid_argument);
+  EXPECT_INVALID("class_example: the label is 2147483648, expected less than 2^31",
+                 class_example(to_ids(std::vector{5}), std::size_t{1} << 31));
   EXPECT_INVALID("packed_windows: there are no examples", packed_windows({}));
   EXPECT_INVALID("packed_windows: example 0 has 1 ids and 0 targets, expected equally many",
                  packed_windows(std::vector<Example>{{{1}, {}}}));
@@ -81,6 +82,16 @@ TEST(LabelledTexts, AreReadFromTables) {
   const LabelledTexts tabs = read_labelled_texts(folder / "b.tsv", {.columns = {"label", "text"}});
   EXPECT_EQ(all_of(tabs), (std::vector<std::string>{"ham: say \"hi, you", "spam: buy"}));
   EXPECT_EQ(tabs.labels, (std::vector<std::string>{"ham", "spam"}));
+
+  // Of the same numbers as other texts, whichever labels are there.
+  write_file(folder / "d.csv", "\xEF\xBB\xBFlabel,text\nspam,buy\n");
+  const LabelledTexts few = read_labelled_texts(folder / "d.csv", {.labels = tabs.labels});
+  EXPECT_EQ(few.texts[0].label, 1U);
+  EXPECT_EQ(few.labels, tabs.labels);
+  const std::string unknown = error_of<std::runtime_error>([&] {
+    read_labelled_texts(folder / "d.csv", {.labels = {"ham", "eggs"}});
+  });
+  EXPECT_HAS(unknown, R"(has a text with the label "spam", expected one of ["ham", "eggs"])");
 
   const auto error = [&](const std::string& contents) {
     write_file(folder / "c.csv", contents);

@@ -48,10 +48,10 @@ TEST_F(TheVerdict, GivesThePublishedWindowsAndFirstBatch) {
   const Ids ids = to_ids(verdict_ids());
   const TokenWindows windows(ids, {.context = 4, .stride = 4});
   EXPECT_EQ(windows.size(), 1286);
-  Numbers window(5);
-  windows.read(1, window);
+  Numbers window(4);
+  windows.read_inputs(1, window);
   EXPECT_EQ(window.front(), ids(4));
-  TokenWindows(ids, {.context = 4, .stride = 1}).read(1, window);
+  TokenWindows(ids, {.context = 4, .stride = 1}).read_inputs(1, window);
   EXPECT_EQ(window.front(), ids(1));
   EXPECT_EQ(DataLoader(windows, {.drop_last = true}).size(), 160);
 

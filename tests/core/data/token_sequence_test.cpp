@@ -76,8 +76,10 @@ TEST_F(TokenSources, RefuseWhatIsOutside) {
   EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
   EXPECT_THROW(TokenSequence(std::vector<TokenFile>{}), std::invalid_argument);
   const TokenWindows windows(source, {.context = 4, .stride = 4});
-  EXPECT_INVALID("TokenWindows: there is room for 4 ids, expected 4 + 1",
-                 windows.read(0, std::span(ids).first(4)));
+  EXPECT_INVALID("TokenWindows: there is room for 3 ids, expected 4",
+                 windows.read_inputs(0, std::span(ids).first(3)));
+  EXPECT_INVALID("TokenWindows: there is room for 5 ids, expected 4",
+                 windows.read_targets(0, std::span(ids).first(5)));
 }
 
 TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {

@@ -32,10 +32,12 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
     for (std::size_t i = 0; i < windows.size(); ++i) {
       Numbers expected(c.context);
       std::iota(expected.begin(), expected.end(), 10 + c.starts[i]);
-      Numbers both(c.context + 1);
-      windows.read(i, both);
-      EXPECT_EQ(Numbers(both.begin(), both.end() - 1), expected);
-      EXPECT_EQ(both.back(), expected.back() + 1);
+      Numbers ids(c.context);
+      windows.read_inputs(i, ids);
+      EXPECT_EQ(ids, expected);
+      windows.read_targets(i, ids);
+      for (std::int32_t& id : expected) ++id;
+      EXPECT_EQ(ids, expected);
     }
   }
 }
@@ -67,8 +69,9 @@ TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
   for (const std::size_t i : {2, 3}) {
     const std::string message =
         "TokenWindows: window " + std::to_string(i) + " is outside the 2 windows";
-    Numbers ids(5);
-    EXPECT_INVALID(message, windows.read(i, ids));
+    Numbers ids(4);
+    EXPECT_INVALID(message, windows.read_inputs(i, ids));
+    EXPECT_INVALID(message, windows.read_targets(i, ids));
   }
 }
 
