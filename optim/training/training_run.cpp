@@ -39,7 +39,7 @@ std::uint64_t checksum_of(const Tensor& values) {
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      all_count_(!parts.loader.windows().has_targets() && !parts.loss.class_weights &&
+      all_count_(!parts.loader.windows().has_own_targets() && !parts.loss.class_weights &&
                  parts.loss.ignore_index.value_or(-1) < 0) {
   follow_optimizer();
   check_argument(parts_.loader.position() == DataLoader::Position(),
@@ -248,8 +248,8 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     parts_.model.read_ahead(batches.next_inputs());
   }
   const std::vector<double> weights = batch_weights(of_step);
-  const std::vector<double> losses =
-      parts_.shards == 1 ? add_gradients(of_step) : add_gradients_of_shards(of_step, weights);
+  const std::vector<double> losses = parts_.shards == 1 ? add_gradients(of_step, weights)
+                                                        : add_gradients_of_shards(of_step, weights);
   double loss_sum = 0;  // of the batches
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
@@ -259,7 +259,7 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
     epoch.timed_tokens += rows(i) * parts_.loader.windows().context();
     each([&](RunObserver& observer) { observer.on_batch(*this, of_step[i]); });
   }
-  if (steps_ == 0 && !parts_.allow_unused) optimizer.check_uses_all();
+  if (steps_ == 0 && !parts_.allow_unused && epoch.weight > 0) optimizer.check_uses_all();
   each([&](RunObserver& observer) { observer.before_update(*this); });
   if (next_clip_norm() > 0) clip_grad_norm(optimizer.parameters(), next_clip_norm());
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
@@ -273,14 +273,17 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
 
 // These two add the gradients of a step's batches to the parameters, and return the batches'
 // losses.
-std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches) {
+std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches,
+                                               std::span<const double> weights) {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  std::vector<double> losses;
-  for (const Batch& batch : batches)
-    losses.push_back(go_backward(batch, parts_.random, 1 / static_cast<double>(batches.size()),
-                                 [&](std::size_t index, Gradient gradient) {
-                                   parameters[index]->add_gradient(std::move(gradient));
-                                 }));
+  std::vector<double> losses(batches.size());
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (weights[i] == 0) continue;
+    losses[i] = go_backward(batches[i], parts_.random, 1 / static_cast<double>(batches.size()),
+                            [&](std::size_t index, Gradient gradient) {
+                              parameters[index]->add_gradient(std::move(gradient));
+                            });
+  }
   return losses;
 }
 
@@ -295,8 +298,9 @@ std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> 
     Gradients sums(indices_.size());
     Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
     for (std::size_t i = 0; i < count; ++i) {
-      const double share = shard_weight(batches[i], i, shard) / weights[i];
-      if (share == 0) continue;
+      const double weight = shard_weight(batches[i], i, shard);
+      if (weight == 0) continue;
+      const double share = weight / weights[i];
       const double loss =
           go_backward(part_of(batches[i], i, shard), random, share / static_cast<double>(count),
                       [&](std::size_t index, Gradient gradient) {
@@ -375,10 +379,6 @@ std::vector<double> TrainingRun::batch_weights(std::span<const Batch> batches) c
   if (!all_count_) of_shards = of_all_shards(of_shards, count);
   std::vector<double> weights(count, 0);
   for (std::size_t i = 0; i < of_shards.size(); ++i) weights[i % count] += of_shards[i];
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    check_argument(weights[i] > 0, "TrainingRun: no target of batch ",
-                   steps_ % steps_per_epoch() * parts_.accumulate + i, " of epoch ",
-                   parts_.loader.position().epoch, " counts");
   return weights;
 }
 
@@ -426,6 +426,8 @@ void TrainingRun::compare_ranks() const {
 }
 
 void TrainingRun::finish_epoch() {
+  check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", history_.size() + 1,
+                 " counts, so it has no loss");
   EpochRecord record{.epoch = history_.size() + 1,
                      .steps = steps_,
                      .training_loss = epoch_.loss_sum / epoch_.weight,

@@ -47,7 +47,8 @@ struct TrainingParts {
   /// The random numbers for dropout.
   Random& random;
   /// Which targets count and how much; the mean of a batch is always over all that count, however
-  /// many ranks and shards compute it.
+  /// many ranks and shards compute it. A batch without any gives no gradients and a loss of 0.
+  /// There are no weights of single targets (target_weights), as batches have none.
   CrossEntropyOptions loss = {};
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
@@ -170,7 +171,8 @@ class TrainingRun {
   void each(const auto& call) const;
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
-  std::vector<double> add_gradients(std::span<const Batch> batches);
+  std::vector<double> add_gradients(std::span<const Batch> batches,
+                                    std::span<const double> weights);
   std::vector<double> add_gradients_of_shards(std::span<const Batch> batches,
                                               std::span<const double> weights);
   std::optional<Score> score(DataLoader& loader, std::size_t batches);

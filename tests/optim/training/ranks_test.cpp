@@ -89,7 +89,7 @@ Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
   const auto optimizer = setting.optimizer(model->parameters());
   Ids targets = text();
   for (std::size_t i = 0; i < targets.size(); ++i)
-    if (i % 11 != 3) targets.data()[i] = kIgnoredTarget;
+    if (i % 31 != 3) targets.data()[i] = kIgnoredTarget;
   const TokenWindows windows = setting.chosen_targets
                                    ? TokenWindows(text(), targets, {kContext, 5})
                                    : TokenWindows(text(), {.context = kContext, .stride = 5});

@@ -569,8 +569,30 @@ TEST(TrainingRun, RefusesLossesThatAreNoMean) {
   EXPECT_INVALID(message, make({.target_weights = Tensor{1}}));
   EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]",
                  make({.class_weights = Tensor{1, 1}}));
-  EXPECT_INVALID("TrainingRun: no target of batch 0 of epoch 0 counts",
-                 make({.class_weights = zeros({kVocabulary})}));
+}
+
+TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
+  Random random(1);
+  Bigram model(random);
+  AdamW adamw(model.parameters(), {.learning_rate = 0.1});
+  const Ids text = windows(61).text().ids();
+  Ids targets = text;
+  for (std::size_t i = 0; i < 30; ++i) targets.data()[i] = kIgnoredTarget;  // the first two batches
+  DataLoader loader(TokenWindows(text, targets, {.context = 5, .stride = 5}), {.batch = 3});
+  TrainingRun run({.model = model, .optimizer = adamw, .loader = loader, .random = random});
+  const std::string before = bits_of(model.state_dict());
+  run.train(2);
+  EXPECT_EQ(bits_of(model.state_dict()), before);
+  run.load_state_dict(run.state_dict());
+  EXPECT_TRUE(run.run_epoch());
+  EXPECT_NE(bits_of(model.state_dict()), before);
+  EXPECT_GT(run.history().front().training_loss, 0);
+
+  std::ranges::fill(targets, kIgnoredTarget);
+  DataLoader nothing(TokenWindows(text, targets, {.context = 5, .stride = 5}), {.batch = 3});
+  TrainingRun useless({.model = model, .optimizer = adamw, .loader = nothing, .random = random});
+  EXPECT_INVALID("TrainingRun: no target of epoch 1 counts, so it has no loss",
+                 useless.run_epoch());
 }
 
 }  // namespace
