@@ -90,6 +90,8 @@ std::size_t count_correct(const Tensor& logits, const Ids& targets,
 
 std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
                               const EvaluateOptions& options) {
+  check_argument(!options.loss.target_weights,
+                 "evaluate: the loss has weights of the targets of one batch");
   const EvaluationMode mode(model);
   SingleProcess alone;
   ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;

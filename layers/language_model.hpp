@@ -88,7 +88,7 @@ struct EvaluateOptions {
   std::size_t batches = 0;
   /// Whether the accuracy is wanted, too. It needs all logits of a batch at once.
   bool accuracy = false;
-  /// Which targets count and how much; `reduction` is not used.
+  /// Which targets count and how much, without weights of single targets; `reduction` is not used.
   CrossEntropyOptions loss = {};
   /// Called after each batch; if it returns false, there is no result.
   std::function<bool()> after_batch = {};

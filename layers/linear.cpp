@@ -2,6 +2,7 @@
 
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/layers/linear.hpp>
 
 namespace rowgrad {
@@ -57,19 +58,26 @@ std::optional<Variable> Linear::bias_on(Tape& tape) {
   return tape.parameter(*bias);
 }
 
+// alpha / rank · A · x.
+Variable Linear::lora_down(const Variable& x) {
+  return linear(x, x.tape().parameter(*lora_a)) * lora_scale->value().data()[0];
+}
+
 Variable Linear::forward(const Variable& x) {
   Tape& tape = x.tape();
   const Variable y = linear(x, tape.parameter(weight), bias_on(tape));
-  if (!has_lora()) return y;
-  const Variable down = linear(x, tape.parameter(*lora_a)) * lora_scale->value().data()[0];
-  return y + linear(down, tape.parameter(*lora_b));
+  return has_lora() ? y + linear(lora_down(x), tape.parameter(*lora_b)) : y;
 }
 
+// The adapter is one more block of columns, of x and of the weight.
 Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
                                const CrossEntropyOptions& options) {
-  if (has_lora()) return rowgrad::cross_entropy(forward(x), targets, options);
   Tape& tape = x.tape();
-  return linear_cross_entropy(x, tape.parameter(weight), bias_on(tape), targets, options);
+  const Variable w = tape.parameter(weight);
+  if (!has_lora()) return linear_cross_entropy(x, w, bias_on(tape), targets, options);
+  return linear_cross_entropy(concatenate({x, lora_down(x)}, -1),
+                              concatenate({w, tape.parameter(*lora_b)}, -1), bias_on(tape), targets,
+                              options);
 }
 
 void Linear::check_lora(const LoraOptions& options) const {
@@ -77,6 +85,7 @@ void Linear::check_lora(const LoraOptions& options) const {
               " is borrowed from another layer");
   check_state(!has_lora(), "Linear::add_lora: ", weight.name(), " has an adapter already");
   check_argument(options.rank > 0, "Linear::add_lora: the rank is 0, expected at least 1");
+  element_count({options.rank, weight.shape()[0] + weight.shape()[1]}, "Linear::add_lora");
   check_argument(std::isfinite(options.alpha), "Linear::add_lora: alpha is ", options.alpha,
                  ", expected a finite number");
 }

@@ -63,6 +63,7 @@ class Linear : public Layer {
 
  private:
   std::optional<Variable> bias_on(Tape& tape);
+  Variable lora_down(const Variable& x);
   void start_bias(Random& random, const LinearOptions& options);
 
   std::optional<Parameter> own_weight_;

@@ -30,6 +30,7 @@ void load_lora(Layer& model, const Checkpoint& state) {
   std::vector<std::pair<Linear*, LoraOptions>> chosen;
   for (const auto& [name, layer] : model.named_layers<Linear>()) {
     const std::string prefix = name.empty() ? "" : name + ".";
+    check_state(!layer->has_lora(), "load_lora: ", layer->weight.name(), " has an adapter already");
     if (!state.contains(prefix + "lora_a")) continue;
     const Shape shape = state.shape(prefix + "lora_a");
     const LoraOptions options{.rank = shape.empty() ? 0 : shape[0]};

@@ -24,7 +24,7 @@ struct TextClassifierOptions {
 ///
 /// The language model is borrowed as the part "body", and must outlive the classifier: until that
 /// is destroyed, its parameters are named "body.token.weight" …. Freeze what is not to change, its
-/// own head included:
+/// own head included, which nothing trains (unless that is tied to the token table):
 ///
 ///   model.freeze();
 ///   model.unfreeze("blocks.11.*,norm.*");

@@ -156,6 +156,13 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   }
 }
 
+// Weights of 0, but for one class.
+Tensor one_class(std::int32_t of_class) {
+  Tensor weights = zeros({7});
+  weights.data()[of_class] = 1;
+  return weights;
+}
+
 TEST(Evaluate, CountsTheTargetsThatCount) {
   Random random(1);
   Bigram model(random);
@@ -177,6 +184,13 @@ TEST(Evaluate, CountsTheTargetsThatCount) {
   EXPECT_NEAR(score->loss, loss, 20 * kEpsilon);
   EXPECT_NEAR(evaluate(model, loader)->loss, loss, 20 * kEpsilon);
   EXPECT_FALSE(evaluate(model, loader)->accuracy.has_value());
+  // Weights make no difference to accuracies, not even those of 0.
+  EXPECT_EQ(evaluate(model, loader,
+                     {.accuracy = true, .loss = {.class_weights = one_class(likeliest(0))}})
+                ->accuracy,
+            0.75);
+  EXPECT_INVALID("evaluate: the loss has weights of the targets of one batch",
+                 evaluate(model, loader, {.loss = {.target_weights = Tensor{1}}}));
   DataLoader nothing(
       TokenWindows(ids({1}, {0}), ids({1}, {kIgnoredTarget}), {.context = 1, .stride = 1}),
       {.batch = 1});

@@ -101,7 +101,8 @@ TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
   Mlp model({2, 3, 4}, random);
   EXPECT_INVALID(R"(add_lora: no linear layer is named "1", the first are ["0", "2"])",
                  add_lora(model, "0,1", {}, random));
-  EXPECT_THROW(add_lora(model, "*", {.rank = 0}, random), std::invalid_argument);
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{1} << 60})
+    EXPECT_THROW(add_lora(model, "*", {.rank = rank}, random), std::invalid_argument);
   EXPECT_EQ(model.trainable_parameter_count(), model.parameter_count());
   EXPECT_THROW(lora_state(model), std::invalid_argument);
   EXPECT_EQ(add_lora(model, "2", {.rank = 1}, random), 1U);
@@ -115,8 +116,13 @@ TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
       "load_lora: the state has 3 values of adapters for linear layers that the model does not "
       "have, and adapters for 0 that it has",
       load_lora(shorter, state));
-  EXPECT_ERROR(std::logic_error, "Linear::add_lora: 2.weight has an adapter already",
+  EXPECT_ERROR(std::logic_error, "load_lora: 2.weight has an adapter already",
                load_lora(model, state));
+  Mlp partly({2, 3, 4}, random);  // with an adapter in another layer
+  add_lora(partly, "0", {.rank = 1}, random);
+  EXPECT_ERROR(std::logic_error, "load_lora: 0.weight has an adapter already",
+               load_lora(partly, state));
+  EXPECT_EQ(partly.named_layers<Linear>()[1].second->has_lora(), false);
   for (Layer* layer : {static_cast<Layer*>(&other), static_cast<Layer*>(&shorter)})
     EXPECT_EQ(layer->trainable_parameter_count(), layer->parameter_count());
 }
