@@ -13,12 +13,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
+#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
@@ -32,6 +34,9 @@ struct Options {
   std::string examples;
   std::string text_column = "text";
   std::string label_column = "label";
+  std::uint64_t context = 64;
+  std::uint64_t width = 64;
+  std::uint64_t layers = 3;
   std::uint64_t steps = 500;
   std::uint64_t epochs = 4;
   std::string save_adapters;
@@ -40,33 +45,37 @@ struct Options {
   std::string messages;
 };
 
-constexpr std::size_t kContext = 64;
-
-// Passages of a text, as they are and backwards.
-LabelledTexts passages(std::string_view text, std::size_t stride) {
-  LabelledTexts result{{}, {"forwards", "backwards"}};
-  for (std::size_t begin = 0; begin + kContext < text.size(); begin += stride) {
-    const std::string_view passage = text.substr(begin, kContext);
-    result.texts.push_back({std::string(passage), 0});
-    result.texts.push_back({std::string(passage.rbegin(), passage.rend()), 1});
-  }
-  return result;
-}
-
 struct Task {
   std::vector<std::string> labels;
   std::vector<Example> training = {};
   std::vector<Example> validation = {};
+  std::size_t cut = 0;  // examples that are longer than the context
 };
 
-// Every fifth example is for validation.
-Task task_of(const LabelledTexts& texts, const Tokenizer& tokenizer) {
+// Passages of a text, forwards and backwards.
+std::vector<Example> passages(std::span<const std::int32_t> text, std::size_t context) {
+  std::vector<Example> examples;
+  for (std::size_t begin = 0; begin + context <= text.size(); begin += 12) {
+    std::vector<std::int32_t> passage(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      text.begin() + static_cast<std::ptrdiff_t>(begin + context));
+    examples.push_back(class_example(to_ids(passage), 0));
+    std::ranges::reverse(passage);
+    examples.push_back(class_example(to_ids(passage), 1));
+  }
+  return examples;
+}
+
+// A fifth of the examples, drawn by chance, is for validation.
+Task task_of(const LabelledTexts& texts, const Tokenizer& tokenizer, std::size_t context) {
   Task task{.labels = texts.labels};
-  for (std::size_t i = 0; i < texts.texts.size(); ++i) {
-    const auto& [text, label] = texts.texts[i];
-    if (text.empty()) continue;
-    (i % 5 == 4 ? task.validation : task.training)
-        .push_back(class_example(tokenizer.encode(text), label, kContext));
+  const auto order = Random(123).permutation(static_cast<std::int64_t>(texts.texts.size()));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& [text, label] = texts.texts[static_cast<std::size_t>(order[i])];
+    const Ids ids = tokenizer.encode(text);
+    if (ids.size() == 0) continue;
+    task.cut += ids.size() > context ? 1U : 0U;
+    (i < order.size() / 5 ? task.validation : task.training)
+        .push_back(class_example(ids, label, context));
   }
   return task;
 }
@@ -79,11 +88,12 @@ struct Outcome {
 
 Outcome train_classifier(TextClassifier& classifier, const Task& task, std::uint64_t epochs,
                          double rate) {
+  const std::size_t context = classifier.context();
   Random random(123);
   AdamW optimizer(classifier.parameters(), {.learning_rate = rate, .weight_decay = 0.1});
-  DataLoader loader(padded_windows(task.training, {.context = kContext}),
+  DataLoader loader(padded_windows(task.training, {.context = context}),
                     {.batch = 16, .shuffle = true});
-  DataLoader validation(padded_windows(task.validation, {.context = kContext}), {.batch = 64});
+  DataLoader validation(padded_windows(task.validation, {.context = context}), {.batch = 64});
   TrainingRun run({.model = classifier,
                    .optimizer = optimizer,
                    .loader = loader,
@@ -107,36 +117,40 @@ void print(const std::string& what, const Outcome& outcome) {
 
 void tell_two_kinds(const Options& options) {
   const DataFile story = find_corpus(options.corpus);
-  const std::string& text = story.contents;
-  const std::size_t cut = text.rfind(' ', text.size() * 4 / 5);
   std::optional<LabelledTexts> examples;
-  std::string characters = text;  // all that there are
+  std::string characters = story.contents;  // all that there are
   if (!options.examples.empty()) {
     examples = read_labelled_texts(options.examples,
                                    {.text = options.text_column, .label = options.label_column});
     for (const LabelledText& each : examples->texts) characters += each.text;
   }
   const auto tokenizer = CharacterTokenizer::from_text(characters);
+  const auto [training, validation] = split(tokenizer.encode(story.contents), 0.2);
   Task task;
   if (examples) {
-    task = task_of(*examples, tokenizer);
+    task = task_of(*examples, tokenizer, options.context);
   } else {
-    task = task_of(passages(text.substr(0, cut), 12), tokenizer);
-    task.training.insert(task.training.end(), task.validation.begin(), task.validation.end());
-    task.validation = task_of(passages(text.substr(cut), 12), tokenizer).training;
+    const Ids first = training.ids();
+    const Ids rest = validation.ids();
+    task = {.labels = {"forwards", "backwards"},
+            .training = passages({first.data(), first.size()}, options.context),
+            .validation = passages({rest.data(), rest.size()}, options.context)};
   }
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
                 task.training.size(), " texts to learn and ", task.validation.size(),
                 " for validation, expected some of each");
 
-  const GptOptions shape{
-      .vocabulary = tokenizer.size(), .context = kContext, .width = 64, .heads = 4, .layers = 3};
+  const GptOptions shape{.vocabulary = tokenizer.size(),
+                         .context = options.context,
+                         .width = options.width,
+                         .heads = options.width / 16,
+                         .layers = options.layers};
   Random random(123);
   GptModel pretrained(shape, random);
   AdamW optimizer(pretrained.parameters(), {.learning_rate = 2e-3});
-  DataLoader loader(TokenWindows(tokenizer.encode(text.substr(0, cut)),
-                                 {.context = kContext, .stride = kContext / 2}),
-                    {.batch = 16, .shuffle = true});
+  DataLoader loader(
+      TokenWindows(training, {.context = options.context, .stride = options.context / 2}),
+      {.batch = 16, .shuffle = true});
   TrainingRun run({.model = pretrained,
                    .optimizer = optimizer,
                    .loader = loader,
@@ -151,7 +165,9 @@ void tell_two_kinds(const Options& options) {
             << "\nKinds     ";
   for (const std::string& label : task.labels) std::cout << '"' << label << "\" ";
   std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
-            << " for validation, " << options.epochs << " epochs\n\n"
+            << " for validation, " << options.epochs << " epochs";
+  if (task.cut > 0) std::cout << "; " << task.cut << " are cut at --context";
+  std::cout << "\n\n"
             << "trained                             numbers   accuracy  ms/step\n";
 
   const auto with_copy = [&](const auto& body) {
@@ -167,7 +183,7 @@ void tell_two_kinds(const Options& options) {
   });
   with_copy([&](GptModel& model, Random& draws) {
     model.freeze();
-    model.unfreeze("blocks.2.*,norm.*");
+    model.unfreeze(concat("blocks.", options.layers - 1, ".*,norm.*"));
     TextClassifier classifier(model, task.labels.size(), draws);
     print("head, norm, last block", train_classifier(classifier, task, options.epochs, 2e-3));
   });
@@ -201,6 +217,10 @@ struct BookRun {
   bool adapters;
   std::vector<BookLine> losses;      // at steps 0, 50 …
   std::vector<BookLine> accuracies;  // after each epoch, in percent
+  // Of training, validation and test: accuracies and losses before, accuracies at the end.
+  std::vector<double> before = {};
+  std::vector<double> losses_before = {};
+  std::vector<double> after = {};
 };
 
 // What the book's notebooks print.
@@ -222,7 +242,10 @@ BookRun book_run(const std::string& name) {
            {.222, .137},
            {.207, .143},
            {.083, .074}},
-          {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}}};
+          {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}},
+          {46.25, 45, 48.75},
+          {2.453, 2.583, 2.322},
+          {97.21, 97.32, 95.67}};
 }
 
 // Prints the log, with the book's numbers beside it.
@@ -232,7 +255,7 @@ class BookLog : public RunObserver {
       : book_(book), run_(run), training_(training), validation_(validation) {}
 
   void after_evaluation(const TrainingRun&, const Evaluation& evaluation) override {
-    std::cout << "step " << std::setw(3) << evaluation.steps - 1 << "  loss     "
+    std::cout << "step " << std::setw(3) << evaluation.steps - 1 << " loss    "
               << std::setprecision(3);
     print(evaluation.training_loss, *evaluation.validation_loss, book_.losses,
           run_.evaluations().size() - 1);
@@ -240,7 +263,7 @@ class BookLog : public RunObserver {
   void after_epoch(const TrainingRun&, const EpochRecord& record) override {
     const auto of_epoch = run_.evaluate(training_, &validation_, 5);
     if (!of_epoch) return;
-    std::cout << "epoch " << record.epoch << "   accuracy " << std::setprecision(2);
+    std::cout << "epoch " << record.epoch << " accuracy" << std::setprecision(2);
     print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
           book_.accuracies, record.epoch - 1);
   }
@@ -248,9 +271,9 @@ class BookLog : public RunObserver {
  private:
   static void print(double training, double validation, const std::vector<BookLine>& book,
                     std::size_t line) {
-    std::cout << std::fixed << std::setw(6) << training << ' ' << std::setw(6) << validation;
+    std::cout << std::fixed << std::setw(7) << training << std::setw(7) << validation;
     if (line < book.size())
-      std::cout << "   the book's " << std::setw(6) << book[line].training << ' ' << std::setw(6)
+      std::cout << "   the book's" << std::setw(7) << book[line].training << std::setw(7)
                 << book[line].validation;
     std::cout << std::endl;
   }
@@ -264,9 +287,8 @@ class BookLog : public RunObserver {
 // Padded with <|endoftext|>, behind which the class is told.
 TokenWindows messages_in(const std::filesystem::path& table, const Tokenizer& tokenizer,
                          std::int32_t padding, std::size_t& context) {
-  const LabelledTexts texts = read_labelled_texts(table, {.text = "Text", .label = "Label"});
-  check_runtime(texts.labels == std::vector<std::string>{"0", "1"}, table.string(),
-                ": its labels are ", bracketed(texts.labels), ", expected 0 and 1");
+  const LabelledTexts texts =
+      read_labelled_texts(table, {.text = "Text", .label = "Label", .labels = {"0", "1"}});
   std::vector<std::vector<std::int32_t>> all;
   std::size_t longest = 0;
   for (const LabelledText& each : texts.texts) {
@@ -317,18 +339,22 @@ void repeat_the_book(const Options& options) {
   const std::filesystem::path folder = options.messages;
   std::size_t context = 0;
   Random random(123);
-  const auto loader_of = [&](const char* table, bool training) {
-    return DataLoader(
-        messages_in(folder / table, *tokenizer, end, context),
-        {.batch = 8, .shuffle = training, .drop_last = training, .generator = &random});
+  const DataLoaderOptions in_order{.batch = 8, .generator = &random};
+  DataLoaderOptions shuffled = in_order;
+  shuffled.shuffle = shuffled.drop_last = true;
+  const auto windows = [&](const char* table) {
+    return messages_in(folder / table, *tokenizer, end, context);
   };
-  DataLoader loader = loader_of("train.csv", true);
-  DataLoader training = loader_of("train.csv", true);  // for evaluations
-  DataLoader validation = loader_of("validation.csv", false);
-  DataLoader test = loader_of("test.csv", false);
+  DataLoader loader(windows("train.csv"), shuffled);
+  DataLoader training(loader.windows(), shuffled);  // for evaluations
+  DataLoader validation(windows("validation.csv"), in_order);
+  DataLoader test(windows("test.csv"), in_order);
 
   const Checkpoint file = read_safetensors(weights);
-  GptOptions shape = gpt2_options(file, read_gpt2_config(options.gpt2).heads);
+  const GptShape config = read_gpt2_config(options.gpt2);
+  GptOptions shape = gpt2_options(file, config.heads);
+  shape.gelu = config.gelu == "erf" ? Gelu::kErf : Gelu::kTanh;
+  shape.norm_epsilon = config.norm_epsilon;
   check_runtime(context <= shape.context, "the longest message has ", context,
                 " tokens, more than the model's context of ", shape.context);
   GptModel model(shape, Random(1));
@@ -339,19 +365,32 @@ void repeat_the_book(const Options& options) {
   TextClassifier classifier(model, 2, random);
 
   random = Random(123);
-  const auto print_scores = [&](const char* when, std::size_t batches) {
-    std::cout << std::left << std::setw(9) << when << std::right << std::fixed;
+  const auto print_three = [&](const char* what, int digits, const auto& number,
+                               const std::vector<double>& expected) {
+    std::cout << std::left << std::setw(17) << what << std::right << std::fixed
+              << std::setprecision(digits);
     for (DataLoader* each : {&training, &validation, &test})
-      std::cout
-          << std::setprecision(2) << std::setw(9)
-          << 100 * *evaluate(classifier, *each, {.batches = batches, .accuracy = true})->accuracy
-          << " %";
-    std::cout << "   of training, validation, test\n";
+      std::cout << std::setw(7) << number(*each);
+    if (!expected.empty()) std::cout << "   the book's";
+    for (const double each : expected) std::cout << std::setw(7) << each;
+    std::cout << std::endl;
   };
-  print_scores("Before", 10);
-  if (book.adapters) add_book_adapters(classifier, random);
-  std::cout << "Training " << classifier.trainable_parameter_count() << " of "
-            << classifier.parameter_count() << " numbers\n";
+  const auto accuracy = [&](std::size_t batches) {
+    return [&classifier, batches](DataLoader& of) {
+      return 100 * *evaluate(classifier, of, {.batches = batches, .accuracy = true})->accuracy;
+    };
+  };
+  print_three("before  accuracy", 2, accuracy(10), book.before);
+  const std::size_t numbers = classifier.parameter_count();
+  if (book.adapters)
+    add_book_adapters(classifier, random);  // who draws next
+  else
+    print_three(
+        "before  loss", 3,
+        [&](DataLoader& of) { return evaluate(classifier, of, {.batches = 5})->loss; },
+        book.losses_before);
+  std::cout << "training " << classifier.trainable_parameter_count() << " numbers; the model has "
+            << numbers << '\n';
   random = Random(123);
   AdamW optimizer(classifier.parameters(), {.learning_rate = book.rate, .weight_decay = 0.1});
   TrainingRun run({.model = classifier,
@@ -367,7 +406,7 @@ void repeat_the_book(const Options& options) {
   BookLog log(book, run, training, validation);
   run.observe(log);
   run.train();
-  print_scores("After", 0);
+  print_three("at the end", 2, accuracy(0), book.after);
   if (!options.save_adapters.empty())
     write_safetensors(options.save_adapters, lora_state(classifier));
 }
@@ -387,6 +426,17 @@ int main(int argc, char** argv) {
           existing_file(),
           {.excludes = {"--book"}}},
          {"--steps", &options.steps, "of the GPT", whole_number(0), {.excludes = {"--book"}}},
+         {"--context",
+          &options.context,
+          "characters of a text that are read",
+          whole_number(2),
+          {.excludes = {"--book"}}},
+         {"--width",
+          &options.width,
+          "of the GPT, a multiple of 16",
+          whole_number(16),
+          {.excludes = {"--book"}}},
+         {"--layers", &options.layers, "of the GPT", whole_number(1), {.excludes = {"--book"}}},
          {"--examples",
           &options.examples,
           "texts of several kinds: a .csv or .tsv table, or a folder with a folder for each kind",
@@ -411,6 +461,7 @@ int main(int argc, char** argv) {
     if (!options.book.empty() && !line.was_given("--epochs")) options.epochs = 5;
     check_argument(options.book != "6" || options.save_adapters.empty(),
                    "--save-adapters has no effect with --book 6, which has none");
+    check_outputs({options.save_adapters}, {options.corpus, options.examples});
     options.book.empty() ? tell_two_kinds(options) : repeat_the_book(options);
     return 0;
   });
