@@ -95,18 +95,19 @@ def run(name, shapes, trainable, loss_of, lora_scale=None):
     trained = [x for x in p.values() if x.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.1)
     model = Model(p, lora_scale)
-    losses, norms = [], []
+    losses, gradients = [], {}
     for step in range(STEPS):
         chosen = [(step * BATCH + row) % len(LENGTHS) for row in range(BATCH)]
         optimizer.zero_grad()
         loss = loss_of(model, chosen)
         loss.backward()
         losses.append(loss.item())
-        norms.append(torch.cat([x.grad.flatten() for x in trained]).norm().item())
+        gradients = {n: [round(g, 14) for g in x.grad.flatten().tolist()]
+                     for n, x in p.items() if x.requires_grad}
         optimizer.step()
     return {"name": name, "parameters": list(shapes), "trained": len(trained),
             "trained_numbers": sum(x.numel() for x in trained),
-            "loss": losses, "gradient_norm": norms,
+            "loss": losses, "last_gradients": gradients,
             "after": {n: x.flatten().tolist() for n, x in p.items() if x.requires_grad}}
 
 
