@@ -3,7 +3,7 @@
 // By default it trains a small GPT on a text, and then tells passages of the text from
 // passages that are written backwards, or the kinds of text that --examples has. With --book it
 // makes the runs of chapter 6 and appendix E of "Build a Large Language Model From Scratch"
-// (Raschka 2024), which need GPT-2's weights and the book's tables of short messages.
+// (Raschka 2024), which need GPT-2's weights and a collection of short messages.
 
 #include <algorithm>
 #include <chrono>
@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include <rowgrad/examples/support/book_log.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/spam_collection.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/rowgrad.hpp>
@@ -208,99 +210,57 @@ void tell_two_kinds(const Options& options) {
 
 // --- The book's runs ----------------------------------------------------------------------------
 
-struct BookLine {
-  double training, validation;
-};
-
-struct BookRun {
-  double rate;
-  bool adapters;
-  std::vector<BookLine> losses;      // at steps 0, 50 …
-  std::vector<BookLine> accuracies;  // after each epoch, in percent
-  // Of training, validation and test: accuracies and losses before, accuracies at the end.
-  std::vector<double> before = {};
-  std::vector<double> losses_before = {};
-  std::vector<double> after = {};
-};
-
-// What the book's notebooks print.
-BookRun book_run(const std::string& name) {
-  if (name == "e")
-    return {8e-4, true, {{3.820, 3.462}, {.346, .325}, {.063, .144}, {.054, .045}}, {}};
-  return {5e-5,
-          false,
-          {{2.153, 2.392},
-           {.617, .637},
-           {.523, .557},
-           {.561, .489},
-           {.419, .397},
-           {.409, .353},
-           {.333, .320},
-           {.340, .306},
-           {.136, .200},
-           {.153, .132},
-           {.222, .137},
-           {.207, .143},
-           {.083, .074}},
-          {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}},
-          {46.25, 45, 48.75},
-          {2.453, 2.583, 2.322},
-          {97.21, 97.32, 95.67}};
-}
-
 // Prints the log, with the book's numbers beside it.
-class BookLog : public RunObserver {
+class BookProgress : public RunObserver {
  public:
-  BookLog(const BookRun& book, TrainingRun& run, DataLoader& training, DataLoader& validation)
+  BookProgress(const BookLog& book, TrainingRun& run, DataLoader& training, DataLoader& validation)
       : book_(book), run_(run), training_(training), validation_(validation) {}
 
   void after_evaluation(const TrainingRun&, const Evaluation& evaluation) override {
     std::cout << "step " << std::setw(3) << evaluation.steps - 1 << " loss    "
               << std::setprecision(3);
-    print(evaluation.training_loss, *evaluation.validation_loss, book_.losses,
-          run_.evaluations().size() - 1);
+    print(evaluation.training_loss, *evaluation.validation_loss,
+          beside(book_.losses, run_.evaluations().size() - 1, 3));
   }
   void after_epoch(const TrainingRun&, const EpochRecord& record) override {
     const auto of_epoch = run_.evaluate(training_, &validation_, 5);
     if (!of_epoch) return;
     std::cout << "epoch " << record.epoch << " accuracy" << std::setprecision(2);
     print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
-          book_.accuracies, record.epoch - 1);
+          beside(book_.accuracies, record.epoch - 1, 2));
+  }
+  void at_end(const TrainingRun& run) override {
+    std::cout << compared(run.evaluations(), book_.losses) << std::endl;
   }
 
  private:
-  static void print(double training, double validation, const std::vector<BookLine>& book,
-                    std::size_t line) {
-    std::cout << std::fixed << std::setw(7) << training << std::setw(7) << validation;
-    if (line < book.size())
-      std::cout << "   the book's" << std::setw(7) << book[line].training << std::setw(7)
-                << book[line].validation;
-    std::cout << std::endl;
+  static void print(double training, double validation, const std::string& behind) {
+    std::cout << std::fixed << std::setw(7) << training << std::setw(7) << validation << behind
+              << std::endl;
   }
 
-  const BookRun& book_;
+  const BookLog& book_;
   TrainingRun& run_;
   DataLoader& training_;
   DataLoader& validation_;
 };
 
-// Padded with <|endoftext|>, behind which the class is told.
-TokenWindows messages_in(const std::filesystem::path& table, const Tokenizer& tokenizer,
-                         std::int32_t padding, std::size_t& context) {
-  const LabelledTexts texts =
-      read_labelled_texts(table, {.text = "Text", .label = "Label", .labels = {"0", "1"}});
+// Padded with <|endoftext|>, behind which the class is told. The length is that of the longest, if
+// it is 0.
+TokenWindows windows_of(const std::vector<LabelledText>& messages, const Tokenizer& tokenizer,
+                        std::int32_t padding, std::size_t& length) {
   std::vector<std::vector<std::int32_t>> all;
   std::size_t longest = 0;
-  for (const LabelledText& each : texts.texts) {
+  for (const LabelledText& each : messages) {
     const Ids ids = tokenizer.encode(each.text);
     all.emplace_back(ids.begin(), ids.end());
     longest = std::max(longest, ids.size());
   }
-  if (context == 0) context = longest;
+  if (length == 0) length = longest;
   std::vector<Example> examples;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].resize(context, padding);
-    examples.push_back(class_example(to_ids(all[i]), texts.texts[i].label));
+    all[i].resize(length, padding);
+    examples.push_back(class_example(to_ids(all[i]), messages[i].label));
   }
   return padded_windows(examples);
 }
@@ -319,49 +279,36 @@ void add_book_adapters(TextClassifier& classifier, Random& random) {
   }
 }
 
-void check_book_files(const Options& options) {
-  const std::filesystem::path folder = options.messages;
-  std::string missing;
-  for (const char* name : {"train.csv", "validation.csv", "test.csv"})
-    if (!file_exists(folder / name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
-  check_runtime(
-      missing.empty(), "there is no ", missing, " in ", folder.string(),
-      ": section 6.2 of the book makes these tables, with columns Label and Text, of 1045, 149 and "
-      "300 messages, from https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip "
-      "(the SMS Spam Collection, 5574 messages; its SHA-256 is not known here)");
-}
-
 void repeat_the_book(const Options& options) {
-  const std::filesystem::path weights = find_gpt2_weights(options.gpt2);  // says what to fetch
-  check_book_files(options);
+  const Checkpoint weights = read_gpt2_weights(options.gpt2);  // says what to fetch
+  const SpamCollection messages = read_spam_collection(options.messages);
   const auto tokenizer = make_tokenizer("gpt2", "", 0);
   const std::int32_t end = static_cast<std::int32_t>(tokenizer->size()) - 1;
-  const std::filesystem::path folder = options.messages;
-  std::size_t context = 0;
+  std::size_t length = 0;
   Random random(123);
   const DataLoaderOptions in_order{.batch = 8, .generator = &random};
   DataLoaderOptions shuffled = in_order;
   shuffled.shuffle = shuffled.drop_last = true;
-  const auto windows = [&](const char* table) {
-    return messages_in(folder / table, *tokenizer, end, context);
+  const auto windows = [&](const std::vector<LabelledText>& part) {
+    return windows_of(part, *tokenizer, end, length);
   };
-  DataLoader loader(windows("train.csv"), shuffled);
+  DataLoader loader(windows(messages.training), shuffled);
   DataLoader training(loader.windows(), shuffled);  // for evaluations
-  DataLoader validation(windows("validation.csv"), in_order);
-  DataLoader test(windows("test.csv"), in_order);
+  DataLoader validation(windows(messages.validation), in_order);
+  DataLoader test(windows(messages.test), in_order);
 
-  const Checkpoint file = read_safetensors(weights);
   const GptShape config = read_gpt2_config(options.gpt2);
-  GptOptions shape = gpt2_options(file, config.heads);
+  GptOptions shape = gpt2_options(weights, config.heads);
   shape.gelu = config.gelu == "erf" ? Gelu::kErf : Gelu::kTanh;
   shape.norm_epsilon = config.norm_epsilon;
-  check_runtime(context <= shape.context, "the longest message has ", context,
+  check_runtime(length <= shape.context, "the longest message has ", length,
                 " tokens, more than the model's context of ", shape.context);
   GptModel model(shape, Random(1));
-  load_gpt2_weights(model, file);
+  load_gpt2_weights(model, weights);
   model.freeze();
-  const BookRun book = book_run(options.book);
-  if (!book.adapters) model.unfreeze(concat("blocks.", shape.layers - 1, ".*,norm.*"));
+  const BookLog book = book_log(options.book);
+  const bool adapters = options.book == "e";
+  if (!adapters) model.unfreeze(concat("blocks.", shape.layers - 1, ".*,norm.*"));
   TextClassifier classifier(model, 2, random);
 
   random = Random(123);
@@ -382,7 +329,7 @@ void repeat_the_book(const Options& options) {
   };
   print_three("before  accuracy", 2, accuracy(10), book.before);
   const std::size_t numbers = classifier.parameter_count();
-  if (book.adapters)
+  if (adapters)
     add_book_adapters(classifier, random);  // who draws next
   else
     print_three(
@@ -392,7 +339,8 @@ void repeat_the_book(const Options& options) {
   std::cout << "training " << classifier.trainable_parameter_count() << " numbers; the model has "
             << numbers << '\n';
   random = Random(123);
-  AdamW optimizer(classifier.parameters(), {.learning_rate = book.rate, .weight_decay = 0.1});
+  AdamW optimizer(classifier.parameters(),
+                  {.learning_rate = adapters ? 8e-4 : 5e-5, .weight_decay = 0.1});
   TrainingRun run({.model = classifier,
                    .optimizer = optimizer,
                    .loader = loader,
@@ -403,8 +351,8 @@ void repeat_the_book(const Options& options) {
                                   .accuracy = true,
                                   .training = &training,
                                   .validation = &validation}});
-  BookLog log(book, run, training, validation);
-  run.observe(log);
+  BookProgress progress(book, run, training, validation);
+  run.observe(progress);
   run.train();
   print_three("at the end", 2, accuracy(0), book.after);
   if (!options.save_adapters.empty())
@@ -452,7 +400,7 @@ int main(int argc, char** argv) {
          {"--gpt2", &options.gpt2, "the folder with GPT-2's model.safetensors", file_name(),
           needs("--book")},
          {"--messages", &options.messages,
-          "the folder with the book's train.csv, validation.csv and test.csv", file_name(),
+          "the file SMSSpamCollection; what is missing, the program says where to get", file_name(),
           needs("--book")},
          {"--epochs", &options.epochs, "of each classifier; 5 in the book", whole_number(1)},
          {"--save-adapters", &options.save_adapters, "a .safetensors file for them", file_name()}});

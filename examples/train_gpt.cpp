@@ -1,6 +1,6 @@
 // Trains a GPT on Edith Wharton's The Verdict, or any other text. With --book, it is the run of
-// chapter 5 of Raschka's "Build a Large Language Model (From Scratch)", number by number, and with
-// --book-appendix-d that of its appendix D.
+// chapter 5 or of appendix D of Raschka's "Build a Large Language Model (From Scratch)", number by
+// number.
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -17,14 +17,8 @@ constexpr const char* kDefaultRun = R"({
     "floor": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20, "sample_every": 500
 })";
 
-// A run that an option stands for, and a JSON object with the values of other options that are not
-// given themselves.
-struct Preset {
-  Option option;
-  std::vector<const char*> values;  // later ones go before earlier ones
-};
-
-constexpr const char* kBook = R"({
+// What --book and --gpt2 stand for: values of options that are not given themselves.
+constexpr const char* kChapter5 = R"({
     "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "one_generator": true,
     "width": 768, "heads": 12, "layers": 12, "bias": true, "start": "pytorch", "dropout": 0.1,
     "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999, "decay": "all",
@@ -39,49 +33,37 @@ constexpr const char* kAppendixD = R"({
     "floor": 0.01, "clip": 1, "clip_from": 27, "evaluate_batches": 1, "untrained": false
 })";
 
-std::vector<Preset> presets(TrainProgram& program) {
-  return {
-      {{"--book",
-        {},
-        "the run of chapter 5 of \"Build a Large Language Model (From Scratch)\": GPT-2's tokens "
-        "and sizes, 10 epochs; other options change it"},
-       {kBook}},
-      {{"--book-appendix-d",
-        {},
-        "that of its appendix D: warm-up, cosine decay, clipping from step 27 on, 15 epochs; the "
-        "printed book has --clip-from 28"},
-       {kBook, kAppendixD}},
-      // For a model that can already write. Its context is that of the weights, if it is shorter,
-      // and the stride is the context.
-      {{"--gpt2",
-        &program.gpt2,
-        "folder with GPT-2's model.safetensors, whose weights to start from",
-        file_name(),
-        {.excludes = {"--resume"}}},
-       {R"({
+// For a model that can already write. Its context is that of the weights, if it is shorter, and the
+// stride is the context.
+constexpr const char* kGpt2 = R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "untrained": true,
     "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
-       })"}}};
-}
+})";
 
 OptionTable own_table(TrainProgram& program) {
-  OptionTable table;
-  for (const Preset& preset : presets(program)) {
-    Option option = preset.option;
-    for (const Option& other : table) option.rules.excludes.push_back(other.name);
-    table.push_back(option);
-  }
-  table.push_back({"--gpt2-export", &program.gpt2_export,
-                   "file for the trained weights as Hugging Face's GPT-2 has them", file_name()});
-  return table;
+  return {
+      {"--book", &program.book,
+       "a run of \"Build a Large Language Model (From Scratch)\", and its log beside this one's; "
+       "other options change it. 5: chapter 5, GPT-2's tokens and sizes, 10 epochs; d: "
+       "appendix D, with warm-up, cosine decay and, from step 27 on, clipping (the printed "
+       "book has --clip-from 28), 15 epochs",
+       one_of({"5", "d"})},
+      {"--gpt2",
+       &program.gpt2,
+       "folder with GPT-2's model.safetensors, whose weights to start from",
+       file_name(),
+       {.excludes = {"--book", "--resume"}}},
+      {"--gpt2-export", &program.gpt2_export,
+       "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
 }
 
+// Later values go before earlier ones.
 void take_presets(CommandLine& line, TrainProgram& program) {
-  for (const Preset& preset : presets(program))
-    if (line.was_given(preset.option.name))
-      for (const char* values : preset.values) line.set_if_not_given(values);
-  if (!line.was_given("--gpt2")) return;
+  if (!program.book.empty()) line.set_if_not_given(kChapter5);
+  if (program.book == "d") line.set_if_not_given(kAppendixD);
+  if (!program.gpt2.empty()) line.set_if_not_given(kGpt2);
+  if (program.gpt2.empty()) return;
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
                            "--bias", "--gelu", "--norm-epsilon", "--start"})
     check_argument(!line.was_given(name), name, " follows from the weights of --gpt2");

@@ -233,8 +233,10 @@ Gpt2Files find_gpt2_files(const Download& fetch) {
     try {
       return find_published(file, fetch);
     } catch (const Unavailable& reason) {
-      throw Unavailable(concat(reason.what(), ". Save ", kGpt2Merges.url, " and ", kGpt2Encoder.url,
-                               " in a folder and set ROWGRAD_DATA to that folder, or choose "
+      throw Unavailable(concat(reason.what(), ". Save ", kGpt2Merges.url, " (SHA-256 ",
+                               kGpt2Merges.sha256, ") and ", kGpt2Encoder.url, " (SHA-256 ",
+                               kGpt2Encoder.sha256,
+                               ") in a folder and set ROWGRAD_DATA to that folder, or choose "
                                "another tokenizer."));
     }
   };

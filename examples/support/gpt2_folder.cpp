@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
@@ -21,21 +22,24 @@ const PublishedFile kGpt2Weights = {
     .sha256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
     .bytes = 548'105'171};
 
-std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
-                                        const PublishedFile& published) {
+Checkpoint read_gpt2_weights(const std::filesystem::path& folder, const PublishedFile& published) {
   const std::filesystem::path path = folder / published.name;
-  const auto advice = [&] {
-    return concat("download ", published.url, " (", published.bytes, " bytes, SHA-256 ",
-                  published.sha256, ") into that folder");
-  };
-  check_runtime(file_exists(path), "there is no ", path.string(), ": ", advice());
-  const InputFile file(path);
-  if (file.size_bytes() == published.bytes) {
-    const std::string found = sha256(file);
-    check_runtime(found == published.sha256, path.string(), " is damaged, its SHA-256 is ", found,
-                  ": ", advice());
+  const std::string advice = concat("download ", published.url, " (", published.bytes,
+                                    " bytes, SHA-256 ", published.sha256, ") into that folder");
+  check_runtime(file_exists(path), "there is no ", path.string(), ": ", advice);
+  {
+    const InputFile file(path);
+    if (file.size_bytes() == published.bytes) {
+      const std::string found = sha256(file);
+      check_runtime(found == published.sha256, path.string(), " is damaged, its SHA-256 is ", found,
+                    ": ", advice);
+    }
   }
-  return path;
+  try {
+    return read_safetensors(path);
+  } catch (const std::runtime_error& error) {  // such as a part of a download
+    throw std::runtime_error(concat(error.what(), "; for ", published.title, ", ", advice));
+  }
 }
 
 GptShape read_gpt2_config(const std::filesystem::path& folder) {
@@ -60,10 +64,10 @@ GptShape read_gpt2_config(const std::filesystem::path& folder) {
 }
 
 Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options) {
-  const std::filesystem::path path = find_gpt2_weights(folder);
-  Checkpoint weights = read_safetensors(path);
+  Checkpoint weights = read_gpt2_weights(folder);
   check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
-                path.string(), ": has no weights of a GPT-2: \"wte.weight\" is missing");
+                (std::filesystem::path(folder) / kGpt2Weights.name).string(),
+                ": has no weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
   GptShape shape = read_gpt2_config(folder);

@@ -16,11 +16,11 @@ namespace rowgrad {
 /// GPT-2, 124 million parameters.
 extern const PublishedFile kGpt2Weights;
 
-/// The path of model.safetensors in the folder. A file of another size than the published one is
-/// another model. Throws std::runtime_error if there is no file, saying what to download, and if it
-/// has the published size, but another SHA-256.
-std::filesystem::path find_gpt2_weights(const std::filesystem::path& folder,
-                                        const PublishedFile& published = kGpt2Weights);
+/// The model.safetensors in the folder. A file of another size than the published one is another
+/// model. Throws std::runtime_error if there is no file or none that can be read, saying what to
+/// download, and if it has the published size, but another SHA-256.
+Checkpoint read_gpt2_weights(const std::filesystem::path& folder,
+                             const PublishedFile& published = kGpt2Weights);
 
 /// What the folder's config.json says and the weights do not: heads (0 if it has no "n_head"), GELU
 /// and norm_epsilon (GPT-2's if it has none). Throws std::runtime_error if the file is not JSON,

@@ -75,11 +75,12 @@ std::string bits(double nats) {
   return text.str();
 }
 
-void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits) {
+void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits,
+                      const std::string& behind) {
   std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
             << evaluation.training_loss;
   if (evaluation.validation_loss) std::cout << "  validation loss " << *evaluation.validation_loss;
-  std::cout << std::endl;
+  std::cout << behind << std::endl;
 }
 
 void ProgressLines::at_begin(const TrainingRun& run) {
@@ -101,7 +102,7 @@ void ProgressLines::after_step(const TrainingRun& run, double loss) {
 
 void ProgressLines::after_evaluation(const TrainingRun& run, const Evaluation& evaluation) {
   clear();
-  print_evaluation(place(run), evaluation, 3);
+  print_evaluation(place(run), evaluation, 3, beside(book_, run.evaluations().size() - 1, 3));
 }
 
 void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& record) {
@@ -112,6 +113,12 @@ void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& recor
             << std::fixed << std::setprecision(4) << "  training loss " << record.training_loss;
   if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
   std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
+}
+
+void ProgressLines::at_end(const TrainingRun& run) {
+  clear();
+  if (!book_.empty() && run.has_ended())
+    std::cout << compared(run.evaluations(), book_) << std::endl;
 }
 
 bool StopsOnInterrupts::goes_on(const TrainingRun&) { return !interrupted(); }

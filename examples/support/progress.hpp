@@ -5,7 +5,10 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <rowgrad/examples/support/book_log.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -35,11 +38,15 @@ class Progress {
 /// "1.826 nats (2.63 bits)"
 std::string bits(double nats);
 
-void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits);
+void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits,
+                      const std::string& behind = "");
 
-/// Says how a run goes on. Throws std::runtime_error for one that has diverged.
+/// Says how a run goes on, beside the log of a run of the book if there is one. Throws
+/// std::runtime_error for one that has diverged.
 class ProgressLines : public RunObserver {
  public:
+  explicit ProgressLines(std::vector<BookLine> book = {}) : book_(std::move(book)) {}
+
   /// Before other output.
   void clear() { progress_.clear(); }
 
@@ -48,10 +55,11 @@ class ProgressLines : public RunObserver {
   void after_step(const TrainingRun& run, double loss) override;
   void after_evaluation(const TrainingRun& run, const Evaluation& evaluation) override;
   void after_epoch(const TrainingRun& run, const EpochRecord& record) override;
-  void at_end(const TrainingRun&) override { clear(); }
+  void at_end(const TrainingRun& run) override;
 
  private:
   Progress progress_;
+  std::vector<BookLine> book_;
 };
 
 /// Stops a run when the user has stopped the program: needs HeldInterrupts.

@@ -258,7 +258,9 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
   }
-  ProgressLines progress;
+  ProgressLines progress(options.book.empty()
+                             ? std::vector<BookLine>{}
+                             : book_log(options.book, training->options().clip_from).losses);
   Samples samples(training->samples, training->tokenizer(),
                   {.prompt = prompt,
                    .generate = {.count = options.sample,

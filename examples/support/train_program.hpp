@@ -20,6 +20,7 @@ struct TrainProgram {
   double temperature = 0.8;
   std::size_t top_k = 0;
   bool untrained = false;
+  std::string book = "";         // the run whose log is shown beside this one's: "5" or "d"
   std::string gpt2 = "";         // folder of weights to start from
   std::string gpt2_export = "";  // file for the trained weights, in the same layout
   std::string save = "";

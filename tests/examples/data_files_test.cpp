@@ -262,13 +262,16 @@ TEST_F(DataFiles, HaveGpt2sVocabulary) {
 
 TEST_F(DataFiles, SayHowToGetGpt2sVocabulary) {
   served.clear();
-  EXPECT_EQ(error_of<Unavailable>([this] { find_gpt2_files(fetch); }),
-            "GPT-2's vocab.bpe is not in $ROWGRAD_DATA, not in the cache (" +
-                (folder / "rowgrad/vocab.bpe").string() +
-                "), and its download failed (no network). Save "
-                "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe and "
-                "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json in a "
-                "folder and set ROWGRAD_DATA to that folder, or choose another tokenizer.");
+  EXPECT_EQ(
+      error_of<Unavailable>([this] { find_gpt2_files(fetch); }),
+      "GPT-2's vocab.bpe is not in $ROWGRAD_DATA, not in the cache (" +
+          (folder / "rowgrad/vocab.bpe").string() +
+          "), and its download failed (no network). Save "
+          "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe (SHA-256 "
+          "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5) and "
+          "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json "
+          "(SHA-256 196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783) in a "
+          "folder and set ROWGRAD_DATA to that folder, or choose another tokenizer.");
 }
 
 TEST(Download, TakesNothingButHttps) {

@@ -70,10 +70,12 @@ TEST_F(FineTune, TakesTextsOfAnyAlphabetAndCutsLongOnes) {
 }
 
 TEST_F(FineTune, SaysWhatTheBooksRunsNeed) {
-  const std::string book = "fine_tune --gpt2 . --messages . --book ";
+  const std::string book = "fine_tune --gpt2 . --messages SMSSpamCollection --book ";
   expect_refused(in_folder(book + "6"), "SHA-256 248dfc391186");
   write_file(folder_ / "model.safetensors", "of another size");
-  expect_refused(in_folder(book + "e"), "sms+spam+collection.zip");
+  expect_refused(in_folder(book + "6"), "for GPT-2's weights, download https://huggingface.co");
+  write_safetensors(folder_ / "model.safetensors", {});
+  expect_refused(in_folder(book + "e"), "sms+spam+collection.zip and unpack SMSSpamCollection");
   expect_refused(in_folder(book + "6 --save-adapters x"), "--save-adapters has no effect");
 }
 
@@ -81,11 +83,10 @@ class BookFineTune : public PublishedData {};
 
 TEST_F(BookFineTune, GoesThroughWithASmallModel) {
   const TemporaryFolder folder;
-  std::string table = "Label,Text\n";
-  for (int i = 0; i < 60; ++i)
-    table += i % 2 == 0 ? "1,\"win, win a prize now\"\n" : "0,see you at home then\n";
-  for (const std::string name : {"train.csv", "validation.csv", "test.csv"})
-    write_file(folder / name, table);
+  std::string messages;
+  for (int i = 0; i < 90; ++i)
+    messages += i % 2 == 0 ? "spam\twin, win a prize now\n" : "ham\tsee you at home then\n";
+  write_file(folder / "messages", messages);
   const std::string start = concat("cd ", folder.path().string(),
                                    "; export ROWGRAD_DATA=", std::getenv("ROWGRAD_DATA"), "; ");
   const Outcome made = shell(
@@ -93,7 +94,7 @@ TEST_F(BookFineTune, GoesThroughWithASmallModel) {
       "train_gpt --tokenizer gpt2 --width 16 --heads 2 --layers 2 --context 8 --bias --qkv-bias "
       "--tie --steps 2 --sample 0 --gpt2-export model.safetensors");
   ASSERT_EQ(made.status, 0) << made.output;
-  const std::string book = start + "fine_tune --gpt2 . --messages . --epochs 9 --book ";
+  const std::string book = start + "fine_tune --gpt2 . --messages messages --epochs 9 --book ";
   const Outcome six = shell(book + "6");
   EXPECT_EQ(six.status, 0) << six.output;
   EXPECT_HAS(six.output, "step  50 loss");
@@ -107,14 +108,14 @@ TEST_F(BookFineTune, GoesThroughWithASmallModel) {
   EXPECT_EQ(read_safetensors(folder / "adapters").names().size(), 3U * 13);
 }
 
-// The book's runs themselves, where GPT-2's weights and the book's tables are: each number within
+// The book's runs themselves, where GPT-2's weights and the messages are: each number within
 // one of its last printed digits.
 TEST_F(BookFineTune, RepeatsTheBook) {
   const char* weights = std::getenv("ROWGRAD_GPT2");
   const char* messages = std::getenv("ROWGRAD_MESSAGES");
   if (weights == nullptr || messages == nullptr)
-    GTEST_SKIP() << "set ROWGRAD_GPT2 to a folder with GPT-2's weights and ROWGRAD_MESSAGES to one "
-                    "with the book's train.csv, validation.csv and test.csv";
+    GTEST_SKIP() << "set ROWGRAD_GPT2 to a folder with GPT-2's weights and ROWGRAD_MESSAGES to "
+                    "the file SMSSpamCollection";
   for (const std::string book : {"6", "e"}) {
     const Outcome run =
         shell(concat("export ROWGRAD_DATA=", std::getenv("ROWGRAD_DATA"), "; fine_tune --book ",

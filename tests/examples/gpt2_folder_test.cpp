@@ -20,13 +20,7 @@ TEST(Gpt2Folder, SaysWhatToDownloadIfTheWeightsAreNotThere) {
           ": download https://huggingface.co/openai-community/gpt2/resolve/"
           "607a30d783dfa663caf39e06633721c8d4cfcd7e/model.safetensors (548105171 bytes, SHA-256 "
           "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707) into that folder",
-      find_gpt2_weights(folder.path()));
-}
-
-TEST(Gpt2Folder, HasTheWeightsAsPublished) {
-  const TemporaryFolder folder;
-  write_file(folder / "model.safetensors", "abc");
-  EXPECT_EQ(find_gpt2_weights(folder.path(), kWeights), folder / "model.safetensors");
+      read_gpt2_weights(folder.path()));
 }
 
 TEST(Gpt2Folder, IsRefusedIfTheWeightsAreDamaged) {
@@ -38,7 +32,7 @@ TEST(Gpt2Folder, IsRefusedIfTheWeightsAreDamaged) {
                    "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9: download "
                    "https://weights.example/model.safetensors (3 bytes, SHA-256 " +
                    kWeights.sha256 + ") into that folder",
-               find_gpt2_weights(folder.path(), kWeights));
+               read_gpt2_weights(folder.path(), kWeights));
 }
 
 TEST(Sha256, OfAFileIsThatOfItsContents) {
@@ -53,8 +47,21 @@ TEST(Sha256, OfAFileIsThatOfItsContents) {
 
 TEST(Gpt2Folder, MayHaveAnotherModel) {
   const TemporaryFolder folder;
-  write_file(folder / "model.safetensors", "another");
-  EXPECT_EQ(find_gpt2_weights(folder.path(), kWeights), folder / "model.safetensors");
+  Checkpoint another;
+  another.put("wte.weight", tensor({1, 2}, {1, 2}));
+  write_safetensors(folder / "model.safetensors", another);
+  EXPECT_EQ(read_gpt2_weights(folder.path(), kWeights).names(), another.names());
+}
+
+// The file as published is only read where it is. Here its size and SHA-256 are right.
+TEST(Gpt2Folder, SaysWhatToDownloadIfTheWeightsCannotBeRead) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"abc", "a part"}) {
+    write_file(folder / "model.safetensors", part);
+    EXPECT_ERROR_WITH(std::runtime_error,
+                      "; for weights, download https://weights.example/model.safetensors (3 bytes",
+                      read_gpt2_weights(folder.path(), kWeights));
+  }
 }
 
 TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {

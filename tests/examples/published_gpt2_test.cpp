@@ -3,6 +3,7 @@
 // Hugging Face's transformers.
 
 #include "tests/test.hpp"
+#include <rowgrad/examples/support/gpt2_folder.hpp>
 
 namespace {
 
@@ -15,8 +16,7 @@ class PublishedGpt2 : public PublishedData {
     if (IsSkipped()) return;
     const char* folder = std::getenv("ROWGRAD_GPT2");
     if (folder == nullptr) GTEST_SKIP() << "set ROWGRAD_GPT2 to a folder with GPT-2's weights";
-    const Checkpoint weights =
-        read_safetensors(std::filesystem::path(folder) / "model.safetensors");
+    const Checkpoint weights = read_gpt2_weights(folder);  // checks the SHA-256
     model = std::make_unique<GptModel>(gpt2_options(weights), Random(123));
     load_gpt2_weights(*model, weights);
   }

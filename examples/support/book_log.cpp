@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/examples/support/book_log.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Appendix D up to the first step that is clipped, and the two versions from there on.
+const std::vector<BookLine> kUnclipped = {{10.934, 10.939}, {9.151, 9.461}, {7.949, 8.184},
+                                          {6.362, 6.876},   {5.851, 6.607}, {5.750, 6.634}};
+const std::vector<BookLine> kClippedFrom27 = {
+    {4.617, 6.714}, {4.277, 6.640}, {3.194, 6.324}, {2.488, 6.263}, {2.627, 6.264}, {2.193, 6.201},
+    {0.818, 6.340}, {0.735, 6.329}, {0.789, 6.390}, {0.293, 6.508}, {0.224, 6.647}, {0.234, 6.746},
+    {0.139, 6.827}, {0.093, 6.828}, {0.057, 6.884}, {0.071, 6.917}, {0.039, 6.937}, {0.032, 6.937},
+    {0.032, 6.934}, {0.035, 6.936}, {0.035, 6.938}};
+const std::vector<BookLine> kClippedFrom28 = {
+    {5.225, 6.944}, {4.304, 6.512}, {3.736, 6.383}, {2.395, 6.244}, {2.948, 6.279}, {2.316, 6.169},
+    {1.003, 6.343}, {0.860, 6.348}, {1.117, 6.375}, {0.367, 6.498}, {0.289, 6.612}, {0.263, 6.700},
+    {0.151, 6.788}, {0.097, 6.805}, {0.081, 6.832}, {0.089, 6.900}, {0.045, 6.911}, {0.047, 6.903},
+    {0.038, 6.907}, {0.040, 6.912}, {0.041, 6.915}};
+
+}  // namespace
+
+BookLog book_log(const std::string& run, std::size_t clip_from) {
+  if (run == "5")
+    return {{{9.781, 9.933},
+             {8.111, 8.339},
+             {6.661, 7.048},
+             {5.961, 6.616},
+             {5.726, 6.600},
+             {5.201, 6.348},
+             {4.417, 6.278},
+             {4.069, 6.226},
+             {3.732, 6.160},
+             {2.850, 6.179},
+             {2.427, 6.141},
+             {2.104, 6.134},
+             {1.882, 6.233},
+             {1.320, 6.238},
+             {0.985, 6.242},
+             {0.717, 6.293},
+             {0.541, 6.393},
+             {0.391, 6.452}}};
+  if (run == "d") {
+    BookLog log{kUnclipped};
+    const std::vector<BookLine>& rest = clip_from == 28 ? kClippedFrom28 : kClippedFrom27;
+    log.losses.insert(log.losses.end(), rest.begin(), rest.end());
+    return log;
+  }
+  if (run == "6")
+    return {.losses = {{2.153, 2.392},
+                       {0.617, 0.637},
+                       {0.523, 0.557},
+                       {0.561, 0.489},
+                       {0.419, 0.397},
+                       {0.409, 0.353},
+                       {0.333, 0.320},
+                       {0.340, 0.306},
+                       {0.136, 0.200},
+                       {0.153, 0.132},
+                       {0.222, 0.137},
+                       {0.207, 0.143},
+                       {0.083, 0.074}},
+            .accuracies = {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}},
+            .before = {46.25, 45, 48.75},
+            .losses_before = {2.453, 2.583, 2.322},
+            .after = {97.21, 97.32, 95.67}};
+  check_argument(run == "e", "book_log: got ", in_quotes(run), ", expected 5, 6, d or e");
+  return {{{3.820, 3.462}, {0.346, 0.325}, {0.063, 0.144}, {0.054, 0.045}}};
+}
+
+std::string beside(const std::vector<BookLine>& lines, std::size_t line, int digits) {
+  if (line >= lines.size()) return "";
+  std::ostringstream text;
+  text << "   the book's" << std::fixed << std::setprecision(digits) << std::setw(7)
+       << lines[line].training << std::setw(7) << lines[line].validation;
+  return text.str();
+}
+
+std::string compared(const std::vector<Evaluation>& evaluations,
+                     const std::vector<BookLine>& lines) {
+  std::size_t numbers = 0;
+  std::size_t equal = 0;
+  double furthest = 0;
+  const auto compare = [&](double ours, double printed) {
+    const double off = std::abs(std::round(1000 * ours) - std::round(1000 * printed));
+    ++numbers;
+    equal += off == 0 ? 1U : 0U;
+    furthest = std::max(furthest, off / 1000);
+  };
+  for (std::size_t i = 0; i < std::min(evaluations.size(), lines.size()); ++i) {
+    compare(evaluations[i].training_loss, lines[i].training);
+    if (evaluations[i].validation_loss)
+      compare(*evaluations[i].validation_loss, lines[i].validation);
+  }
+  std::ostringstream text;
+  text << equal << " of " << numbers << " losses are the book's to the last digit";
+  if (equal < numbers)
+    text << ", the others up to " << std::fixed << std::setprecision(3) << furthest << " off";
+  return text.str();
+}
+
+}  // namespace rowgrad
