@@ -64,7 +64,7 @@ class Embedding : public Layer {
   /// For ids that will be looked up soon: see Parameter::read_ahead.
   void read_ahead(const Ids& ids) const { weight.read_ahead(ids.storage()); }
 
-  Parameter weight;
+  Parameter weight;  // [rows, width]
 
  private:
   void set(const EmbeddingOptions& options);

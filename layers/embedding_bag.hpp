@@ -13,7 +13,7 @@ namespace rowgrad {
 struct EmbeddingBagOptions {
   /// Of the normal distribution that a new table is drawn from: see EmbeddingOptions.
   double deviation = 1;
-  BagMode mode = BagMode::kMean;
+  BagMode mode = BagMode::kMean;  // what becomes of a bag's rows
   /// This row starts as zeros, is ignored in bags and never trained; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
   /// Whether a row's gradient is divided by how often its id occurs; not allowed with kMax.
@@ -46,7 +46,7 @@ class EmbeddingBag : public Layer {
   /// length: see embedding_bag() and, for max_norm, Embedding::forward.
   Variable forward(Tape& tape, Bags bags);
 
-  Parameter weight;
+  Parameter weight;  // [rows, width]
 
  private:
   void set(const EmbeddingBagOptions& options);

@@ -27,27 +27,28 @@ enum class Initialization {
 /// Memories of n-grams in front of some blocks: see NgramMemory.
 struct GptMemories {
   std::vector<std::size_t> blocks = {};  // counted from 0
-  NgramHashOptions ngrams = {};
-  NgramMemoryOptions memory = {};
+  NgramHashOptions ngrams = {};          // of all memories
+  NgramMemoryOptions memory = {};        // of all memories
   /// The tables, one for each of the blocks, if they are to be in files; borrowed.
   std::vector<TableFile*> files = {};
 };
 
+/// Options of GptModel. Sizes are those of the smallest GPT-2, unless they are given.
 struct GptOptions {
-  std::size_t vocabulary = 50257;
-  std::size_t context = 1024;  // the longest input
-  std::size_t width = 768;
-  std::size_t heads = 12;
-  std::size_t layers = 12;
-  Positions positions = Positions::kLearned;
+  std::size_t vocabulary = 50257;             // number of tokens
+  std::size_t context = 1024;                 // the longest input
+  std::size_t width = 768;                    // of each position
+  std::size_t heads = 12;                     // number of heads; divides the width
+  std::size_t layers = 12;                    // number of blocks
+  Positions positions = Positions::kLearned;  // how a model tells them apart
   /// Of the embeddings, the attention weights, and the results of attention and feed-forward.
   double dropout = 0;
-  bool qkv_bias = false;     // of the query, key and value projections
-  bool bias = true;          // of all other linear layers but the head, and of the norms
-  bool tie_weights = false;  // whether the head's weight is the token table
-  Gelu gelu = Gelu::kTanh;
-  double norm_epsilon = 1e-5;
-  Initialization initialization = Initialization::kPyTorch;
+  bool qkv_bias = false;       // of the query, key and value projections
+  bool bias = true;            // of all other linear layers but the head, and of the norms
+  bool tie_weights = false;    // whether the head's weight is the token table
+  Gelu gelu = Gelu::kTanh;     // which form of GELU
+  double norm_epsilon = 1e-5;  // added to variances in the norms
+  Initialization initialization = Initialization::kPyTorch;  // what weights start from
   /// Of Positions::kRotary: which columns of a head are rotated together, and the base.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
@@ -69,6 +70,7 @@ struct GptOptions {
 /// generation, attention_weights() and memory_gates() all go.
 class GptModel : public LanguageModel {
  public:
+  /// Draws the initial weights from `random`.
   GptModel(const GptOptions& options, Random& random);
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
@@ -90,8 +92,8 @@ class GptModel : public LanguageModel {
   std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }
-  const GptOptions& options() const { return options_; }
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // of the options
+  const GptOptions& options() const { return options_; }                // as they were given
 
  protected:
   /// What block `block` reads instead of x: what a memory in front of it makes of x, or x itself,
@@ -115,20 +117,20 @@ class GptModel : public LanguageModel {
   GptOptions options_;
 
  public:
-  Part<Embedding> token;
+  Part<Embedding> token;                              // [vocabulary, width]
   std::optional<Part<PositionalEmbedding>> position;  // for Positions::kLearned
   std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
   std::optional<Parameter> t5_table;                  // for Positions::kT5: [buckets, heads]
-  // For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
-  // head], of which a causal model reaches the first shaw_max_distance + 1 rows.
+  /// For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
+  /// head], of which a causal model reaches the first shaw_max_distance + 1 rows.
   std::optional<Parameter> shaw_keys;
   std::optional<Parameter> shaw_values;
-  std::optional<RotaryTable> rotary;  // for Positions::kRotary
-  Part<Dropout> dropout;
-  Part<LayerList<TransformerBlock>> blocks;
-  Part<LayerNorm> norm;
-  Part<Linear> head;
-  Part<LayerList<NgramMemory>> memories;  // in front of options().memories.blocks
+  std::optional<RotaryTable> rotary;         // for Positions::kRotary
+  Part<Dropout> dropout;                     // of what goes into the first block
+  Part<LayerList<TransformerBlock>> blocks;  // in the order in which they are passed
+  Part<LayerNorm> norm;                      // before the head
+  Part<Linear> head;                         // [vocabulary, width], without bias
+  Part<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
 };
 
 /// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the

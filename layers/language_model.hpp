@@ -61,7 +61,7 @@ class TextModel : public Layer {
   virtual void read_ahead(const Ids& ids);
 
   virtual std::size_t context() const = 0;  // the longest input
-  virtual std::size_t classes() const = 0;
+  virtual std::size_t classes() const = 0;  // number of logits of a position
 };
 
 /// A model that predicts each next token of a text: its classes are the vocabulary.
@@ -75,7 +75,7 @@ class LanguageModel : public TextModel {
   /// A reader of a new text. That of a model which remembers nothing reads all of it again.
   virtual std::unique_ptr<TextReader> reader();
 
-  virtual std::size_t vocabulary() const = 0;
+  virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
 };
 
@@ -83,6 +83,7 @@ class LanguageModel : public TextModel {
 /// its classes are others.
 LanguageModel& as_language_model(TextModel& model, std::string_view caller);
 
+/// Options of evaluate().
 struct EvaluateOptions {
   /// How many batches are used, the first ones of an epoch; 0 for all.
   std::size_t batches = 0;
@@ -97,6 +98,7 @@ struct EvaluateOptions {
   ProcessGroup* ranks = nullptr;
 };
 
+/// What evaluate() found.
 struct Score {
   double loss = 0;  // the mean cross-entropy of the targets that count, in nats
   /// The share of targets that have the largest logit, among those that are not ignored; weights
@@ -109,6 +111,7 @@ struct Score {
 std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
                               const EvaluateOptions& options = {});
 
+/// Options of generate().
 struct GenerateOptions {
   /// The number of tokens to generate.
   std::size_t count = 100;

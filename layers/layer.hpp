@@ -29,15 +29,15 @@ class Buffer;
 template <class L>
 class Part;
 
-struct LoadOptions {
+struct LoadOptions {        // of Layer::load_state_dict()
   bool strict = true;       // refuse missing and unexpected names
   std::string names = "*";  // of the layer and the state, what is looked at
 };
 
 /// The names that the state lacks, and those in it that the layer does not have.
 struct LoadReport {
-  std::vector<std::string> missing;
-  std::vector<std::string> unexpected;
+  std::vector<std::string> missing;     // from the state
+  std::vector<std::string> unexpected;  // in the state
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.
@@ -155,7 +155,7 @@ class Layer : public ParameterOwner {
 /// A tensor that is saved with its layer but never trained.
 class Buffer {
  public:
-  Buffer(Layer& owner, std::string_view name, Tensor value)
+  Buffer(Layer& owner, std::string_view name, Tensor value)  // a member of owner
       : owner_(&owner), value_(std::move(value)) {
     owner.adopt(name, *this);
   }
@@ -163,8 +163,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  const Tensor& value() const { return value_; }
-  const Shape& shape() const { return value_.shape(); }
+  const Tensor& value() const { return value_; }         // what is saved
+  const Shape& shape() const { return value_.shape(); }  // of the value
 
  private:
   friend Layer;
@@ -177,16 +177,16 @@ class Buffer {
 template <class L>
 class Part : public L {
  public:
-  template <class... Arguments>
+  template <class... Arguments>  // constructed with `arguments`
   Part(Layer& owner, std::string_view name, Arguments&&... arguments)
       : L(std::forward<Arguments>(arguments)...) {
     owner.adopt(name, static_cast<Layer&>(*this));
   }
 };
 
-/// Puts a layer into evaluation mode for as long as this object exists.
-class EvaluationMode {
+class EvaluationMode {  // for as long as this object exists
  public:
+  /// Puts a layer into evaluation mode, and into training mode again at the end if it was.
   explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
     layer_.eval();
   }

@@ -13,12 +13,13 @@
 namespace rowgrad {
 
 struct LinearOptions {
-  bool bias = true;
+  bool bias = true;  // whether there is one
 };
 
+/// Options of Linear::add_lora().
 struct LoraOptions {
-  std::size_t rank = 8;
-  double alpha = 16;  // B · A is multiplied by alpha / rank
+  std::size_t rank = 8;  // of A · B; at least 1
+  double alpha = 16;     // B · A is multiplied by alpha / rank
 };
 
 /// x [..., inputs] → x · weightᵀ + bias [..., outputs]. Parameters: weight [outputs, inputs] and
@@ -30,6 +31,7 @@ struct LoraOptions {
 /// nothing changes at first. lora.hpp puts them into a model.
 class Linear : public Layer {
  public:
+  /// Draws weight and bias from uniform(−1/√inputs, 1/√inputs).
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
@@ -41,10 +43,11 @@ class Linear : public Layer {
   /// Embedding to Improve Language Models").
   Linear(Parameter& borrowed, Random& random, const LinearOptions& options = {});
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // [..., inputs] → [..., outputs]
 
   /// cross_entropy(forward(x), targets, options), but faster and without ever having all logits in
   /// memory: see linear_cross_entropy.
+  /// Whether it has an adapter.
   Variable cross_entropy(const Variable& x, const Ids& targets,
                          const CrossEntropyOptions& options = {});
 
@@ -69,10 +72,10 @@ class Linear : public Layer {
   std::optional<Parameter> own_weight_;
 
  public:
-  Parameter& weight;  // its own or the borrowed one
-  std::optional<Parameter> bias;
-  std::optional<Parameter> lora_a;
-  std::optional<Parameter> lora_b;
+  Parameter& weight;                 // its own or the borrowed one
+  std::optional<Parameter> bias;     // [outputs]
+  std::optional<Parameter> lora_a;   // A: [rank, inputs]
+  std::optional<Parameter> lora_b;   // B: [outputs, rank], from zeros
   std::optional<Buffer> lora_scale;  // [1], alpha / rank
 };
 

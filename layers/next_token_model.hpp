@@ -12,11 +12,12 @@
 
 namespace rowgrad {
 
+/// Options of NextTokenModel.
 struct NextTokenOptions {
-  std::size_t vocabulary = 0;
-  std::size_t context = 4;  // the longest input
-  std::size_t width = 256;  // of the embeddings
-  Positions positions = Positions::kLearned;
+  std::size_t vocabulary = 0;                 // number of tokens
+  std::size_t context = 4;                    // the longest input
+  std::size_t width = 256;                    // of the embeddings
+  Positions positions = Positions::kLearned;  // how a model tells them apart
   std::size_t look_back = 1;             // tokens that a prediction sees, including the current one
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
   double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
@@ -49,8 +50,8 @@ class NextTokenModel : public LanguageModel {
   std::size_t head_inputs() const final { return head.weight.shape()[1]; }
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }
-  const NextTokenOptions& options() const { return options_; }
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // of the options
+  const NextTokenOptions& options() const { return options_; }          // as they were given
 
  protected:
   /// What the look-back reads instead of x [..., length, width], the embedding of ids
@@ -62,13 +63,13 @@ class NextTokenModel : public LanguageModel {
   NextTokenOptions options_;
 
  public:
-  Part<Embedding> token;
+  Part<Embedding> token;                              // [vocabulary, width]
   std::optional<Part<PositionalEmbedding>> position;  // at most one of these two
-  std::optional<Part<Sinusoidal>> sinusoidal;
-  Part<Dropout> sinusoidal_dropout;
-  Part<LookBack> look_back;
-  std::optional<Part<Mlp>> hidden;
-  Part<Linear> head;
+  std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
+  Part<Dropout> sinusoidal_dropout;                   // of its result
+  Part<LookBack> look_back;                           // joins the last positions
+  std::optional<Part<Mlp>> hidden;                    // the layers before the head, if any
+  Part<Linear> head;                                  // logits of what was joined or hidden
 };
 
 }  // namespace rowgrad

@@ -21,7 +21,7 @@ struct NgramMemoryOptions {
   std::size_t kernel = 4;       // taps of the convolution
   /// Whether the value projection starts from 0, so that a new memory adds nothing.
   bool starts_silent = false;
-  double norm_epsilon = 1e-5;
+  double norm_epsilon = 1e-5;  // added to mean squares in the norms
 };
 
 /// x [batch, length, width] → the same shape, from the rows e of each position, side by side:
@@ -38,6 +38,7 @@ struct NgramMemoryOptions {
 /// and x that do not fit.
 class NgramMemory : public Layer {
  public:
+  /// Draws the rows, and then the weights of its parts, in the order of the members.
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
               const NgramMemoryOptions& options = {});
 
@@ -51,7 +52,7 @@ class NgramMemory : public Layer {
   /// For texts [batch, positions] that will be read soon: see Parameter::read_ahead.
   void read_ahead(const Ids& texts);
 
-  const NgramHash& hash() const { return hash_; }
+  const NgramHash& hash() const { return hash_; }  // finds the rows of n-grams
 
  private:
   NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
@@ -64,13 +65,13 @@ class NgramMemory : public Layer {
   double norm_epsilon_;
 
  public:
-  Part<Embedding> table;
-  Part<Linear> key;
-  Part<Linear> value;
-  Part<RmsNorm> key_norm;
-  Part<RmsNorm> query_norm;
-  Part<RmsNorm> conv_norm;
-  Parameter conv;
+  Part<Embedding> table;     // the rows
+  Part<Linear> key;          // of the joined rows, for the gate
+  Part<Linear> value;        // of the joined rows: what is added
+  Part<RmsNorm> key_norm;    // of the key
+  Part<RmsNorm> query_norm;  // of x
+  Part<RmsNorm> conv_norm;   // of the gated value
+  Parameter conv;            // its weight, [width, kernel]
 };
 
 }  // namespace rowgrad

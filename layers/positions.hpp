@@ -14,7 +14,7 @@ namespace rowgrad {
 
 /// How a model tells positions apart.
 enum class Positions {
-  kNone,
+  kNone,  // not at all
   // Added to the tokens:
   kLearned,     // a trained table: PositionalEmbedding
   kSinusoidal,  // a fixed table: Sinusoidal
@@ -38,13 +38,13 @@ class PositionalEmbedding : public Layer {
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const PositionalEmbeddingOptions& options = {});
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
   /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
   /// lookup.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
-  Parameter weight;
+  Parameter weight;  // [context, width]
 
  private:
   PositionalEmbeddingOptions options_;
@@ -57,15 +57,16 @@ enum class FrequencyScheme {
   kPerColumn,         // t / base^(j / width): one angle per column, as in code beside that formula
 };
 
+/// Where the columns of sines and of cosines are.
 enum class SinusoidLayout {
   kInterleaved,  // sin cos sin cos …
   kHalves,       // the sines, then the cosines (tensor2tensor)
 };
 
 struct SinusoidalOptions {
-  double base = 10000;
-  FrequencyScheme scheme = FrequencyScheme::kPaired;
-  SinusoidLayout layout = SinusoidLayout::kInterleaved;
+  double base = 10000;                                   // of the angles: see FrequencyScheme
+  FrequencyScheme scheme = FrequencyScheme::kPaired;     // which angle a column has
+  SinusoidLayout layout = SinusoidLayout::kInterleaved;  // where sines and cosines are
   double first_position = 0;  // t of the first row; 1 if positions count from one
 };
 
@@ -77,12 +78,12 @@ class Sinusoidal : public Layer {
   /// The base must be above 0.
   Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options = {});
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
   /// As PositionalEmbedding::rows.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
-  Buffer table;
+  Buffer table;  // [max_length, width]
 };
 
 }  // namespace rowgrad

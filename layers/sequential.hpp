@@ -20,6 +20,7 @@ namespace rowgrad {
 /// evaluation mode, returns x. Draws from the tape's random numbers.
 class Dropout : public Layer {
  public:
+  /// With a probability from 0 to 1.
   explicit Dropout(double p) : p_(p) {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
@@ -35,17 +36,19 @@ class Dropout : public Layer {
 /// once (Bengio et al. 2003): see look_back().
 class LookBack : public Layer {
  public:
+  /// With at least 1 step.
   explicit LookBack(std::size_t steps) : steps_(steps) {
     check_argument(steps > 0, "LookBack: steps must be above 0");
   }
 
+  /// [..., width] → [..., steps · width]
   Variable forward(const Variable& x) { return look_back(x, steps_); }
 
  private:
   std::size_t steps_;
 };
 
-using VariableFunction = std::function<Variable(const Variable&)>;
+using VariableFunction = std::function<Variable(const Variable&)>;  // a step of Sequential
 
 /// A sequence of steps, each a layer with forward(const Variable&) or a plain function. Layers are
 /// named by their position: "0.weight", "2.weight". Without steps, forward returns x.
@@ -67,9 +70,9 @@ class Sequential : public Layer {
   /// Appends a function such as `relu`, or a lambda.
   void add(VariableFunction function) { steps_.push_back(std::move(function)); }
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // one step after the other
 
-  std::size_t size() const { return steps_.size(); }
+  std::size_t size() const { return steps_.size(); }  // number of steps
 
  private:
   std::vector<std::unique_ptr<Layer>> layers_;
@@ -77,9 +80,9 @@ class Sequential : public Layer {
 };
 
 struct MlpOptions {
-  VariableFunction activation = relu;
-  bool activate_last = false;  // whether the last linear layer is activated too
-  double dropout = 0;          // the probability of dropout after each activation
+  VariableFunction activation = relu;  // what is between linear layers
+  bool activate_last = false;          // whether the last linear layer is activated too
+  double dropout = 0;                  // the probability of dropout after each activation
 };
 
 /// A multi-layer perceptron: linear layers of the given widths with activations between them.

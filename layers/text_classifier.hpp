@@ -8,14 +8,15 @@
 
 namespace rowgrad {
 
+/// Which positions the head reads.
 enum class Pooling {
   kLast,  // a position alone, which in a causal model knows those before it
   kMean   // the mean of a position and those before it
 };
 
 struct TextClassifierOptions {
-  Pooling pooling = Pooling::kLast;
-  LinearOptions head = {};
+  Pooling pooling = Pooling::kLast;  // which positions the head reads
+  LinearOptions head = {};           // of the new head
 };
 
 /// A language model with another head: what its own head would read goes to a linear layer with an
@@ -44,6 +45,7 @@ class TextClassifier : public TextModel {
   Tensor probabilities(std::span<const std::int32_t> ids);
 
   std::size_t context() const override { return body_.context(); }
+  /// Number of outputs of the head.
   std::size_t classes() const override { return head.weight.shape()[0]; }
 
  private:
@@ -54,7 +56,7 @@ class TextClassifier : public TextModel {
   Pooling pooling_;
 
  public:
-  Part<Linear> head;
+  Part<Linear> head;  // [classes, width of the body]
 };
 
 }  // namespace rowgrad

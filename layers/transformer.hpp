@@ -18,19 +18,20 @@ namespace rowgrad {
 
 struct LayerNormOptions {
   double epsilon = 1e-5;  // added to the variance
-  bool bias = true;
+  bool bias = true;       // whether there is one
 };
 
 /// Gives each row mean 0 and variance 1, then scales and shifts it: see layer_norm(). x [...,
 /// width] → the same shape. Parameters: weight [width], from ones, and bias [width], from zeros.
 class LayerNorm : public Layer {
  public:
+  /// For rows of this width.
   explicit LayerNorm(std::size_t width, const LayerNormOptions& options = {});
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // x [..., width] → the same shape
 
-  Parameter weight;
-  std::optional<Parameter> bias;
+  Parameter weight;               // [width]
+  std::optional<Parameter> bias;  // [width]
 
  private:
   double epsilon_;
@@ -40,11 +41,12 @@ class LayerNorm : public Layer {
 /// same shape. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
  public:
+  /// For rows of this width; epsilon is added to the mean square.
   explicit RmsNorm(std::size_t width, double epsilon = 1e-5);
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // x [..., width] → the same shape
 
-  Parameter weight;
+  Parameter weight;  // [width]
 
  private:
   double epsilon_;
@@ -61,7 +63,7 @@ struct AttentionPositions {
 };
 
 struct CausalSelfAttentionOptions {
-  std::size_t heads = 1;
+  std::size_t heads = 1;  // number of heads; divides the width
   bool qkv_bias = false;  // of the query, key and value projections
   bool out_bias = true;   // of the output projection
   double dropout = 0;     // of the attention weights, and of the result
@@ -95,58 +97,63 @@ class CausalSelfAttention : public Layer {
   CausalSelfAttentionOptions options_;
 
  public:
-  Part<Linear> query;
-  Part<Linear> key;
-  Part<Linear> value;
-  Part<Linear> out;
-  Part<Dropout> dropout;
+  Part<Linear> query;     // [width, width]
+  Part<Linear> key;       // [width, width]
+  Part<Linear> value;     // [width, width]
+  Part<Linear> out;       // [width, width]
+  Part<Dropout> dropout;  // of the result
 };
 
 /// GELU (Hendrycks & Gimpel 2016), exactly or as GPT-2 approximates it.
-enum class Gelu { kTanh, kErf };
+enum class Gelu {
+  kTanh,  // with tanh, as in GPT-2: gelu_tanh()
+  kErf    // gelu()
+};
 
 struct FeedForwardOptions {
-  Gelu gelu = Gelu::kTanh;
-  bool bias = true;
-  double dropout = 0;  // of the result
+  Gelu gelu = Gelu::kTanh;  // which form of GELU
+  bool bias = true;         // of both layers
+  double dropout = 0;       // of the result
 };
 
 /// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
 class FeedForward : public Layer {
  public:
+  /// Draws the weights of `up`, then of `down`.
   FeedForward(std::size_t width, Random& random, const FeedForwardOptions& options = {});
 
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x);  // x [..., width] → the same shape
 
  private:
   Gelu gelu_;
 
  public:
-  Part<Linear> up;
-  Part<Linear> down;
-  Part<Dropout> dropout;
+  Part<Linear> up;        // to 4 · width
+  Part<Linear> down;      // and back
+  Part<Dropout> dropout;  // of the result
 };
 
 struct TransformerBlockOptions {
-  CausalSelfAttentionOptions attention = {};
-  FeedForwardOptions feed_forward = {};
-  LayerNormOptions norm = {};
+  CausalSelfAttentionOptions attention = {};  // of the heads
+  FeedForwardOptions feed_forward = {};       // of what follows them
+  LayerNormOptions norm = {};                 // of both norms
 };
 
 /// A block of GPT-2 (Radford et al. 2019): x + attention(norm1(x)), then x +
 /// feed_forward(norm2(x)).
 class TransformerBlock : public Layer {
  public:
+  /// Makes its parts in the order of the members below.
   TransformerBlock(std::size_t width, Random& random, const TransformerBlockOptions& options = {});
 
   /// x [batch, length, width] → the same shape. With a cache: see CausalSelfAttention.
   Variable forward(const Variable& x, const AttentionPositions& positions = {},
                    KeyValueCache* cache = nullptr);
 
-  Part<CausalSelfAttention> attention;
-  Part<FeedForward> feed_forward;
-  Part<LayerNorm> norm1;
-  Part<LayerNorm> norm2;
+  Part<CausalSelfAttention> attention;  // after norm1
+  Part<FeedForward> feed_forward;       // after norm2
+  Part<LayerNorm> norm1;                // before attention
+  Part<LayerNorm> norm2;                // before feed-forward
 };
 
 }  // namespace rowgrad

@@ -13,15 +13,16 @@ namespace rowgrad {
 // --- Adagrad ------------------------------------------------------------------------------------
 
 struct AdagradOptions {
-  double learning_rate = 1e-2;
-  double learning_rate_decay = 0;  // decay per step, see below
-  double weight_decay = 0;         // weight_decay · w is added to the gradient
-  double initial_accumulator = 0;  // initial value of the sum of squares
-  double epsilon = 1e-10;          // added to the square root
-  bool maximize = false;           // ascend the gradient
-  RowUpdates rows = RowUpdates::kExact;
+  double learning_rate = 1e-2;           // 0 or more
+  double learning_rate_decay = 0;        // decay per step, see below
+  double weight_decay = 0;               // weight_decay · w is added to the gradient
+  double initial_accumulator = 0;        // initial value of the sum of squares
+  double epsilon = 1e-10;                // added to the square root
+  bool maximize = false;                 // ascend the gradient
+  RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
+/// Adagrad's step.
 struct AdagradRule : RuleDefaults {
   using Options = AdagradOptions;
   static constexpr std::string_view kName = "Adagrad";
@@ -64,16 +65,17 @@ extern template class RuleOptimizer<AdagradRule>;
 // --- RMSprop ------------------------------------------------------------------------------------
 
 struct RmsPropOptions {
-  double learning_rate = 1e-2;
-  double alpha = 0.99;      // decay factor of the running mean of squares
-  double epsilon = 1e-8;    // added to the square root
-  double weight_decay = 0;  // weight_decay · w is added to the gradient
-  double momentum = 0;      // applied to the quotients q below
-  bool centered = false;    // divide by the standard deviation of the gradients (Graves 2013)
-  bool maximize = false;    // ascend the gradient
-  RowUpdates rows = RowUpdates::kExact;
+  double learning_rate = 1e-2;  // 0 or more
+  double alpha = 0.99;          // decay factor of the running mean of squares
+  double epsilon = 1e-8;        // added to the square root
+  double weight_decay = 0;      // weight_decay · w is added to the gradient
+  double momentum = 0;          // applied to the quotients q below
+  bool centered = false;        // divide by the standard deviation of the gradients (Graves 2013)
+  bool maximize = false;        // ascend the gradient
+  RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
+/// RMSprop's step.
 struct RmsPropRule : RuleDefaults {
   using Options = RmsPropOptions;
   static constexpr std::string_view kName = "RMSprop";
@@ -135,21 +137,21 @@ extern template class RuleOptimizer<RmsPropRule>;
 /// Of Adam, and with kDecoupled of AdamW.
 template <bool kDecoupled>
 struct AdamOptionsOf {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;     // decay factor of the running mean of the gradients
-  double beta2 = 0.999;   // decay factor of the running mean of their squares
-  double epsilon = 1e-8;  // added to the square root
+  double learning_rate = 1e-3;  // 0 or more
+  double beta1 = 0.9;           // decay factor of the running mean of the gradients
+  double beta2 = 0.999;         // decay factor of the running mean of their squares
+  double epsilon = 1e-8;        // added to the square root
   /// weight_decay · w is added to the gradient; decoupled, w is first reduced by learning_rate ·
   /// weight_decay · w.
   double weight_decay = kDecoupled ? 1e-2 : 0;
   bool amsgrad = false;   // divide by the largest mean of squares so far (Reddi et al. 2018)
   bool maximize = false;  // ascend the gradient
-  RowUpdates rows = RowUpdates::kExact;
+  RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 using AdamOptions = AdamOptionsOf<false>;
 using AdamWOptions = AdamOptionsOf<true>;
 
-template <bool kDecoupled>
+template <bool kDecoupled>  // the step of Adam, or AdamW
 struct AdamRuleOf : RuleDefaults {
   using Options = AdamOptionsOf<kDecoupled>;
   static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
@@ -202,8 +204,8 @@ struct AdamRuleOf : RuleDefaults {
     return amsgrad == before.amsgrad && epsilon >= before.epsilon;
   }
 };
-using AdamRule = AdamRuleOf<false>;
-using AdamWRule = AdamRuleOf<true>;
+using AdamRule = AdamRuleOf<false>;  // Adam's step
+using AdamWRule = AdamRuleOf<true>;  // AdamW's step
 
 /// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam at step t:
 ///

@@ -24,6 +24,7 @@ double gradient_norm(const Parameter& parameter, double p = 2);
 /// The norm of the gradients of several parameters, taken as one vector; 0 if there are none.
 double gradient_norm(std::span<Parameter* const> parameters, double p = 2);
 
+/// Options of clip_grad_norm().
 struct ClipNormOptions {
   double p = 2;                      // order of the norm: above 0, may be infinity
   bool error_if_not_finite = false;  // throw std::runtime_error, change nothing

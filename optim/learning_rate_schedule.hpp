@@ -21,22 +21,26 @@
 
 namespace rowgrad {
 
+/// Options of Schedule::linear_warmup().
 struct LinearWarmupOptions {
   std::uint64_t steps = 5;        // until end_factor is reached
   double start_factor = 1.0 / 3;  // at step 0; in [0, 1]
   double end_factor = 1;          // from step `steps` on; in [0, 1]; a decay if below start_factor
 };
 
+/// Options of Schedule::cosine().
 struct CosineOptions {
   std::uint64_t steps = 0;  // until the floor is reached; required
   double floor_factor = 0;  // from step `steps` on; in [0, 1]
 };
 
+/// Options of Schedule::step_decay().
 struct StepDecayOptions {
   std::uint64_t every = 0;  // steps for which a rate is kept; required
   double factor = 0.1;      // the rate is then multiplied by this
 };
 
+/// Options of Schedule::one_cycle().
 struct OneCycleOptions {
   std::uint64_t steps = 0;     // length of the whole cycle; required
   double warmup_share = 0.3;   // fraction of the steps in which the rate rises; in [0, 1]
@@ -105,6 +109,7 @@ class Schedule {
 /// nothing, for a factor or rate that is negative or not finite.
 class LearningRateSchedule {
  public:
+  /// Takes the rates of the optimizer as base rates, and sets those of step 0.
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;

@@ -72,9 +72,9 @@ void read_values(std::size_t count, const RulePointers<Rule>& pointers, const au
 template <class Rule>
 class MissedSteps {
  public:
-  static constexpr std::size_t kArrays = kArraysOf<Rule>;
-  using Simd = kernels::Simd;
-  using Vectors = RuleVectors<Rule>;
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
+  using Simd = kernels::Simd;                              // a vector
+  using Vectors = RuleVectors<Rule>;                       // of values, and of each state
 
   /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
   /// only for moderate values: none overflows, and coefficients below the range of `real` do not
@@ -82,6 +82,7 @@ class MissedSteps {
   class Piece {
    public:
     Piece() = default;
+    /// From a map; what it does not hold for, `missed` replays.
     Piece(const MissedSteps& missed, const LinearMap<kArrays>& map) : missed_(&missed) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
@@ -100,7 +101,7 @@ class MissedSteps {
       most_ = Simd(static_cast<real>(most));
     }
 
-    Vectors operator()(const Vectors& x) const {
+    Vectors operator()(const Vectors& x) const {  // values and states after the steps
       const auto holds = this->holds(x);
       if (all(holds)) [[likely]]
         return apply(x);
@@ -133,9 +134,10 @@ class MissedSteps {
     Simd most_ = Simd(real{-1});
   };
 
+  /// Up to step `to` of the history, which is borrowed.
   MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
 
-  std::uint64_t to() const { return to_; }
+  std::uint64_t to() const { return to_; }  // the last of the steps
 
   /// Whether a row that is of step `from` missed any steps; each must have a closed form. If so,
   /// calls call(piece, last) for each piece of them: Vectors y = piece(x), on values and states

@@ -30,7 +30,7 @@ class Optimizer : private ParameterUser {
   /// nothing has changed.
   virtual void step() = 0;
 
-  const std::vector<Parameter*>& parameters() const { return parameters_; }
+  const std::vector<Parameter*>& parameters() const { return parameters_; }  // as they were given
 
   /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
   /// does not have, and so would never train. Most likely its layer is a plain member of the model

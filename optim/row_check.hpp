@@ -18,13 +18,15 @@
 
 namespace rowgrad {
 
+/// What row_check() found.
 struct RowCheckResult {
-  bool passed = true;
+  bool passed = true;      // whether both agree
   double difference = 0;   // the largest, relative to max(1, |value|); infinite for NaN
   std::size_t steps = 0;   // the step after which it was found
   std::int32_t row = 0;    // its row
   std::size_t column = 0;  // its column
 
+  /// For people: whether it passed, and the largest difference with its place.
   std::string message() const {
     return concat(passed ? "passed" : "failed", "; the largest relative difference is ", difference,
                   " at [", row, ", ", column, "] after step ", steps);

@@ -20,12 +20,12 @@ namespace rowgrad {
 
 /// Rows to work on, on this thread: rows ids[begin] … ids[end − 1], or begin … end − 1 without ids.
 struct RowRange {
-  const RowView& rows;
+  const RowView& rows;         // of the table
   const StepHistory* history;  // of the steps that rows may have missed
-  const std::int32_t* ids;
-  std::size_t begin, end;
+  const std::int32_t* ids;     // null for all from begin to end
+  std::size_t begin, end;      // places in ids, or rows
 
-  std::size_t operator[](std::size_t i) const {
+  std::size_t operator[](std::size_t i) const {  // the row at place i
     return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
   }
 };
@@ -35,13 +35,13 @@ using RuleMembers = std::array<real, 32>;
 
 /// A rule is passed as its members.
 struct RuleFunctions {
-  std::string_view name;
-  std::span<const std::string_view> states;
-  std::size_t members;
-  std::array<bool, kMostStates> always;  // the states that the default options use
+  std::string_view name;                     // kName
+  std::span<const std::string_view> states;  // kStates
+  std::size_t members;                       // number of coefficients
+  std::array<bool, kMostStates> always;      // the states that the default options use
 
-  Idle (*idle)(const real* rule);
-  bool (*continues)(const real* rule, const real* before);
+  Idle (*idle)(const real* rule);                           // Rule::idle()
+  bool (*continues)(const real* rule, const real* before);  // Rule::continues()
   /// A step without gradient of values[0], with the states that follow.
   void (*idle_step)(const real* rule, double* values);
   /// A step of a vector of values; the states follow, and then the gradient.
@@ -68,7 +68,7 @@ struct RuleFunctions {
 
 // --- How they are made --------------------------------------------------------------------------
 
-template <class Rule>
+template <class Rule>  // makes RuleFunctions of a rule
 struct RuleLoops {
   using Simd = kernels::Simd;
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
@@ -194,7 +194,7 @@ struct RuleLoops {
   }
 };
 
-template <class Rule>
+template <class Rule>  // the members of a rule
 RuleMembers members_of(const Rule& rule) {
   RuleMembers members{};
   std::ranges::copy(std::bit_cast<std::array<real, sizeof(Rule) / sizeof(real)>>(rule),

@@ -26,6 +26,7 @@ class RuleEngine : public Optimizer {
   void load_state_dict(const Checkpoint& state) override;
 
  protected:
+  /// Borrows the functions.
   explicit RuleEngine(const RuleFunctions& rule);
 
   /// Adds the parameters of a group. Throws like Optimizer::add_parameters, and then changes
@@ -39,8 +40,8 @@ class RuleEngine : public Optimizer {
 
   /// What the options of a group ask for, and their rule for a step.
   struct Demands {
-    RowStates::Needs states;
-    bool exact;  // RowUpdates::kExact
+    RowStates::Needs states;  // which it uses, and how they start
+    bool exact;               // RowUpdates::kExact
   };
   virtual Demands demands(std::size_t group) const = 0;
   virtual RuleMembers make_rule(std::size_t group, const StepNumber& number) const = 0;
@@ -74,11 +75,12 @@ class RuleOptimizer : public RuleEngine {
                 "a rule has at most 8 states and 32 members");
 
  public:
-  using Options = typename Rule::Options;
+  using Options = typename Rule::Options;  // of the rule
 
+  /// Parameters with options of their own.
   struct Group {
-    std::vector<Parameter*> parameters = {};
-    Options options = {};
+    std::vector<Parameter*> parameters = {};  // at least one
+    Options options = {};                     // for all of them
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
@@ -87,6 +89,7 @@ class RuleOptimizer : public RuleEngine {
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
+  /// The same, for a list in braces.
   RuleOptimizer(std::initializer_list<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 

@@ -5,16 +5,16 @@
 namespace rowgrad {
 
 struct SgdOptions {
-  double learning_rate = 1e-3;
-  double momentum = 0;      // 0 is plain SGD
-  double dampening = 0;     // the momentum gets (1 − dampening) · gradient
-  bool nesterov = false;    // needs momentum and no dampening
-  double weight_decay = 0;  // weight_decay · w is added to the gradient
-  bool maximize = false;    // ascend the gradient; decay still shrinks the weights
-  RowUpdates rows = RowUpdates::kExact;
+  double learning_rate = 1e-3;           // 0 or more
+  double momentum = 0;                   // 0 is plain SGD
+  double dampening = 0;                  // the momentum gets (1 − dampening) · gradient
+  bool nesterov = false;                 // needs momentum and no dampening
+  double weight_decay = 0;               // weight_decay · w is added to the gradient
+  bool maximize = false;                 // ascend the gradient; decay still shrinks the weights
+  RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-struct SgdRule : RuleDefaults {
+struct SgdRule : RuleDefaults {  // how SGD changes a value
   using Options = SgdOptions;
   static constexpr std::string_view kName = "SGD";
   static constexpr std::array<std::string_view, 1> kStates{"momentum"};

@@ -31,7 +31,7 @@ using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long
 template <std::size_t N>
 using LinearMap = std::array<std::array<Coefficient, N>, N>;
 
-template <std::size_t N>
+template <std::size_t N>  // changes nothing
 LinearMap<N> identity_map() {
   LinearMap<N> result{};
   for (std::size_t i = 0; i < N; ++i) result[i][i] = 1;
@@ -56,15 +56,15 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 /// of its length.
 class StepHistory {
  public:
-  explicit StepHistory(const RuleFunctions& rule) : rule_(&rule) {}
+  explicit StepHistory(const RuleFunctions& rule) : rule_(&rule) {}  // without any steps
 
-  struct Run {
+  struct Run {          // of equal steps
     Idle idle;          // the rule's, or kReplay if its steps are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
-  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }
-  const std::vector<Run>& runs() const { return runs_; }
+  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // so far
+  const std::vector<Run>& runs() const { return runs_; }                        // in their order
 
   /// The members of a run's rule.
   const real* members(std::size_t run) const { return members_.data() + run * member_count(); }
@@ -72,7 +72,7 @@ class StepHistory {
   /// Whether a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  void clear() { *this = StepHistory(*rule_); }
+  void clear() { *this = StepHistory(*rule_); }  // forgets all steps
 
   /// Drops the first half of the runs: `count` of them, a power of two. Ranges that begin before
   /// their end must not be requested any more: the next run counts as if it began at step 1.
@@ -81,7 +81,7 @@ class StepHistory {
   /// Reserves memory for another step, so that appending it cannot fail.
   void reserve_step();
 
-  void append(const real* members, std::uint64_t count = 1);
+  void append(const real* members, std::uint64_t count = 1);  // adds steps
 
   /// The index of the run that contains a step; 1 ≤ step ≤ steps().
   std::size_t run_of(std::uint64_t step) const;

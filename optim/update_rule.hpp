@@ -91,11 +91,11 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   { rule.idle() } -> std::same_as<Idle>;
 };
 
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // no limit
 
-struct OptionRange {
-  double least = 0;
-  double below = kUnbounded;
+struct OptionRange {          // of an option's values
+  double least = 0;           // that is allowed
+  double below = kUnbounded;  // the least that is not
 };
 
 /// Throws std::invalid_argument unless the option is finite as a `real` and least ≤ value < below.

@@ -23,14 +23,14 @@ class RowGradient {
   /// row indices are not strictly increasing or outside the table.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
 
-  const Shape& table_shape() const { return table_shape_; }
-  std::size_t width() const { return table_shape_[1]; }
-  std::size_t size() const { return indices_.size(); }
-  bool empty() const { return indices_.empty(); }
+  const Shape& table_shape() const { return table_shape_; }  // of the whole table
+  std::size_t width() const { return table_shape_[1]; }      // numbers in a row
+  std::size_t size() const { return indices_.size(); }       // rows here, not in the table
+  bool empty() const { return indices_.empty(); }            // whether there are none
 
-  const std::vector<std::int32_t>& indices() const { return indices_; }
-  const Tensor& values() const { return values_; }
-  std::span<const real> row(std::size_t index) const {
+  const std::vector<std::int32_t>& indices() const { return indices_; }  // of the rows, increasing
+  const Tensor& values() const { return values_; }                       // [size(), width()]
+  std::span<const real> row(std::size_t index) const {                   // row indices()[index]
     return {values_.data() + index * width(), width()};
   }
 
@@ -39,22 +39,22 @@ class RowGradient {
 
   /// For `for (auto [index, values] : rows)`: a row's index in the table and its gradient.
   struct Row {
-    std::int32_t index;
-    std::span<const real> values;
+    std::int32_t index;            // of the table
+    std::span<const real> values;  // its gradient, [width]
   };
-  struct Iterator {
-    const RowGradient* rows;
-    std::size_t place;
+  struct Iterator {           // over them, in the order of indices()
+    const RowGradient* rows;  // borrowed
+    std::size_t place;        // the row it is at
 
-    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }
-    Iterator& operator++() {
+    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }  // that row
+    Iterator& operator++() {                                                     // goes to the next
       ++place;
       return *this;
     }
     bool operator==(const Iterator&) const = default;
   };
-  Iterator begin() const { return {this, 0}; }
-  Iterator end() const { return {this, size()}; }
+  Iterator begin() const { return {this, 0}; }     // the first row
+  Iterator end() const { return {this, size()}; }  // after the last
 
  private:
   friend class Gradient;
@@ -69,12 +69,12 @@ class Gradient {
  public:
   Gradient() = default;
   explicit Gradient(const std::string* name) : name_(name) {}  // none, of a value of that name
-  Gradient(Tensor dense) : kind_(std::move(dense)) {}          // NOLINT: implicit
-  Gradient(RowGradient rows) : kind_(std::move(rows)) {}       // NOLINT: implicit
+  Gradient(Tensor dense) : kind_(std::move(dense)) {}          // dense; NOLINT: implicit
+  Gradient(RowGradient rows) : kind_(std::move(rows)) {}       // rows; NOLINT: implicit
 
-  bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
-  bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
-  bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
+  bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }  // none was added
+  bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }         // a tensor
+  bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }     // rows of a table
 
   /// "none", "dense" or "rows".
   std::string_view kind() const;
@@ -94,7 +94,7 @@ class Gradient {
   std::span<real> values();
   std::span<const real> values() const;
 
-  void scale(real factor);
+  void scale(real factor);  // multiplies all values, in place
 
   /// Adds another gradient of the same shape; rows plus rows gives rows. Throws
   /// std::invalid_argument if the shapes differ, and then changes nothing.

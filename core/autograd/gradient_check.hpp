@@ -21,8 +21,9 @@ struct GradientCheckOptions {
   std::uint64_t seed = 0;  // of the tapes' random numbers, the same for each evaluation
 };
 
+/// What gradient_check() found.
 struct GradientCheckResult {
-  bool passed = true;
+  bool passed = true;              // whether it is within the tolerance
   std::size_t entries = 0;         // the number of elements compared
   std::string input;               // where the worst element is: "input 0" or a parameter's name
   std::vector<std::size_t> index;  // the index of the worst element in it

@@ -89,8 +89,8 @@ class Parameter {
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
-  const Shape& shape() const { return stored_.shape(); }
-  std::size_t size() const { return element_count(shape()); }
+  const Shape& shape() const { return stored_.shape(); }       // of its value
+  std::size_t size() const { return element_count(shape()); }  // number of its values
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
   /// assignment), which may leave older values, newer ones or none in the tensor: call value()

@@ -24,12 +24,12 @@ class TableFile;
 /// object. `name` is that of the parameter, for messages; it must outlive this object, too.
 class RowTable {
  public:
-  RowTable(const std::string& name, Tensor values);
+  RowTable(const std::string& name, Tensor values);  // with its values in memory
 
   /// Throws std::invalid_argument if another parameter has the file.
   RowTable(const std::string& name, TableFile& file);
 
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const { return shape_; }  // of all values
 
   /// All values. Throws std::logic_error naming `function` for a table in a file.
   Tensor& whole(const char* function) {
@@ -86,20 +86,20 @@ class RowTable {
   std::shared_ptr<const bool> lease_;  // of the file
 };
 
-constexpr std::size_t kMostStates = 8;
+constexpr std::size_t kMostStates = 8;  // of an optimizer, at most
 
 /// One row: its values and then its states, null for a state that is not in use, and the step of an
 /// optimizer that all of them are of.
 template <std::size_t N>
 struct Row {
-  std::array<real*, N> arrays;
-  std::uint64_t* step;
+  std::array<real*, N> arrays;  // values, then states
+  std::uint64_t* step;          // that values and states are of
 };
 
 /// Memory for a row that is read from a file.
 struct RowCopy {
-  std::vector<real> values;
-  std::uint64_t step = 0;
+  std::vector<real> values;  // those of the row, then its states
+  std::uint64_t step = 0;    // that all of them are of
 };
 
 /// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
@@ -126,7 +126,7 @@ class RowView {
     return result;
   }
 
-  std::size_t width() const { return width_; }
+  std::size_t width() const { return width_; }  // of a row
 
   /// A view of a single row of zeros instead, of step 0 and with the same states in use.
   RowView zeros(RowCopy& memory) const;
@@ -172,16 +172,18 @@ class RowStates {
 
   /// Which states a step uses, and the values that they start as.
   struct Needs {
-    std::array<bool, kMostStates> uses{};
-    std::array<double, kMostStates> starts{};
+    std::array<bool, kMostStates> uses{};      // whether it uses each state
+    std::array<double, kMostStates> starts{};  // what a new state is filled with
   };
 
   /// States that a step needs and that have not begun.
   struct New {
-    std::array<bool, kMostStates> missing{};
-    std::array<real, kMostStates> starts{};
-    std::array<std::optional<Tensor>, kMostStates> arrays;
+    std::array<bool, kMostStates> missing{};                // whether each state has to begin
+    std::array<real, kMostStates> starts{};                 // what each of them is filled with
+    std::array<std::optional<Tensor>, kMostStates> arrays;  // their memory, if values are in memory
+    /// Their places beside the values, in a file.
     std::array<std::optional<std::size_t>, kMostStates> in_file;
+    /// Whether there are any.
     bool any() const { return std::ranges::find(missing, true) != missing.end(); }
   };
 

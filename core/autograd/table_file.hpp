@@ -21,9 +21,10 @@
 
 namespace rowgrad {
 
+/// Options of a new file.
 struct TableFileOptions {
-  std::size_t rows = 0;
-  std::size_t width = 0;
+  std::size_t rows = 0;   // at least 1
+  std::size_t width = 0;  // numbers in a row, at least 1
   /// How many numbers an optimizer keeps beside each value: 1 for SGD with momentum, Adagrad and
   /// RMSprop, 2 for Adam and AdamW, one more for each of amsgrad, centered, and RMSprop's momentum.
   std::size_t states = 0;
@@ -84,11 +85,12 @@ class TableFile {
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
 
+  /// Of the table; its journals are beside it.
   const std::filesystem::path& path() const { return file_->path(); }
-  std::size_t rows() const { return head().rows; }
-  std::size_t width() const { return head().width; }
-  Shape shape() const { return {rows(), width()}; }
-  std::size_t states() const { return head().states; }
+  std::size_t rows() const { return head().rows; }      // of the table, stored or not
+  std::size_t width() const { return head().width; }    // of a row
+  Shape shape() const { return {rows(), width()}; }     // [rows(), width()]
+  std::size_t states() const { return head().states; }  // numbers beside each value
 
   /// The number of rows that have a place on the disk.
   std::uint64_t rows_stored() const { return head().now.rows_stored; }

@@ -65,22 +65,22 @@ class Backward {
   std::vector<bool> awaited_;
 };
 
-using BackwardRule = std::function<void(Backward&)>;
+using BackwardRule = std::function<void(Backward&)>;  // computes gradients of inputs
 
 /// The name of an op. A string literal, so that nodes keep it without a copy.
 class OpName {
  public:
-  template <std::size_t Size>
+  template <std::size_t Size>  // from a literal, implicitly
   consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: implicit
     static_assert(Size > 1, "an op has a name: nodes without one are leaves");
   }
-  constexpr operator std::string_view() const { return text_; }  // NOLINT: implicit
+  constexpr operator std::string_view() const { return text_; }  // its text; NOLINT: implicit
 
  private:
   std::string_view text_;
 };
 
-struct BackwardOptions {
+struct BackwardOptions {  // of Tape::backward()
   /// Whether the values of ops stay readable after backward(). Otherwise each is released as soon
   /// as no rule needs it any more, except that of the loss, which makes room for the gradients.
   bool keep_values = true;
@@ -98,7 +98,7 @@ class Tape {
  public:
   enum Mode { gradient_mode, inference };  // inference: values only, nothing is kept for backward
 
-  explicit Tape(Mode mode = gradient_mode);
+  explicit Tape(Mode mode = gradient_mode);  // without random numbers
 
   /// With a generator for ops that draw random numbers, usually the only generator of the run.
   explicit Tape(Random& random, Mode mode = gradient_mode);
@@ -148,11 +148,11 @@ class Tape {
 
   /// What is on the tape, in the order in which it was recorded.
   struct Entry {
-    std::string op;    // "" for leaves
-    std::string name;  // that of the op, of the parameter, "input" or "constant"
-    Shape shape;
-    std::string_view gradient;  // the kind of gradient that backward() passed, or "none"
-    bool needs_gradient;
+    std::string op;                     // "" for leaves
+    std::string name;                   // that of the op, of the parameter, "input" or "constant"
+    Shape shape;                        // of its value
+    std::string_view gradient;          // the kind of gradient that backward() passed, or "none"
+    bool needs_gradient;                // whether it depends on a trainable value
     std::vector<std::uint32_t> inputs;  // places on the tape
   };
   std::vector<Entry> entries() const;
@@ -169,8 +169,8 @@ class Tape {
   /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
-  bool is_inference() const { return mode_ == inference; }
-  std::size_t size() const { return nodes_.size(); }
+  bool is_inference() const { return mode_ == inference; }  // whether it records no rules
+  std::size_t size() const { return nodes_.size(); }        // values on it
 
  private:
   friend Backward;

@@ -13,9 +13,10 @@ class Tape;
 /// number there, so a variable of a destroyed tape is recognised without touching freed memory.
 struct TapeSlot {
   std::atomic<std::uint64_t> serial = 0;  // odd while the slot is in use
-  Tape* tape = nullptr;
+  Tape* tape = nullptr;                   // while the slot is in use
 };
 
+/// Gives a tape a slot, and takes it back when the tape is destroyed.
 TapeSlot* acquire_tape_slot(Tape* tape);
 void release_tape_slot(TapeSlot* slot) noexcept;
 

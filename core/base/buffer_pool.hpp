@@ -11,6 +11,7 @@
 
 namespace rowgrad {
 
+/// What the pool of a process has lent and kept.
 struct BufferPoolStatistics {
   std::size_t bytes_in_use = 0;     // in blocks handed out
   std::size_t bytes_idle = 0;       // in blocks kept for reuse
@@ -33,7 +34,7 @@ class BufferPool {
   /// takes it anew page by page, where it is written.
   static void clear(void* block, std::size_t bytes) noexcept;
 
-  static BufferPoolStatistics statistics();
+  static BufferPoolStatistics statistics();  // of now
 
   /// Frees every idle block.
   static void release_idle();

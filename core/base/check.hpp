@@ -13,24 +13,27 @@ namespace rowgrad {
 /// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
 /// them and leaves the text truncated.
 struct TextStream : std::ostringstream {
-  TextStream();
+  TextStream();  // empty
 };
 
 /// A value of a text, of any type that has an `operator<<`; refers to it. What makes the text needs
 /// not be compiled for each list of types.
 class TextPiece {
  public:
+  /// A text.
   TextPiece(const char* text)
       : value_(text), print_([](std::ostream& out, const void* value) {
           out << static_cast<const char*>(value);
         }) {}
 
+  /// A value of any other type.
   template <class Value>
   TextPiece(const Value& value)
       : value_(&value), print_([](std::ostream& out, const void* object) {
           out << *static_cast<const Value*>(object);
         }) {}
 
+  /// Prints the value.
   friend std::ostream& operator<<(std::ostream& out, const TextPiece& piece) {
     piece.print_(out, piece.value_);
     return out;
@@ -54,8 +57,10 @@ std::string concat(const Arguments&... arguments) {
 /// Refers to the range, so use it within the statement that creates it.
 template <class Range>
 struct bracketed {
+  /// Refers to the range.
   explicit bracketed(const Range& range) : elements(range) {}
 
+  /// Prints it.
   friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
     out << '[';
     constexpr int kMost = 16;
@@ -72,9 +77,10 @@ struct bracketed {
     return out << ']';
   }
 
-  const Range& elements;
+  const Range& elements;  // what is printed
 };
 
+/// Throw what their names say, with the pieces joined as a message; for the checks below.
 [[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<TextPiece> pieces);
 [[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<TextPiece> pieces);
 [[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<TextPiece> pieces);

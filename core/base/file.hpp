@@ -54,8 +54,8 @@ class OpenFile {
   }
   ~OpenFile();
 
-  const std::filesystem::path& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
+  const std::filesystem::path& path() const { return path_; }  // as it was given
+  int descriptor() const { return descriptor_; }               // its number; negative for none
 
   /// Fills `bytes` from `offset` on. Throws if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
@@ -72,9 +72,10 @@ class OpenFile {
 /// Movable.
 class InputFile : public OpenFile {
  public:
+  /// Opens a file to read it. Throws std::system_error if that fails.
   explicit InputFile(const std::filesystem::path& path);
 
-  std::uint64_t size_bytes() const { return size_bytes_; }
+  std::uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
 
   /// When the file was last changed before it was opened, in nanoseconds since 1970.
   std::int64_t changed_ns() const { return changed_ns_; }
@@ -91,7 +92,12 @@ class InputFile : public OpenFile {
 /// A file that is changed in place. It is locked: only one program at a time has it open.
 class LockedFile : public OpenFile {
  public:
-  enum class Open { kNew, kExisting, kEither };
+  /// Whether the file may or must be there.
+  enum class Open {
+    kNew,       // it is made, under another name until publish()
+    kExisting,  // it is there
+    kEither     // it is made if it is not there
+  };
 
   /// Throws if the file is open already, or missing (kExisting). A new one has another name until
   /// publish(). If the program ends before that, it is removed, at the latest by the next program
@@ -101,7 +107,8 @@ class LockedFile : public OpenFile {
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
 
-  std::uint64_t size_bytes() const;
+  std::uint64_t size_bytes() const;  // its length now
+  /// Writes at an offset, or cuts or extends the file. Throw std::system_error if that fails.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size_bytes);
 
@@ -126,7 +133,7 @@ class LockedFile : public OpenFile {
   /// The next bytes from `offset` on that are stored on the disk, or [size, size] if there are
   /// none. A file system that cannot tell is taken to store all.
   struct Extent {
-    std::uint64_t begin, end;
+    std::uint64_t begin, end;  // offsets, the second behind the last byte
   };
   Extent stored_from(std::uint64_t offset) const;
 

@@ -19,8 +19,10 @@ namespace rowgrad {
 /// octet: each step is a bijection of the number, so a single changed one is always noticed.
 class Checksum {
  public:
+  /// Continues from the checksum of what came before, or begins.
   explicit Checksum(std::uint64_t value = 0xCBF29CE484222325) : value_(value) {}
 
+  /// Adds a number, as eight bytes at once.
   void add(std::uint64_t number) { value_ = (value_ ^ number) * 0x00000100000001B3; }
 
   /// The length and the bytes.
@@ -38,7 +40,7 @@ class Checksum {
     }
   }
 
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return value_; }  // of all that was added
 
  private:
   std::uint64_t value_;
@@ -47,7 +49,7 @@ class Checksum {
 /// A hash of texts with a secret per process, so that no file can contain texts that all collide in
 /// a hash table. (std::hash has no secret, and such texts are easy to construct.)
 struct TextHash {
-  std::size_t operator()(std::string_view text) const {
+  std::size_t operator()(std::string_view text) const {  // the hash, equal for equal texts
     __extension__ using Product = unsigned __int128;
     static const std::uint64_t secret = [] {
       std::random_device device;

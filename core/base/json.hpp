@@ -22,7 +22,7 @@ namespace rowgrad {
 /// (`encoder.json, at "ab": expected a string`). Movable, not copyable.
 class Json {
  public:
-  using Members = std::map<std::string, Json, std::less<>>;
+  using Members = std::map<std::string, Json, std::less<>>;  // of an object, sorted by key
 
   /// Parses a text with nlohmann/json; `name` stands for it in messages. Throws std::runtime_error
   /// for text that is not JSON or not UTF-8, values nested more than 64 deep, a number too large
@@ -36,8 +36,8 @@ class Json {
 
   const Members& members() const;             // of an object
   const std::vector<Json>& elements() const;  // of an array
-  const std::string& string() const;
-  double number() const;
+  const std::string& string() const;          // in UTF-8
+  double number() const;                      // whole or not
 
   /// A number below 2^64 without sign, fraction or exponent.
   std::uint64_t whole_number() const;

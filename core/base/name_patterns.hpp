@@ -10,6 +10,7 @@ namespace rowgrad {
 /// any characters, dots too, ? for one, and [0-4] for one of these, as in a shell (POSIX fnmatch).
 class NamePatterns {
  public:
+  /// Of patterns with commas between them.
   explicit NamePatterns(std::string_view patterns);
 
   /// Whether one of the patterns matches. Remembers which have matched.

@@ -16,13 +16,15 @@ namespace rowgrad {
 /// in the same order. They throw std::runtime_error, naming the rank, if one cannot be reached.
 class ProcessGroup {
  public:
+  /// What goes to a rank.
   struct Send {
-    std::size_t to;
-    std::span<const std::byte> bytes;
+    std::size_t to;                    // the rank that gets it
+    std::span<const std::byte> bytes;  // borrowed until it has gone
   };
+  /// What comes from a rank.
   struct Receive {
-    std::size_t from;
-    std::span<std::byte> bytes;
+    std::size_t from;            // the rank that sends it
+    std::span<std::byte> bytes;  // where it goes, all of it
   };
 
   ProcessGroup() = default;
@@ -30,8 +32,8 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
   virtual ~ProcessGroup() = default;
 
-  virtual std::size_t size() const = 0;
-  virtual std::size_t rank() const = 0;
+  virtual std::size_t size() const = 0;  // number of ranks
+  virtual std::size_t rank() const = 0;  // of this process, from 0 on
 
   /// All ranks but this one.
   std::vector<std::size_t> others() const;

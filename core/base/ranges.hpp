@@ -13,11 +13,11 @@ namespace rowgrad {
 
 /// The indices from begin to end − 1.
 struct IndexRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t begin = 0;  // the first index
+  std::size_t end = 0;    // behind the last one
 
-  std::size_t size() const { return end - begin; }
-  std::size_t middle() const { return begin + size() / 2; }
+  std::size_t size() const { return end - begin; }           // the number of indices
+  std::size_t middle() const { return begin + size() / 2; }  // the first index of the second half
   bool operator==(const IndexRange&) const = default;
 };
 

@@ -32,12 +32,13 @@ std::size_t range_count(std::size_t count, std::size_t grain);
 class RangeBody {
  public:
   template <class Body>
+  /// Borrows the body.
   explicit RangeBody(const Body& body)
       : body_(std::addressof(body)), call_([](const void* known, std::size_t range) {
           (*static_cast<const Body*>(known))(range);
         }) {}
 
-  void operator()(std::size_t range) const { call_(body_, range); }
+  void operator()(std::size_t range) const { call_(body_, range); }  // calls the body
 
  private:
   const void* body_;

@@ -24,8 +24,8 @@ class UndoJournal {
  public:
   /// What the journal goes back to.
   struct Begin {
-    std::uint64_t mark = 0;  // of the checkpoint of this one file
-    std::uint64_t record_bytes = 0;
+    std::uint64_t mark = 0;                    // of the checkpoint of this one file
+    std::uint64_t record_bytes = 0;            // the length of each record
     std::array<std::uint64_t, 32> notes = {};  // what else the checkpoint had
   };
 
@@ -36,20 +36,20 @@ class UndoJournal {
   /// Opens a journal. Throws std::runtime_error if it is of something else or of a later format,
   /// and if any of its first `bytes` is damaged.
   struct Expected {
-    std::uint64_t mark = 0;
-    std::uint64_t record_bytes = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t mark = 0;          // that the journal must have
+    std::uint64_t record_bytes = 0;  // that its records must have
+    std::uint64_t bytes = 0;         // from its beginning on, which must be whole
   };
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
 
   /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Begin& begin() const { return begin_; }
+  const Begin& begin() const { return begin_; }  // what it goes back to
 
   /// The length of what is on the disk.
   std::uint64_t size_bytes() const { return end_; }
-  bool empty() const { return end_ == sizeof(Head); }
+  bool empty() const { return end_ == sizeof(Head); }  // whether it has no records
 
   /// Adds a record as it is before it is changed. It must not be changed before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);
@@ -60,8 +60,8 @@ class UndoJournal {
 
   /// Some records with their numbers.
   struct Records {
-    std::vector<std::uint64_t> numbers;
-    std::vector<std::byte> bytes;
+    std::vector<std::uint64_t> numbers;  // one for each record
+    std::vector<std::byte> bytes;        // of all of them, one after another
   };
 
   /// Calls body(records) with each group of records. A record that was added twice comes twice.

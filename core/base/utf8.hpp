@@ -12,9 +12,10 @@ namespace rowgrad {
 /// Represents a byte that is not part of well-formed UTF-8.
 inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFF;
 
+/// What decode_utf8() found.
 struct Utf8Character {
-  char32_t code_point;
-  std::size_t bytes;  // 1 for an invalid byte
+  char32_t code_point;  // U+FFFD for an invalid byte
+  std::size_t bytes;    // 1 for an invalid byte
 };
 
 /// Decodes the character that starts at `offset`, which must be inside the text. Overlong forms,
@@ -40,8 +41,8 @@ std::string shown_byte(unsigned char byte);
 /// Prints a text in quotation marks, for messages: control characters and invalid bytes as \x0a,
 /// long text truncated. Nothing is formatted until it is printed.
 struct InQuotes {
-  explicit InQuotes(std::string_view quoted) : text(quoted) {}
-  std::string_view text;
+  explicit InQuotes(std::string_view quoted) : text(quoted) {}  // borrows the text
+  std::string_view text;                                        // without the marks
 };
 inline InQuotes in_quotes(std::string_view text) { return InQuotes(text); }
 std::ostream& operator<<(std::ostream& stream, InQuotes quote);

@@ -18,6 +18,7 @@
 
 namespace rowgrad::blas {
 
+/// What products use.
 struct Info {
   std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
@@ -54,16 +55,17 @@ bool select_kernel(const std::string& kernel);
 /// A factor [rows, columns] in memory that it does not own: row-major, or transposed and then
 /// stored as [columns, rows].
 struct ConstMatrix {
-  const real* data;
-  std::size_t rows;
-  std::size_t columns;
-  bool transposed = false;
+  const real* data;         // the first element
+  std::size_t rows;         // of the factor, not of what is stored
+  std::size_t columns;      // of the factor
+  bool transposed = false;  // whether memory has it as [columns, rows]
 };
 
+/// Where a result goes, row-major.
 struct Matrix {
-  real* data;
-  std::size_t rows;
-  std::size_t columns;
+  real* data;           // the first element
+  std::size_t rows;     // of the result
+  std::size_t columns;  // of the result
 };
 
 /// The transpose of a matrix, without a copy.

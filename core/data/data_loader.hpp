@@ -29,12 +29,13 @@ namespace rowgrad {
 /// most.
 class IndexPermutation {
  public:
+  /// Of so many indices. Throws std::invalid_argument for 0, and for more than 2^62.
   IndexPermutation(std::uint64_t size, std::uint64_t seed);
 
   /// The index that index i is moved to.
   std::uint64_t operator()(std::uint64_t i) const;
 
-  std::uint64_t size() const { return size_; }
+  std::uint64_t size() const { return size_; }  // the number of indices
 
  private:
   std::uint64_t permuted(std::uint64_t x) const;
@@ -48,18 +49,18 @@ class IndexPermutation {
 
 /// One window per row: inputs and targets, both [batch, context].
 struct Batch {
-  Ids inputs;
-  Ids targets;
+  Ids inputs;   // ids of the windows
+  Ids targets;  // ids that follow them, or targets of their own
 };
 
 /// Some of the rows of every batch: those of the ranges [begin, end) of `count` that they are cut
 /// into.
 struct BatchShard {
-  std::size_t begin = 0;
-  std::size_t end = 1;
-  std::size_t count = 1;
+  std::size_t begin = 0;  // the first range of the shard
+  std::size_t end = 1;    // the one after its last
+  std::size_t count = 1;  // the number of ranges
 
-  IndexRange rows(std::size_t of_batch) const {
+  IndexRange rows(std::size_t of_batch) const {  // of a batch of so many rows, those of the shard
     return {range_of(of_batch, begin, count).begin, range_of(of_batch, end, count).begin};
   }
   bool operator==(const BatchShard&) const = default;
@@ -103,8 +104,8 @@ class DataLoader {
  public:
   /// A position between two batches: `batch` batches of the epoch have been returned so far.
   struct Position {
-    std::size_t epoch = 0;
-    std::size_t batch = 0;
+    std::size_t epoch = 0;  // counted from 0
+    std::size_t batch = 0;  // the next one, counted from 0
     bool operator==(const Position&) const = default;
   };
 
@@ -119,7 +120,7 @@ class DataLoader {
   /// The number of rows of a whole batch of an epoch, whatever the shard.
   std::size_t rows(std::size_t batch) const;
 
-  const TokenWindows& windows() const { return windows_; }
+  const TokenWindows& windows() const { return windows_; }  // what batches are made of
 
   /// See DataLoaderOptions. Set it between loops.
   const BatchShard& shard() const { return options_.shard; }
@@ -137,8 +138,8 @@ class DataLoader {
   /// Makes the next loop the first epoch again. Not during a loop.
   void rewind();
 
-  Iterator begin();
-  std::default_sentinel_t end() const { return {}; }
+  Iterator begin();                                   // starts an epoch
+  std::default_sentinel_t end() const { return {}; }  // of the epoch
 
  private:
   void start_epoch();
@@ -167,6 +168,7 @@ class DataLoader::Iterator {
   using difference_type = std::int64_t;
   using value_type = Batch;
 
+  /// Reads the first batch of the epoch that was started.
   explicit Iterator(DataLoader& loader) : loader_(&loader) { ++*this; }
 
   const Batch& operator*() const { return *batch_; }

@@ -12,6 +12,7 @@
 
 namespace rowgrad {
 
+/// Options of encode_files().
 struct EncodeFilesOptions {
   /// The special tokens to recognise in the texts, as in EncodeOptions.
   std::vector<std::string> allowed_special = {};

@@ -27,8 +27,8 @@ constexpr std::int32_t kIgnoredTarget = -100;
 
 /// A text and, for each of its ids, the target or kIgnoredTarget.
 struct Example {
-  std::vector<std::int32_t> inputs;
-  std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> inputs;   // ids of the text
+  std::vector<std::int32_t> targets;  // as many
 };
 
 /// A text that is of a class: its last id has the class as a target, all others none. Of a longer
@@ -40,6 +40,7 @@ Example class_example(const Ids& ids, std::size_t label,
 /// id that ends a text, that of its last one. The prompt is read, but not learned.
 Example answer_example(const Ids& prompt, const Ids& answer, std::int32_t end);
 
+/// Options of padded_windows() and packed_windows().
 struct ExampleWindowOptions {
   /// The length of a window; 0 for that of the longest example. Longer ones are refused.
   std::size_t context = 0;
@@ -57,16 +58,19 @@ TokenWindows padded_windows(std::span<const Example> examples,
 TokenWindows packed_windows(std::span<const Example> examples,
                             const ExampleWindowOptions& options = {});
 
+/// One text of a set.
 struct LabelledText {
-  std::string text;
+  std::string text;       // in UTF-8
   std::size_t label = 0;  // an index of LabelledTexts::labels
 };
 
+/// What read_labelled_texts() found.
 struct LabelledTexts {
-  std::vector<LabelledText> texts;
-  std::vector<std::string> labels;
+  std::vector<LabelledText> texts;  // in the order of the source
+  std::vector<std::string> labels;  // by their numbers
 };
 
+/// Options of read_labelled_texts().
 struct LabelledTextOptions {
   /// Columns of a table, by their names in its first row.
   std::string text = "text";

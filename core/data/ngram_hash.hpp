@@ -24,7 +24,7 @@ struct NgramHashOptions {
   std::vector<std::size_t> orders = {2, 3};  // tokens of an n-gram, the current one included
   std::size_t heads = 4;                     // of each order
   std::size_t rows = 100'000;  // of each head, at least: the next prime number is taken
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;      // of the multipliers
   /// For each id that of all spellings that count as one, at most `vocabulary` − 1 (see
   /// canonical_ids); empty if each stands for itself.
   std::vector<std::int32_t> canonical = {};
@@ -44,8 +44,8 @@ class NgramHash {
   Ids rows(const Ids& texts, std::size_t length) const;
   Ids rows(const Ids& texts) const { return rows(texts, texts.shape().back()); }
 
-  std::size_t lookups() const { return sizes_.size(); }  // a position: orders · heads
-  std::size_t table_rows() const { return table_rows_; }
+  std::size_t lookups() const { return sizes_.size(); }        // a position: orders · heads
+  std::size_t table_rows() const { return table_rows_; }       // of all parts together
   std::size_t longest() const { return multipliers_.size(); }  // order
 
   /// Lookup i of a position is that of head i % heads() for n-grams of orders()[i / heads()]
@@ -56,6 +56,7 @@ class NgramHash {
   /// As NgramHashOptions has them.
   const std::vector<std::int32_t>& canonical_ids() const { return canonical_; }
 
+  /// The multipliers m, one for each token of the longest n-gram.
   const std::vector<std::uint64_t>& multipliers() const { return multipliers_; }
   std::vector<std::size_t> sizes() const;  // of the parts
 

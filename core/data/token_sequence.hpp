@@ -51,9 +51,10 @@ class TokenSequence {
   std::uint64_t size_ = 0;
 };
 
+/// Of a text.
 struct Split {
-  TokenSequence train;
-  TokenSequence validation;
+  TokenSequence train;       // its first part
+  TokenSequence validation;  // the rest
 };
 
 /// Splits N ids: the first floor((1 − validation_fraction) · N) are for training, the rest for
@@ -71,6 +72,7 @@ inline Split split(const Ids& ids, double validation_fraction) {
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary);
 
+/// Options of TokenWindows.
 struct WindowOptions {
   /// The number of ids in a window. Required.
   std::size_t context = 0;
@@ -94,8 +96,8 @@ class TokenWindows {
   /// The number of windows, at least 1.
   std::size_t size() const { return size_; }
 
-  std::size_t context() const { return options_.context; }
-  const TokenSequence& text() const { return text_; }
+  std::size_t context() const { return options_.context; }  // length of a window
+  const TokenSequence& text() const { return text_; }       // what windows are cut from
   /// Whether the targets are given, and not the next ids.
   bool has_own_targets() const { return has_own_targets_; }
 

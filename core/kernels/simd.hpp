@@ -25,11 +25,13 @@ namespace rowgrad::kernels {
 /// A yes or no for each lane.
 class Mask {
  public:
+  /// Of a vector of xsimd.
   explicit Mask(const xsimd::batch_bool<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch_bool<real>& batch() const { return lanes_; }
 
   explicit operator bool() const = delete;  // lanes differ: no branch, but select(condition, a, b)
 
+  /// Lane by lane.
   friend Mask operator&&(const Mask& a, const Mask& b) { return Mask(a.lanes_ && b.lanes_); }
   friend Mask operator||(const Mask& a, const Mask& b) { return Mask(a.lanes_ || b.lanes_); }
   friend Mask operator!(const Mask& a) { return Mask(!a.lanes_); }
@@ -41,9 +43,10 @@ class Mask {
 /// A vector of kLanes numbers; uninitialised unless given any.
 class Simd {
  public:
-  static constexpr std::size_t size = xsimd::batch<real>::size;
+  static constexpr std::size_t size = xsimd::batch<real>::size;  // numbers in a vector
 
   Simd() = default;
+  /// Of a vector of xsimd.
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
@@ -52,6 +55,7 @@ class Simd {
   requires std::is_arithmetic_v<Number> Simd(Number number)
       : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
 
+  /// Reads or writes `size` numbers, which are aligned as a vector is, or need not be.
   static Simd load_aligned(const real* from) {
     return Simd(xsimd::batch<real>::load_aligned(from));
   }
@@ -61,6 +65,7 @@ class Simd {
   void store_aligned(real* to) const { lanes_.store_aligned(to); }
   void store_unaligned(real* to) const { lanes_.store_unaligned(to); }
 
+  /// Lane by lane.
   friend Simd operator+(const Simd& a, const Simd& b) { return Simd(a.lanes_ + b.lanes_); }
   friend Simd operator-(const Simd& a, const Simd& b) { return Simd(a.lanes_ - b.lanes_); }
   friend Simd operator*(const Simd& a, const Simd& b) { return Simd(a.lanes_ * b.lanes_); }
@@ -71,6 +76,7 @@ class Simd {
   Simd& operator*=(const Simd& other) { return *this = *this * other; }
   Simd& operator/=(const Simd& other) { return *this = *this / other; }
 
+  /// Lane by lane; but for !=, false where one is NaN.
   friend Mask operator<(const Simd& a, const Simd& b) { return Mask(a.lanes_ < b.lanes_); }
   friend Mask operator<=(const Simd& a, const Simd& b) { return Mask(a.lanes_ <= b.lanes_); }
   friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
@@ -82,15 +88,15 @@ class Simd {
   xsimd::batch<real> lanes_;
 };
 
-constexpr std::size_t kLanes = Simd::size;
+constexpr std::size_t kLanes = Simd::size;  // numbers in a vector
 
 /// a in the lanes where the condition holds, b in the others.
 inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
   return Simd(xsimd::select(condition.batch(), a.batch(), b.batch()));
 }
 
-// The functions of <cmath>, called without a namespace, after `using std::sqrt;` in templates that
-// are for single numbers, too. With a NaN, `min` and `max` return either of the two.
+/// The functions of <cmath>, called without a namespace, after `using std::sqrt;` in templates that
+/// are for single numbers, too. With a NaN, `min` and `max` return either of the two.
 inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
 inline Simd exp(const Simd& x) { return Simd(xsimd::exp(x.batch())); }
@@ -117,8 +123,8 @@ Simd by_lane(const F& f, const Simd& x) {
   return Simd::load_aligned(lanes.data());
 }
 
-// Not those of xsimd, which reduce all arguments as the largest of them needs it: the last bits of
-// a lane would depend on the others.
+/// Not those of xsimd, which reduce all arguments as the largest of them needs it: the last bits of
+/// a lane would depend on the others.
 inline Simd sin(const Simd& x) {
   return by_lane([](real number) { return std::sin(number); }, x);
 }
@@ -126,8 +132,8 @@ inline Simd cos(const Simd& x) {
   return by_lane([](real number) { return std::cos(number); }, x);
 }
 
-// What looks at all lanes together is for kernels: in a function of numbers, it would be a fault,
-// which check_lanes reports.
+/// What looks at all lanes together is for kernels: in a function of numbers, it would be a fault,
+/// which check_lanes reports.
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
 inline real sum_of_lanes(const Simd& x) { return rowgrad::sum_of_lanes(x.batch()); }
 inline real largest_lane(const Simd& x) {

@@ -19,12 +19,13 @@ namespace rowgrad {
 /// distance 0, the one before it for 1 …, and the first one also for all that are farther away. See
 /// relative_rows() in positions.hpp.
 struct RelativeRows {
-  Variable keys;
-  Variable values;
+  Variable keys;    // what keys have added
+  Variable values;  // what values have added
 };
 
+/// Options of causal_attention() and attention().
 struct AttentionOptions {
-  std::size_t heads = 1;
+  std::size_t heads = 1;  // number of heads; divides the width
   /// The probability with which each attention weight is dropped; see dropout().
   double dropout_p = 0;
   /// For texts of different lengths in one batch: how many of the keys of each row count, the first

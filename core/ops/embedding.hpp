@@ -16,6 +16,7 @@
 
 namespace rowgrad {
 
+/// Options of embedding().
 struct EmbeddingLookup {
   /// The row with this id gets no gradient; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
@@ -40,10 +41,16 @@ Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup&
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
 
-enum class BagMode { kSum, kMean, kMax };
+/// What becomes of a bag's rows.
+enum class BagMode {
+  kSum,   // with per_sample_weights, if they are given
+  kMean,  // over the ids that are no padding; zeros if there are none
+  kMax    // of each column
+};
 
+/// Options of embedding_bag().
 struct EmbeddingBagLookup {
-  BagMode mode = BagMode::kMean;
+  BagMode mode = BagMode::kMean;  // what becomes of the rows of a bag
   /// The row with this id is ignored and gets no gradient; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
   /// As in EmbeddingLookup; scale_grad_by_freq is not allowed with kMax.
@@ -58,7 +65,7 @@ struct EmbeddingBagLookup {
 /// What to look up: ids [bags, length], one bag per row; or ids [count] with offsets, where a bag
 /// extends from its offset to the next one, and the last bag to the end.
 struct Bags {
-  Ids ids;
+  Ids ids;  // row numbers
   /// [bags], or [bags + 1] with include_last_offset; they start at 0 and do not decrease.
   std::optional<Ids> offsets = std::nullopt;
   /// Factors of the rows, of the shape of `ids`; only with kSum.

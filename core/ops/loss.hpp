@@ -18,10 +18,15 @@ Variable log_softmax(const Variable& x, int axis = -1);
 /// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for no values.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
-enum class LossReduction { kMean, kSum };
+/// What becomes of the losses of all targets.
+enum class LossReduction {
+  kMean,  // over those that count
+  kSum    // of those that count
+};
 
+/// Options of cross_entropy().
 struct CrossEntropyOptions {
-  LossReduction reduction = LossReduction::kMean;
+  LossReduction reduction = LossReduction::kMean;  // mean or sum
   /// Targets that are this do not count, whatever their logits are: the rest of a text that is
   /// shorter than others, or a prompt whose tokens are not to be learned. The default is PyTorch's.
   std::optional<std::int32_t> ignore_index = -100;

@@ -11,18 +11,21 @@
 
 namespace rowgrad {
 
+/// Element by element, with broadcasting.
 Variable operator+(const Variable& a, const Variable& b);
 Variable operator-(const Variable& a, const Variable& b);
 Variable operator*(const Variable& a, const Variable& b);
 Variable operator/(const Variable& a, const Variable& b);
 Variable operator-(const Variable& x);
 
+/// Of every element and the number.
 Variable operator+(const Variable& x, real number);
 Variable operator-(real number, const Variable& x);
 Variable operator*(const Variable& x, real number);
 Variable operator/(const Variable& x, real number);
 Variable operator/(real number, const Variable& x);
 
+/// Of every element and the number.
 inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }
@@ -46,12 +49,12 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
   });
 }
 
-Variable exp(const Variable& x);
-Variable log(const Variable& x);    // natural; NaN below 0, −∞ at 0
-Variable log1p(const Variable& x);  // log(1 + x), exact for small x
-Variable sin(const Variable& x);
-Variable cos(const Variable& x);
-Variable tanh(const Variable& x);
+Variable exp(const Variable& x);          // eˣ
+Variable log(const Variable& x);          // natural; NaN below 0, −∞ at 0
+Variable log1p(const Variable& x);        // log(1 + x), exact for small x
+Variable sin(const Variable& x);          // of radians
+Variable cos(const Variable& x);          // of radians
+Variable tanh(const Variable& x);         // (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)
 Variable sigmoid(const Variable& x);      // 1 / (1 + exp(−x))
 Variable log_sigmoid(const Variable& x);  // log of it, which does not underflow
 Variable softplus(const Variable& x);     // log(1 + exp(x)), which does not overflow

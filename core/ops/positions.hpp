@@ -44,8 +44,9 @@ enum class RotaryLayout {
   kInterleaved  // 2i and 2i + 1 (GPT-J, Meta's Llama)
 };
 
+/// Options of RotaryTable.
 struct RotaryOptions {
-  RotaryLayout layout = RotaryLayout::kHalves;
+  RotaryLayout layout = RotaryLayout::kHalves;  // which columns are pairs
   /// Pair i turns by base^(−2i / columns) per position.
   double base = 10000;
   /// How many columns of each head are rotated, from the first on; 0 for all.
@@ -59,8 +60,8 @@ class RotaryTable {
   /// `columns` must be even, and at most head_width; the base finite and above 0.
   RotaryTable(std::size_t positions, std::size_t head_width, const RotaryOptions& options = {});
 
-  std::size_t positions() const { return cosines_.shape()[0]; }
-  std::size_t head_width() const { return head_width_; }
+  std::size_t positions() const { return cosines_.shape()[0]; }  // the longest sequence
+  std::size_t head_width() const { return head_width_; }         // columns of a head
 
  private:
   friend Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,

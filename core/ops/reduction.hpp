@@ -10,8 +10,13 @@
 
 namespace rowgrad {
 
-enum class KeepAxes { kNo, kYes };  // whether a reduced axis stays, with length 1
+/// Whether a reduced axis stays.
+enum class KeepAxes {
+  kNo,  // it goes
+  kYes  // with length 1
+};
 
+/// The sum and the mean of all values, or along these axes.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
@@ -20,9 +25,10 @@ Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep = K
 /// Running sums along one axis: y[i] = x[0] + … + x[i].
 Variable cumsum(const Variable& x, int axis);
 
+/// Options of var() and stddev().
 struct VarianceOptions {
-  double correction = 1;  // 0 for the variance of the values themselves
-  KeepAxes keep = KeepAxes::kNo;
+  double correction = 1;          // 0 for the variance of the values themselves
+  KeepAxes keep = KeepAxes::kNo;  // whether reduced axes stay
 };
 
 /// Of n values, Σ (x − mean)² / (n − correction), and its square root, whose gradient is 0 where it

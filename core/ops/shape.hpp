@@ -68,10 +68,11 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
 
 /// A shape split at one axis: the number of elements before, along and after it.
 struct AxisView {
-  std::size_t outer = 1;
-  std::size_t extent = 1;
-  std::size_t inner = 1;
+  std::size_t outer = 1;   // elements before the axis
+  std::size_t extent = 1;  // along it
+  std::size_t inner = 1;   // after it
 
+  /// Splits a shape at an axis that it has.
   AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {
     for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
     for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];

@@ -35,7 +35,7 @@ void add(Gradients& a, Gradients&& b);
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
 class GradientExchange {
  public:
-  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;
+  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;  // of a bucket, by default
 
   /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
   /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this.

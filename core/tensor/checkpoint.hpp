@@ -34,8 +34,8 @@ namespace rowgrad {
 /// in `to` is replaced by what the corresponding one in `from` matched:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
-  std::string from;
-  std::string to;
+  std::string from;        // a pattern of the whole name
+  std::string to;          // what the name becomes
   bool transpose = false;  // for matrices only
 };
 
@@ -43,14 +43,14 @@ struct Renaming {
 /// the data, so a copy costs no more than its names.
 class Checkpoint {
  public:
-  template <class Number>
+  template <class Number>  // numbers of one kind with a shape
   struct Array {
-    Shape shape;
-    std::vector<Number> values;
+    Shape shape;                 // [] for a single number
+    std::vector<Number> values;  // in row-major order
   };
-  using Integers = Array<std::int64_t>;
-  using Doubles = Array<double>;
-  using Value = std::variant<Tensor, Integers, Doubles, std::string>;
+  using Integers = Array<std::int64_t>;  // of any length
+  using Doubles = Array<double>;         // in double precision in both libraries
+  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // of a name
 
   /// Adds a value. Refuses a name that is already taken, an array with another number of values
   /// than its shape, and an integer of 2^63 or more.
@@ -77,11 +77,13 @@ class Checkpoint {
   /// two values may get the same name.
   Checkpoint renamed(std::span<const Renaming> renamings) const;
 
-  void erase(const std::string& name) { values_.erase(name); }
+  void erase(const std::string& name) { values_.erase(name); }  // does nothing if there is none
+  /// Whether there is such a value.
   bool contains(const std::string& name) const { return values_.contains(name); }
-  bool empty() const { return values_.empty(); }
-  std::vector<std::string> names() const;  // sorted
+  bool empty() const { return values_.empty(); }  // whether there is no value
+  std::vector<std::string> names() const;         // sorted
 
+  /// The value of a name, and values of one kind: any, a text, integers, a single integer.
   const Value& at(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;

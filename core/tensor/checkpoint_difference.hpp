@@ -13,16 +13,17 @@ namespace rowgrad {
 
 /// How the values of one name differ.
 struct CheckpointDifference {
+  /// What differs.
   enum class Kind {
-    only_in_first,
-    only_in_second,
-    type_or_shape,
-    text,
-    numbers,  // those of the members below
+    only_in_first,   // the second has no value of this name
+    only_in_second,  // the first has none
+    type_or_shape,   // values are of different kinds, or of different shapes
+    text,            // two texts
+    numbers,         // those of the members below
   };
 
-  std::string name;
-  Kind kind = Kind::numbers;
+  std::string name;           // of the value
+  Kind kind = Kind::numbers;  // how they differ
 
   /// The first number that differs, in row-major order; numbers are equal if their bits are. Its
   /// row is its index on the first axis, and its column what its row has before it.

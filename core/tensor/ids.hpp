@@ -20,11 +20,13 @@ namespace rowgrad {
 /// tensor is not taken for ids, and ids are not taken for a tensor.
 class Ids {
  public:
+  /// The array of xtensor around which this is.
   using Array = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
-  using value_type = std::int32_t;
-  using shape_type = Array::shape_type;
+  using value_type = std::int32_t;       // of an id
+  using shape_type = Array::shape_type;  // extents of the axes
 
   Ids() = default;
+  /// Rank 1, rank 2 (rows of equal length), or an array of xtensor.
   Ids(std::initializer_list<std::int32_t> ids) : array_(ids) {}
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows) : array_(rows) {}
   explicit Ids(std::same_as<Array> auto array) : array_(std::move(array)) {}
@@ -33,16 +35,20 @@ class Ids {
   explicit Ids(const shape_type& shape) : array_(shape) {}
   static Ids from_shape(const shape_type& shape) { return Ids(shape); }
 
+  /// The array of xtensor, and its memory.
   const Array& array() const { return array_; }
   Array::storage_type& storage() { return array_.storage(); }
   const Array::storage_type& storage() const { return array_.storage(); }
 
+  /// The extents of all axes or of one, the number of axes and of ids; and another shape of as many
+  /// ids.
   const shape_type& shape() const { return array_.shape(); }
   std::size_t shape(std::size_t axis) const { return array_.shape(axis); }
   std::size_t dimension() const { return array_.dimension(); }
   std::size_t size() const { return array_.size(); }
   void reshape(const shape_type& shape) { array_.reshape(shape); }
 
+  /// The ids in row-major order.
   std::int32_t* data() { return array_.data(); }
   const std::int32_t* data() const { return array_.data(); }
   std::int32_t* begin() { return data(); }
@@ -56,6 +62,7 @@ class Ids {
   std::int32_t& operator()(auto... index) { return array_(index...); }
   std::int32_t operator()(auto... index) const { return array_(index...); }
 
+  /// Whether shapes and ids are equal.
   friend bool operator==(const Ids& a, const Ids& b) { return a.array_ == b.array_; }
 
  private:

@@ -20,6 +20,7 @@ namespace rowgrad {
 /// a long loop that compilers vectorise. Gives the same numbers as std::mt19937.
 class MersenneTwister {
  public:
+  /// Starts from this one word.
   explicit MersenneTwister(std::uint32_t seed);
 
   /// The next 32 random bits.
@@ -32,6 +33,7 @@ class MersenneTwister {
   /// Separate functions, because only the recursion has to run in order.
   void fill_untempered(std::span<std::uint32_t> words);
 
+  /// What operator() returns for a word of the state.
   static std::uint32_t temper(std::uint32_t word) {
     return static_cast<std::uint32_t>(temper_both(word));
   }
@@ -44,8 +46,8 @@ class MersenneTwister {
     return words ^ (words >> 18 & 0x00003FFF00003FFF);
   }
 
-  static constexpr std::size_t kWords = 624;
-  using Words = std::array<std::uint32_t, kWords>;
+  static constexpr std::size_t kWords = 624;        // the number of words of a state
+  using Words = std::array<std::uint32_t, kWords>;  // a state
 
   /// The state: its words, and the index of the next one, at most kWords.
   MersenneTwister(const Words& words, std::size_t next) : state_(words), next_(next) {}

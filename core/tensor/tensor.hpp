@@ -40,7 +40,7 @@ extern const char numbers_are_float;
 /// An array of values that owns its memory.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
 
-using Shape = Tensor::shape_type;
+using Shape = Tensor::shape_type;  // extents of the axes
 
 /// The number of elements of an array of this shape, or nullopt if memory could never hold that
 /// many. The test leaves out extents of 0, so that partial products cannot overflow either.
@@ -52,9 +52,9 @@ std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor"
 /// A tensor with uninitialised elements.
 Tensor empty(const Shape& shape);
 
-Tensor full(const Shape& shape, real value);
+Tensor full(const Shape& shape, real value);  // all elements are the value
 
-inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
+inline Tensor zeros(const Shape& shape) { return full(shape, 0); }  // all elements are 0
 
 /// Zeros for a table of which few rows will be written: a large one takes memory only for these.
 Tensor sparse_zeros(const Shape& shape);

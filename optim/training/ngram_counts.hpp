@@ -21,12 +21,12 @@ class NgramCounts {
   /// Its ids, of all spellings that count as one the first; fewer than `order` where the rest is
   /// before the text.
   struct Ngram {
-    std::size_t order = 0;
-    std::span<const std::int32_t> ids;
-    std::uint64_t count = 0;
+    std::size_t order = 0;              // number of its tokens
+    std::span<const std::int32_t> ids;  // borrowed from the counts
+    std::uint64_t count = 0;            // how often it was looked up
   };
 
-  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;
+  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;  // told apart, by default
 
   /// Borrows the hash.
   explicit NgramCounts(const NgramHash& hash, std::size_t most = kMostNgrams);
@@ -40,7 +40,7 @@ class NgramCounts {
   /// How often there was one that is not told apart, as there were already `most`.
   std::uint64_t not_told_apart() const { return not_told_apart_; }
 
-  const NgramHash& hash() const { return *hash_; }
+  const NgramHash& hash() const { return *hash_; }  // whose n-grams these are
 
  private:
   struct HashOfIds {

@@ -39,29 +39,29 @@ class TableHistory {
  public:
   /// What a row has gone through so far.
   struct Row {
-    std::uint64_t lookups = 0;
-    std::uint64_t steps = 0;  // in which it had a gradient (that looked it up, where dense),
-    std::uint64_t last = 0;   // and the last one of these
-    double squares = 0;       // of its gradients in these
-    double largest = 0;       // gradient norm of a step
-    double path = 0;          // sum of the distances it moved in these steps, but for decay
-    double momentum = 0;      // distance moved between its gradients, by momentum,
-    double decay = 0;         // and by weight decay
-    double log_kept = 0;      // log_kept_ when it last had a gradient
+    std::uint64_t lookups = 0;  // of its id, in all
+    std::uint64_t steps = 0;    // in which it had a gradient (that looked it up, where dense),
+    std::uint64_t last = 0;     // and the last one of these
+    double squares = 0;         // of its gradients in these
+    double largest = 0;         // gradient norm of a step
+    double path = 0;            // sum of the distances it moved in these steps, but for decay
+    double momentum = 0;        // distance moved between its gradients, by momentum,
+    double decay = 0;           // and by weight decay
+    double log_kept = 0;        // log_kept_ when it last had a gradient
   };
 
   /// A step in which a row had a gradient.
   struct Step {
-    std::uint64_t step = 0;
-    std::uint64_t lookups = 0;
+    std::uint64_t step = 0;               // counted from 1
+    std::uint64_t lookups = 0;            // of the row, in its batch
     double gradient_norm = 0;             // before clipping
     double moved = 0;                     // distance, without what weight decay took
     std::vector<std::int32_t> text = {};  // tokens around a lookup, if they are what looks rows up,
     std::size_t place = 0;                // and where in it that was
   };
 
-  static constexpr std::size_t kMostRows = std::size_t{1} << 17;
-  static constexpr std::size_t kMostSteps = 3;
+  static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // followed, at most
+  static constexpr std::size_t kMostSteps = 3;                    // kept of each row
 
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
   /// tokens. `labels` are what each row stands for, where that is not its number. The table must
@@ -98,9 +98,9 @@ class TableHistory {
 
   /// At most kMostFrames, and what has happened by now.
   struct Frame {
-    std::uint64_t step;
-    std::vector<Row> rows;  // of all rows so far, in the order of ids()
-    std::vector<float> moved;
+    std::uint64_t step;        // after which it was taken
+    std::vector<Row> rows;     // of all rows so far, in the order of ids()
+    std::vector<float> moved;  // distance of each of them from where it began
   };
   const std::vector<Frame>& frames() const { return frames_; }
   Frame now(std::uint64_t step) const;
@@ -121,11 +121,12 @@ class TableHistory {
   /// from where it began, if this is its value now. NaN if it is not known where that was.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }
-  RowKind kind() const { return kind_; }
+  const Parameter& table() const { return *table_; }  // whose history it is
+  RowKind kind() const { return kind_; }              // what its rows stand for
+  /// See the constructor.
   const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
 
-  const std::vector<std::string>& labels() const { return labels_; }
+  const std::vector<std::string>& labels() const { return labels_; }  // see the constructor
 
   /// What rows stand for in the table of a memory; null for other tables.
   const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
@@ -216,7 +217,8 @@ class RowHistory : public RunObserver {
   /// Adds the time until it goes out of scope to `cost`.
   class Timer {
    public:
-    using Clock = std::chrono::steady_clock;
+    using Clock = std::chrono::steady_clock;  // for times
+    /// Adds the time from now on to `cost`.
     explicit Timer(Clock::duration& cost) : cost_(cost) {}
     ~Timer() { cost_ += Clock::now() - begin_; }
 

@@ -13,22 +13,23 @@
 
 namespace rowgrad {
 
+/// How far a row has come.
 enum class Learned {
   kNo,      // never looked up
   kHardly,  // moved less than a tenth as far as the median of those that were
-  kYes
+  kYes      // moved farther
 };
 const char* name_of(Learned learned);  // "no"
 
 /// What a row has gone through, and what became of it.
 struct ListedRow {
-  std::int32_t id = 0;
-  std::uint64_t lookups = 0;
-  std::uint64_t steps = 0;   // that looked it up: see TableHistory::Row
-  double gradient_norm = 0;  // root of the sum of squares of its gradients in these
-  double norm = 0;           // of its values, now
-  double moved = 0;          // distance from where it began; NaN if that is not known
-  Learned learned = Learned::kNo;
+  std::int32_t id = 0;             // the number of the row
+  std::uint64_t lookups = 0;       // of its id, in all
+  std::uint64_t steps = 0;         // that looked it up: see TableHistory::Row
+  double gradient_norm = 0;        // root of the sum of squares of its gradients in these
+  double norm = 0;                 // of its values, now
+  double moved = 0;                // distance from where it began; NaN if that is not known
+  Learned learned = Learned::kNo;  // whether it has
 };
 
 /// In the order of ids: all rows of a table, or, of one with more than TableHistory::kMostRows,

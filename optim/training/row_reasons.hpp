@@ -28,34 +28,35 @@ class RowReasons : public RunObserver {
   /// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that
   /// of this many rows and windows, however long the run is.
   struct Options {
-    std::size_t steps = 20;
-    std::size_t windows = 4;
+    std::size_t steps = 20;   // the most steps that are kept
+    std::size_t windows = 4;  // the most windows of each of them
   };
 
   /// A window that looked the row up, at some of its positions.
   struct Window {
-    std::vector<std::int32_t> tokens;
-    std::vector<std::size_t> positions;
+    std::vector<std::int32_t> tokens;    // of the whole window
+    std::vector<std::size_t> positions;  // of the lookups in it
   };
 
   /// A step in which the row had a gradient.
   struct Step {
-    std::size_t step = 0;
-    std::size_t lookups = 0;
-    double gradient_norm = 0;  // before clipping
-    double moved = 0;          // distance, without what weight decay took
-    double share = 0;
-    std::vector<Window> windows;
+    std::size_t step = 0;         // counted from 1
+    std::size_t lookups = 0;      // of the row, in its batch
+    double gradient_norm = 0;     // before clipping
+    double moved = 0;             // distance, without what weight decay took
+    double share = 0;             // of the row's whole movement
+    std::vector<Window> windows;  // some of those that looked the row up
   };
 
+  /// All steps so far, in numbers.
   struct Summary {
     double moved = 0;               // distance from where the row began
     std::size_t with_gradient = 0;  // steps
-    std::size_t without = 0;
-    std::size_t lookups = 0;
+    std::size_t without = 0;        // steps without one, in which it may move
+    std::size_t lookups = 0;        // of the row, in all
 
     double by_gradients = 0;  // shares: of all steps with a gradient, of the others,
-    double by_momentum = 0;
+    double by_momentum = 0;   // see above
     double by_decay = 0;      // and of weight decay in either,
     bool knows_decay = true;  // unless that is not known, and counts to the other two
     std::vector<Step> steps;  // those that are kept, in the order of time
@@ -70,7 +71,7 @@ class RowReasons : public RunObserver {
   /// at the last token of an n-gram.
   RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash, Options options);
 
-  Summary summary() const;
+  Summary summary() const;  // of the steps so far
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return true; }

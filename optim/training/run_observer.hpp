@@ -16,21 +16,21 @@ class TrainingRun;
 /// Losses are in nats per target, accuracies shares of the targets: see Score. Both are of those
 /// that count.
 struct EpochRecord {
-  std::size_t epoch = 0;  // counted from 1
-  std::size_t steps = 0;  // since the start of the run
-  double training_loss = 0;
-  std::optional<double> validation_loss = std::nullopt;
-  double tokens_per_second = 0;
-  std::optional<double> validation_accuracy = std::nullopt;
+  std::size_t epoch = 0;                                     // counted from 1
+  std::size_t steps = 0;                                     // since the start of the run
+  double training_loss = 0;                                  // mean of its steps
+  std::optional<double> validation_loss = std::nullopt;      // none without validation data
+  double tokens_per_second = 0;                              // of training, evaluations left out
+  std::optional<double> validation_accuracy = std::nullopt;  // if asked for
 };
 
 /// The losses of some batches in the course of an epoch.
 struct Evaluation {
-  std::size_t steps = 0;
-  double training_loss = 0;
-  std::optional<double> validation_loss = std::nullopt;
-  std::optional<double> training_accuracy = std::nullopt;
-  std::optional<double> validation_accuracy = std::nullopt;
+  std::size_t steps = 0;                                 // since the start of the run
+  double training_loss = 0;                              // of the loader for training
+  std::optional<double> validation_loss = std::nullopt;  // of that for validation, if there is one
+  std::optional<double> training_accuracy = std::nullopt;    // if asked for
+  std::optional<double> validation_accuracy = std::nullopt;  // if asked for, with validation data
 };
 
 /// Derive from it, and override what is of interest.
@@ -57,6 +57,7 @@ class RunObserver {
   virtual void before_update(const TrainingRun&) {}
   virtual void after_step(const TrainingRun&, double /*loss*/) {}
 
+  /// Losses in the course of an epoch have been computed.
   virtual void after_evaluation(const TrainingRun&, const Evaluation&) {}
 
   /// All that was due after a step is done; also called when train() goes on after one. The place

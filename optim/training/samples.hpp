@@ -12,9 +12,10 @@ namespace rowgrad {
 /// A text that a model wrote.
 struct Sample {
   std::size_t steps = 0;  // after which it was made
-  std::string text = {};
+  std::string text = {};  // with the prompt
 };
 
+/// Options of Samples.
 struct SampleOptions {
   /// What the model continues, at least one id.
   Ids prompt;
@@ -38,7 +39,7 @@ class Samples : public RunObserver {
   /// A text of now, which is not added.
   std::string write(const TrainingRun& run);
 
-  const Ids& prompt() const { return options_.prompt; }
+  const Ids& prompt() const { return options_.prompt; }  // what texts begin with
 
   bool is_for_first_rank() const override { return true; }
   void between_steps(const TrainingRun& run) override;

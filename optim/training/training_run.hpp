@@ -22,6 +22,7 @@
 
 namespace rowgrad {
 
+/// For runs without an end.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 /// Evaluations in the course of epochs. They draw from the run's random numbers only where the
@@ -40,8 +41,8 @@ struct EvaluationParts {
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
-  TextModel& model;
-  Optimizer& optimizer;
+  TextModel& model;      // what is trained
+  Optimizer& optimizer;  // of the model's parameters
   /// Must be at its beginning, and have whole batches, of which each rank then reads its own rows.
   DataLoader& loader;
   /// The random numbers for dropout.
@@ -78,7 +79,7 @@ struct TrainingParts {
   /// The length of the run: steps or, if that is 0, epochs.
   std::size_t epochs = kNoLimit;
   std::size_t steps = 0;
-  EvaluationParts evaluation = {};
+  EvaluationParts evaluation = {};  // after some steps of an epoch
 };
 
 class TrainingRun {
@@ -119,10 +120,13 @@ class TrainingRun {
   std::optional<Evaluation> evaluate(DataLoader& training, DataLoader* validation,
                                      std::size_t batches = 0);
 
-  const TrainingParts& parts() const { return parts_; }
+  const TrainingParts& parts() const { return parts_; }  // as they were given
+  /// Changes the length of the run: steps or, if that is 0, epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
+  /// A record for each epoch that has ended.
   const std::vector<EpochRecord>& history() const { return history_; }
+  /// The losses of evaluations in the course of epochs.
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
 
   /// Steps since the start of the run, in each epoch, in the whole run, and of those the ones that
@@ -148,7 +152,7 @@ class TrainingRun {
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
 
-  bool is_first_rank() const { return ranks_.rank() == 0; }
+  bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
   /// The speed of training in this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;

@@ -11,6 +11,7 @@
 
 namespace rowgrad {
 
+/// Options of BytePairTokenizer::train().
 struct BytePairOptions {
   /// The number of ids: 256 bytes, the merges, and the special tokens.
   std::size_t size = 1024;
@@ -32,6 +33,7 @@ class BytePairTokenizer final : public Tokenizer {
   /// Each ordinary token must be a byte or made by a merge.
   BytePairTokenizer(Vocabulary vocabulary, MergeTable merges);
 
+  /// In the order of their ranks.
   const std::vector<MergeTable::Merge>& merges() const { return merges_.merges(); }
 
   std::string to_json() const override;
@@ -47,8 +49,8 @@ class BytePairTokenizer final : public Tokenizer {
 
 /// The contents of a file, and its name in messages.
 struct NamedText {
-  std::string name;
-  std::string contents;
+  std::string name;      // the path, for messages
+  std::string contents;  // of the file
 };
 
 /// GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …` and then

@@ -36,7 +36,7 @@ bool gpt2_can_cut(std::string_view text, std::size_t offset);
 /// A piece of text of at most 24 bytes, in a form that is fast to compare.
 class PieceKey {
  public:
-  static constexpr std::size_t kLongest = 24;
+  static constexpr std::size_t kLongest = 24;  // in bytes
 
   PieceKey() = default;
 
@@ -53,13 +53,14 @@ class PieceKey {
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= mask[i];
   }
 
+  /// Whether it is the same piece.
   // Branch-free, because nearly always all parts are equal.
   bool operator==(const PieceKey& other) const {
     return ((words_[0] ^ other.words_[0]) | (words_[1] ^ other.words_[1]) |
             (words_[2] ^ other.words_[2]) | (length_ ^ other.length_)) == 0;
   }
 
-  std::uint64_t hash() const {
+  std::uint64_t hash() const {  // of the piece
     const std::uint64_t mixed = words_[0] ^ std::rotl(words_[1], 23) ^ std::rotl(words_[2], 47);
     return (mixed * 0x9E3779B97F4A7C15) >> 32;
   }
@@ -80,9 +81,9 @@ class PieceKey {
 /// is fixed (4 MiB): each set has room for two pieces, and a third one evicts the older.
 class PieceCache {
  public:
-  static constexpr std::size_t kMostIds = 7;
+  static constexpr std::size_t kMostIds = 7;  // the most that a piece has which is kept
 
-  PieceCache() : entries_(2 * kSets) {}
+  PieceCache() : entries_(2 * kSets) {}  // empty
 
   /// Looks up the piece of `text` from `begin` to `end`. Writes its ids to `ids`, which has room
   /// for kMostIds, and returns how many there are; 0 if the piece is not in the cache.
@@ -126,6 +127,7 @@ class PieceCache {
 /// loop. Creates as many caches as there are simultaneous calls.
 class PieceCachePool {
  public:
+  /// A cache that no other thread has, an old one if there is any; to be given back.
   std::unique_ptr<PieceCache> borrow() {
     {
       const std::lock_guard lock(mutex_);
@@ -137,6 +139,7 @@ class PieceCachePool {
     }
     return std::make_unique<PieceCache>();
   }
+  /// Keeps it for the next that borrows.
   void give_back(std::unique_ptr<PieceCache> cache) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(cache));

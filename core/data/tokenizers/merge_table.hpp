@@ -21,10 +21,11 @@ namespace rowgrad {
 /// Units", section 3.2; on bytes, Radford et al. 2019 (GPT-2), section 2.2.
 class MergeTable {
  public:
+  /// Two tokens become one.
   struct Merge {
-    std::int32_t left;
-    std::int32_t right;
-    std::int32_t merged;
+    std::int32_t left;    // the id of the first of them
+    std::int32_t right;   // that of the second
+    std::int32_t merged;  // that of both together
   };
 
   /// The largest number of tokens in a vocabulary.
@@ -73,6 +74,7 @@ class MergeTable {
   std::vector<std::uint64_t> slots_;
 };
 
+/// What append_ids() remembers while it encodes a piece.
 class MergeTable::Workspace {
   friend class MergeTable;
 
@@ -93,6 +95,7 @@ class MergeTable::Workspace {
 /// BytePairTokenizer::train, whose comment defines the order of merges.
 class BytePairTrainer {
  public:
+  /// Counts the pieces of a text, which are parted from those of other texts.
   void add_text(std::string_view text);
 
   /// At most `count` pairs of ids in the order of merging; fewer if no neighbours are left. Ids

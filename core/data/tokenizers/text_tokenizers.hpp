@@ -6,6 +6,7 @@
 
 namespace rowgrad {
 
+/// Options of CharacterTokenizer.
 struct CharacterOptions {
   /// These get the ids after the characters. If kUnknown is one of them, its id represents all
   /// characters that the vocabulary lacks.
@@ -31,8 +32,13 @@ class CharacterTokenizer final : public Tokenizer {
   std::array<std::int32_t, 128> ascii_ids_;  // −1 for characters without an id
 };
 
+/// Options of WordTokenizer.
 struct WordOptions {
-  enum class Order { sorted, first_appearance };
+  /// In which words get ids.
+  enum class Order {
+    sorted,           // by code points
+    first_appearance  // in the text
+  };
 
   /// The order in which words get their ids; `sorted` compares code points.
   Order order = Order::sorted;
@@ -67,7 +73,7 @@ class WordTokenizer final : public Tokenizer {
   /// in lower case.
   explicit WordTokenizer(Vocabulary vocabulary, bool lower = false);
 
-  bool lower() const { return lower_; }
+  bool lower() const { return lower_; }  // whether texts are lowered first
 
   std::string to_json() const override;
 

@@ -27,6 +27,7 @@ inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 /// throw for such text unless this is one of their special tokens.
 inline constexpr std::string_view kUnknown = "<|unk|>";
 
+/// Options of Tokenizer::encode().
 struct EncodeOptions {
   /// The special tokens to recognise in the text. All others are encoded as ordinary text, so that
   /// nobody ends a document by typing `<|endoftext|>` into it.
@@ -57,13 +58,14 @@ class Tokenizer {
   /// The text of one token, which need not be whole UTF-8 characters.
   const std::string& token(std::int32_t id) const { return vocabulary_.token(id); }
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }  // its tokens and their ids
 
   /// All that tokenizer_from_json needs to recreate the tokenizer, in ASCII.
   virtual std::string to_json() const = 0;
   void save(const std::filesystem::path& path) const;
 
  protected:
+  /// For derived classes, which encode with this vocabulary.
   explicit Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   Tokenizer(const Tokenizer&) = default;
   Tokenizer(Tokenizer&&) = default;

@@ -11,6 +11,7 @@
 
 namespace rowgrad {
 
+/// As GPT-2's pieces tell characters apart: by general category.
 enum class CharacterClass : std::uint8_t { other, letter, number, white_space };
 
 /// `white_space` is Unicode's White_Space property; kInvalidCodePoint is `other`.

@@ -21,14 +21,14 @@ class Vocabulary {
   explicit Vocabulary(std::vector<std::string> tokens,
                       const std::vector<std::int32_t>& special_ids = {});
 
-  std::size_t size() const { return tokens_.size(); }
-  const std::vector<std::string>& tokens() const { return tokens_; }
+  std::size_t size() const { return tokens_.size(); }                            // number of ids
+  const std::vector<std::string>& tokens() const { return tokens_; }             // by their ids
   const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // increasing
 
   /// The text of one token.
   const std::string& token(std::int32_t id) const;
 
-  bool is_special(std::int32_t id) const;
+  bool is_special(std::int32_t id) const;  // whether its token is special
 
   /// The id of an ordinary or a special token, if there is one.
   std::optional<std::int32_t> find(std::string_view token) const;
@@ -56,10 +56,11 @@ Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
 /// longest. Refers to the text and the tokens that it was created with.
 class SpecialTokenSearch {
  public:
+  /// A special token in a text.
   struct Found {
-    std::size_t begin;
-    std::size_t end;
-    std::int32_t id;
+    std::size_t begin;  // its first byte
+    std::size_t end;    // behind its last byte
+    std::int32_t id;    // of the token
   };
 
   /// Refuses a token that is not special in this vocabulary.
