@@ -4,7 +4,8 @@
 # In a header: the comment at its top is the file's, and that of a class which has none of its own;
 # everything belongs to the group of its folder; `// ...` behind a declaration documents it; and a
 # comment above several declarations without a blank line between them is about all of them. In a
-# README: links to files and headings of this project become links in the reference.
+# README: links to files and headings of this project become links in the reference, and so do the
+# names of classes.
 
 BEGIN {
   path = ARGV[1]
@@ -276,7 +277,37 @@ function filtered_markdown(line,    title, mark) {
     if (mark != "README") line = line " {#" mark "}"
     return line
   }
-  return with_links(line)
+  return with_names(with_links(line))
+}
+
+# `Embedding` leads to its page, unless it is the text of a link.
+function with_names(line,    result, name) {
+  if (!has_names) find_names()
+  result = ""
+  while (match(line, /`[A-Z][A-Za-z]+`/)) {
+    name = substr(line, RSTART + 1, RLENGTH - 2)
+    result = result substr(line, 1, RSTART - 1)
+    if (name in names && result !~ /\[$/)
+      result = result "<code>@ref rowgrad::" name " \"" name "\"</code>"
+    else
+      result = result "`" name "`"
+    line = substr(line, RSTART + RLENGTH)
+  }
+  return result line
+}
+
+# The classes of the public headers, and other names of them.
+function find_names(    command, line) {
+  has_names = 1
+  command = "cd '" root "' && cat core/[abdopt]*/*.hpp core/data/*/*.hpp layers/*.hpp optim/*.hpp " \
+    "optim/training/*.hpp optim/report/run_report.hpp"
+  while ((command | getline line) > 0) {
+    if (line !~ /^(class|struct) .*{( |$)/ && line !~ /^using [A-Za-z]+ = /) continue
+    sub(/^[a-z]+ /, "", line)
+    sub(/[^A-Za-z].*/, "", line)
+    names[line] = 1
+  }
+  close(command)
 }
 
 # Links to files of this project lead to their pages in the reference.
