@@ -5,6 +5,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -79,6 +80,18 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   facts["version of rowgrad"] = ROWGRAD_VERSION;
   facts["bytes of a number"] = concat(sizeof(real));
   check_same_on_all(ranks, facts);
+}
+
+// The run has the bits of this mix of machines, if ranks compute differently.
+void tell_other_arithmetic(ProcessGroup& ranks, const TrainingRun& run) {
+  const std::vector<std::string> all =
+      ranks.gather_texts(concat(run.arithmetic(), '/', blas::describe()));
+  const std::size_t own = all[0].find('/');
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (const std::size_t slash = all[rank].find('/');
+        all[rank].substr(0, slash) != all[0].substr(0, own))
+      std::cout << "Rank " << rank << " computes other last bits than rank 0, with "
+                << all[rank].substr(slash + 1) << ": like machines would train to other bits\n";
 }
 
 // The history of the table of tokens, which every language model of these programs has.
@@ -242,6 +255,11 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   print_start(*training, corpus);
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << run.steps() << '\n';
+  if (!run.continues_bits())
+    std::cout
+        << "It was written where arithmetic gives other last bits (another processor, number of "
+           "threads, OpenBLAS or build): they are not those of a run that never stopped\n";
+  if (ranks != nullptr) tell_other_arithmetic(*ranks, run);
 
   const HeldInterrupts held;
   StopsOnInterrupts interrupts;

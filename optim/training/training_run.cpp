@@ -3,6 +3,7 @@
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
+#include <rowgrad/optim/training/arithmetic.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 #include <rowgrad/optim/update_rule.hpp>
 
@@ -40,7 +41,8 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
       all_count_(!parts.loader.windows().has_own_targets() && !parts.loss.class_weights &&
-                 parts.loss.ignore_index.value_or(-1) < 0) {
+                 parts.loss.ignore_index.value_or(-1) < 0),
+      arithmetic_(arithmetic_fingerprint(parts.model.parameters())) {
   follow_optimizer();
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
@@ -164,7 +166,7 @@ void TrainingRun::make_steps() {
   Random before = parts_.random;
   for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
     const double loss = try_step(batches, before);
-    if (steps_ % parts_.compare_every == 0) compare_ranks();
+    if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
     goes_on();
     each([&](RunObserver& observer) { observer.after_step(*this, loss); });
     make_evaluation();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -71,7 +72,8 @@ struct TrainingParts {
   ProcessGroup* ranks = nullptr;
   /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
   std::size_t bucket_bytes = GradientExchange::kBucketBytes;
-  /// The steps after which ranks compare all parameters; they do so after each epoch, too.
+  /// The steps after which ranks compare all parameters; they do so after the first step and after
+  /// each epoch, too.
   std::size_t compare_every = 1000;
   /// Whether the first step may leave parameters without a gradient, as models do of which each
   /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
@@ -160,9 +162,16 @@ class TrainingRun {
   /// How gradients travel between ranks.
   const GradientExchange& exchange() const { return *exchange_; }
 
+  /// What this machine's arithmetic gives (see arithmetic_fingerprint), which states have, too. If
+  /// the loaded one is of another machine, the run goes on with other bits than those it would have
+  /// had there. (States of older versions do not tell.)
+  std::uint64_t arithmetic() const { return arithmetic_; }
+  bool continues_bits() const { return loaded_arithmetic_.value_or(arithmetic_) == arithmetic_; }
+
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
-  /// as if it had never stopped, bit for bit. Loading throws std::invalid_argument for a state that
-  /// does not fit a part or contradicts itself, and then changes nothing.
+  /// as if it had never stopped, bit for bit, on a machine with the same arithmetic. Loading throws
+  /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
+  /// changes nothing.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -201,6 +210,8 @@ class TrainingRun {
   bool has_files_ = false;  // whether some of them are tables in files
   bool all_count_;          // whether each target counts once
   IndexRange read_;         // the shards whose windows the loader reads
+  std::uint64_t arithmetic_;
+  std::optional<std::uint64_t> loaded_arithmetic_;
   std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
   std::vector<Evaluation> evaluations_;

@@ -103,6 +103,7 @@ Checkpoint TrainingRun::state_dict() const {
   put_accuracy(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
   state.put("evaluations", evaluations);
   state.put("steps", steps_);
+  state.put("arithmetic", static_cast<std::int64_t>(arithmetic_));
   state.put("epoch_loss_sum", epoch_.loss_sum);
   state.put("epoch_tokens", epoch_.weight);
   return state;
@@ -113,7 +114,11 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   try {
     check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                    "TrainingRun: the state has a schedule, the run has none");
+    std::optional<std::uint64_t> arithmetic;
+    if (state.contains("arithmetic"))
+      arithmetic = static_cast<std::uint64_t>(state.integer("arithmetic"));
     load(state, true);
+    loaded_arithmetic_ = arithmetic;
   } catch (...) {
     load(before, false);
     throw;

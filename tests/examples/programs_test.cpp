@@ -289,6 +289,21 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
       "in steps 6 to 8\n");
 }
 
+TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
+  // Smaller layers are computed without OpenBLAS.
+  const std::string run = "train_verdict --corpus corpus --epochs 4 --sample 0 --hidden 3000,1000 ";
+  ASSERT_EQ(shell(in_folder(run + "--max-steps 1 --save ck")).status, 0);
+  const std::string resumed = "train_verdict --corpus corpus --resume ck --max-steps 2 --sample 0";
+  const std::string notice = "arithmetic gives other last bits";
+  EXPECT_EQ(shell(in_folder(resumed)).output.find(notice), std::string::npos);
+  const Outcome elsewhere = shell(
+      concat("cd ", folder_.path().string(), "; export OPENBLAS_CORETYPE=Sandybridge; ", resumed));
+  EXPECT_EQ(elsewhere.status, 0) << elsewhere.output;
+  if (elsewhere.output.find("kernel Sandybridge") == std::string::npos)
+    GTEST_SKIP() << "OpenBLAS has no kernel Sandybridge";
+  EXPECT_HAS(elsewhere.output, notice);
+}
+
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   ASSERT_EQ(shell(in_folder("$train --save ck")).status, 0);
   write_file(folder_ / "the-verdict.txt", "text");
@@ -458,6 +473,9 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
         " --tokenizer char --context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 ",
         "--json out --prompt 'a dog'"));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_HAS(
+        outcome.output,
+        "   the book's" + std::string(book == "--book 5" ? "  9.781  9.933" : " 10.934 10.939"));
     return json::parse(read_file(folder_ / "out"))["options"];
   };
   auto expected = json::parse(R"({
