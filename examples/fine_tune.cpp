@@ -138,6 +138,7 @@ void tell_two_kinds(const Options& options) {
             .training = passages({first.data(), first.size()}, options.context),
             .validation = passages({rest.data(), rest.size()}, options.context)};
   }
+  check_runtime(task.labels.size() > 1, options.examples, ": all texts are of the same kind");
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
                 task.training.size(), " texts to learn and ", task.validation.size(),
                 " for validation, expected some of each");
@@ -220,17 +221,17 @@ class BookProgress : public RunObserver {
     std::cout << "step " << std::setw(3) << evaluation.steps - 1 << " loss    "
               << std::setprecision(3);
     print(evaluation.training_loss, *evaluation.validation_loss,
-          beside(book_.losses, run_.evaluations().size() - 1, 3));
+          beside(book_.losses, evaluation.steps, book_.every, 3));
   }
   void after_epoch(const TrainingRun&, const EpochRecord& record) override {
     const auto of_epoch = run_.evaluate(training_, &validation_, 5);
     if (!of_epoch) return;
     std::cout << "epoch " << record.epoch << " accuracy" << std::setprecision(2);
     print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
-          beside(book_.accuracies, record.epoch - 1, 2));
+          beside(book_.accuracies, record.epoch, 1, 2));
   }
   void at_end(const TrainingRun& run) override {
-    std::cout << compared(run.evaluations(), book_.losses) << std::endl;
+    std::cout << compared(run.evaluations(), book_) << std::endl;
   }
 
  private:
@@ -409,7 +410,9 @@ int main(int argc, char** argv) {
     if (!options.book.empty() && !line.was_given("--epochs")) options.epochs = 5;
     check_argument(options.book != "6" || options.save_adapters.empty(),
                    "--save-adapters has no effect with --book 6, which has none");
-    check_outputs({options.save_adapters}, {options.corpus, options.examples});
+    check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
+    check_outputs({options.save_adapters}, {options.corpus, options.examples, options.messages,
+                                            options.gpt2 + "/model.safetensors"});
     options.book.empty() ? tell_two_kinds(options) : repeat_the_book(options);
     return 0;
   });

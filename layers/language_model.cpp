@@ -81,7 +81,8 @@ std::size_t count_correct(const Tensor& logits, const Ids& targets,
     const std::int32_t target = targets.data()[row];
     if (target == options.ignore_index) continue;
     const real* begin = logits.data() + row * classes;
-    correct += std::max_element(begin, begin + classes) == begin + target ? 1U : 0U;
+    const bool known = std::none_of(begin, begin + classes, [](real x) { return std::isnan(x); });
+    correct += known && std::max_element(begin, begin + classes) == begin + target ? 1U : 0U;
   }
   return correct;
 }

@@ -86,8 +86,9 @@ void Linear::check_lora(const LoraOptions& options) const {
   check_state(!has_lora(), "Linear::add_lora: ", weight.name(), " has an adapter already");
   check_argument(options.rank > 0, "Linear::add_lora: the rank is 0, expected at least 1");
   element_count({options.rank, weight.shape()[0] + weight.shape()[1]}, "Linear::add_lora");
-  check_argument(std::isfinite(options.alpha), "Linear::add_lora: alpha is ", options.alpha,
-                 ", expected a finite number");
+  check_argument(
+      std::isfinite(static_cast<real>(options.alpha / static_cast<double>(options.rank))),
+      "Linear::add_lora: alpha is ", options.alpha, ", expected a finite number");
 }
 
 void Linear::add_lora(Random& random, const LoraOptions& options) {

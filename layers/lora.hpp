@@ -15,7 +15,8 @@
 
 namespace rowgrad {
 
-/// Freezes the whole model and adds an adapter to each of its linear layers that has such a name
+/// Freezes the whole model but for adapters, and adds an adapter to each of its linear layers that
+/// has such a name
 /// ("blocks.*.query,head", see NamePatterns). Returns how many there are. Throws
 /// std::invalid_argument for a pattern that matches no linear layer and for options that do not
 /// fit, and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
@@ -23,11 +24,13 @@ namespace rowgrad {
 std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& options,
                      Random& random);
 
-/// The adapters alone, with their scales.
+/// The adapters alone, with their scales. What else a copy of the model needs is to be saved, too,
+/// as the new head of a classifier: state_dict("head.weight,head.bias").
 Checkpoint lora_state(const Layer& model);
 
 /// Adds the adapters of a state to a model that has none, with what they have learned, and freezes
-/// all else. Throws std::invalid_argument for a state that does not fit the model.
+/// all else. Throws std::invalid_argument for a state that does not fit the model, and
+/// std::logic_error for a model that has adapters.
 void load_lora(Layer& model, const Checkpoint& state);
 
 /// Adds all adapters to their weights: the model computes the same, and has the parameters of

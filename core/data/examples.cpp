@@ -203,7 +203,9 @@ LabelledTexts read_labelled_texts(const std::filesystem::path& path,
     result.labels.assign(labels.begin(), labels.end());
   }
   std::map<std::string_view, std::size_t> numbers;
-  for (const std::string& label : result.labels) numbers.emplace(label, numbers.size());
+  for (const std::string& label : result.labels)
+    check_argument(numbers.emplace(label, numbers.size()).second,
+                   "read_labelled_texts: labels has ", InQuotes(label), " twice");
   for (auto& [label, text] : pairs) {
     const auto found = numbers.find(label);
     check_runtime(found != numbers.end(), path.string(), ": has a text with the label ",

@@ -111,10 +111,14 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
       check_argument(false, caller, ": target ", target, " at ", bracketed(index_at(shape, i)),
                      " is outside the ", classes, " classes");
-    real weight = 1;
-    if (options.class_weights) weight *= options.class_weights->data()[target];
-    if (options.target_weights) weight *= options.target_weights->data()[i];
-    if (weight == 0) continue;
+    double product = 1;
+    if (options.class_weights) product *= options.class_weights->data()[target];
+    if (options.target_weights) product *= options.target_weights->data()[i];
+    if (product == 0) continue;
+    const auto weight = static_cast<real>(product);
+    if (!std::isfinite(weight))
+      check_argument(false, caller, ": the weight of the target at ", bracketed(index_at(shape, i)),
+                     " is ", product, ", which is too large");
     if (weighted) counted.weights.push_back(weight);
     counted.rows.push_back(i);
     counted.total += weight;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
@@ -23,32 +22,40 @@ const std::vector<BookLine> kClippedFrom28 = {
     {0.151, 6.788}, {0.097, 6.805}, {0.081, 6.832}, {0.089, 6.900}, {0.045, 6.911}, {0.047, 6.903},
     {0.038, 6.907}, {0.040, 6.912}, {0.041, 6.915}};
 
+const BookLine* line_after(const std::vector<BookLine>& lines, std::size_t steps,
+                           std::size_t every) {
+  const std::size_t step = steps - 1;  // numbered from 0, as in the book
+  return step % every == 0 && step / every < lines.size() ? &lines[step / every] : nullptr;
+}
+
 }  // namespace
 
 BookLog book_log(const std::string& run, std::size_t clip_from) {
   if (run == "5")
-    return {{{9.781, 9.933},
-             {8.111, 8.339},
-             {6.661, 7.048},
-             {5.961, 6.616},
-             {5.726, 6.600},
-             {5.201, 6.348},
-             {4.417, 6.278},
-             {4.069, 6.226},
-             {3.732, 6.160},
-             {2.850, 6.179},
-             {2.427, 6.141},
-             {2.104, 6.134},
-             {1.882, 6.233},
-             {1.320, 6.238},
-             {0.985, 6.242},
-             {0.717, 6.293},
-             {0.541, 6.393},
-             {0.391, 6.452}}};
+    return {.losses = {{9.781, 9.933},
+                       {8.111, 8.339},
+                       {6.661, 7.048},
+                       {5.961, 6.616},
+                       {5.726, 6.600},
+                       {5.201, 6.348},
+                       {4.417, 6.278},
+                       {4.069, 6.226},
+                       {3.732, 6.160},
+                       {2.850, 6.179},
+                       {2.427, 6.141},
+                       {2.104, 6.134},
+                       {1.882, 6.233},
+                       {1.320, 6.238},
+                       {0.985, 6.242},
+                       {0.717, 6.293},
+                       {0.541, 6.393},
+                       {0.391, 6.452}}};
   if (run == "d") {
-    BookLog log{kUnclipped};
-    const std::vector<BookLine>& rest = clip_from == 28 ? kClippedFrom28 : kClippedFrom27;
-    log.losses.insert(log.losses.end(), rest.begin(), rest.end());
+    BookLog log{.losses = kUnclipped};
+    if (clip_from == 27 || clip_from == 28) {
+      const std::vector<BookLine>& rest = clip_from == 28 ? kClippedFrom28 : kClippedFrom27;
+      log.losses.insert(log.losses.end(), rest.begin(), rest.end());
+    }
     return log;
   }
   if (run == "6")
@@ -65,37 +72,40 @@ BookLog book_log(const std::string& run, std::size_t clip_from) {
                        {0.222, 0.137},
                        {0.207, 0.143},
                        {0.083, 0.074}},
+            .every = 50,
             .accuracies = {{70, 72.5}, {82.5, 85}, {90, 90}, {100, 97.5}, {100, 97.5}},
             .before = {46.25, 45, 48.75},
             .losses_before = {2.453, 2.583, 2.322},
             .after = {97.21, 97.32, 95.67}};
   check_argument(run == "e", "book_log: got ", in_quotes(run), ", expected 5, 6, d or e");
-  return {{{3.820, 3.462}, {0.346, 0.325}, {0.063, 0.144}, {0.054, 0.045}}};
+  return {.losses = {{3.820, 3.462}, {0.346, 0.325}, {0.063, 0.144}, {0.054, 0.045}}, .every = 50};
 }
 
-std::string beside(const std::vector<BookLine>& lines, std::size_t line, int digits) {
-  if (line >= lines.size()) return "";
+std::string beside(const std::vector<BookLine>& lines, std::size_t steps, std::size_t every,
+                   int digits) {
+  const BookLine* line = line_after(lines, steps, every);
+  if (line == nullptr) return "";
   std::ostringstream text;
   text << "   the book's" << std::fixed << std::setprecision(digits) << std::setw(7)
-       << lines[line].training << std::setw(7) << lines[line].validation;
+       << line->training << std::setw(7) << line->validation;
   return text.str();
 }
 
-std::string compared(const std::vector<Evaluation>& evaluations,
-                     const std::vector<BookLine>& lines) {
+std::string compared(const std::vector<Evaluation>& evaluations, const BookLog& book) {
   std::size_t numbers = 0;
   std::size_t equal = 0;
   double furthest = 0;
   const auto compare = [&](double ours, double printed) {
-    const double off = std::abs(std::round(1000 * ours) - std::round(1000 * printed));
+    const double off = std::abs(std::round(1000 * ours) - std::round(1000 * printed)) / 1000;
     ++numbers;
     equal += off == 0 ? 1U : 0U;
-    furthest = std::max(furthest, off / 1000);
+    if (!(off <= furthest)) furthest = off;  // NaN, too
   };
-  for (std::size_t i = 0; i < std::min(evaluations.size(), lines.size()); ++i) {
-    compare(evaluations[i].training_loss, lines[i].training);
-    if (evaluations[i].validation_loss)
-      compare(*evaluations[i].validation_loss, lines[i].validation);
+  for (const Evaluation& evaluation : evaluations) {
+    const BookLine* line = line_after(book.losses, evaluation.steps, book.every);
+    if (line == nullptr) continue;
+    compare(evaluation.training_loss, line->training);
+    if (evaluation.validation_loss) compare(*evaluation.validation_loss, line->validation);
   }
   std::ostringstream text;
   text << equal << " of " << numbers << " losses are the book's to the last digit";

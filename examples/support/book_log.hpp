@@ -16,7 +16,8 @@ struct BookLine {
 };
 
 struct BookLog {
-  std::vector<BookLine> losses;           // at evaluations
+  std::vector<BookLine> losses = {};      // of evaluations after the first step
+  std::size_t every = 5;                  // and every so many steps
   std::vector<BookLine> accuracies = {};  // after epochs, in percent
   // Of training, validation and test: accuracies and losses before, accuracies at the end.
   std::vector<double> before = {};
@@ -25,15 +26,16 @@ struct BookLog {
 };
 
 /// Of chapters "5" and "6" and appendices "d" and "e". The printed book clips appendix D's
-/// gradients from step 28 on, its corrected notebook from step 27 on. Of appendix E, the first
-/// lines.
+/// gradients from step 28 on, its corrected notebook from step 27 on; with another clip_from, there
+/// are the lines before. Of appendix E, the first lines.
 BookLog book_log(const std::string& run, std::size_t clip_from = 27);
 
-/// "   the book's  4.617  6.714"; "" behind the last line.
-std::string beside(const std::vector<BookLine>& lines, std::size_t line, int digits);
+/// "   the book's  4.617  6.714", of the line that the book has after so many `steps`, the first
+/// after one; "" where it has none.
+std::string beside(const std::vector<BookLine>& lines, std::size_t steps, std::size_t every,
+                   int digits);
 
 /// How many losses round to those of the book, and how far the others are off, in a sentence.
-std::string compared(const std::vector<Evaluation>& evaluations,
-                     const std::vector<BookLine>& lines);
+std::string compared(const std::vector<Evaluation>& evaluations, const BookLog& book);
 
 }  // namespace rowgrad

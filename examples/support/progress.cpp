@@ -102,7 +102,8 @@ void ProgressLines::after_step(const TrainingRun& run, double loss) {
 
 void ProgressLines::after_evaluation(const TrainingRun& run, const Evaluation& evaluation) {
   clear();
-  print_evaluation(place(run), evaluation, 3, beside(book_, run.evaluations().size() - 1, 3));
+  print_evaluation(place(run), evaluation, 3,
+                   beside(book_.losses, evaluation.steps, book_.every, 3));
 }
 
 void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& record) {
@@ -117,7 +118,7 @@ void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& recor
 
 void ProgressLines::at_end(const TrainingRun& run) {
   clear();
-  if (!book_.empty() && run.has_ended())
+  if (!book_.losses.empty() && run.has_ended())
     std::cout << compared(run.evaluations(), book_) << std::endl;
 }
 

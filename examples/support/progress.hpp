@@ -45,7 +45,7 @@ void print_evaluation(const std::string& where, const Evaluation& evaluation, in
 /// std::runtime_error for one that has diverged.
 class ProgressLines : public RunObserver {
  public:
-  explicit ProgressLines(std::vector<BookLine> book = {}) : book_(std::move(book)) {}
+  explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}
 
   /// Before other output.
   void clear() { progress_.clear(); }
@@ -59,7 +59,7 @@ class ProgressLines : public RunObserver {
 
  private:
   Progress progress_;
-  std::vector<BookLine> book_;
+  BookLog book_;
 };
 
 /// Stops a run when the user has stopped the program: needs HeldInterrupts.

@@ -276,9 +276,8 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
   }
-  ProgressLines progress(options.book.empty()
-                             ? std::vector<BookLine>{}
-                             : book_log(options.book, training->options().clip_from).losses);
+  ProgressLines progress(
+      options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
   Samples samples(training->samples, training->tokenizer(),
                   {.prompt = prompt,
                    .generate = {.count = options.sample,

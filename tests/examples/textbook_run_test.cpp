@@ -79,7 +79,7 @@ class TextbookRun : public PublishedData {
   static void expect_printed(const TextRun& training, std::size_t lines, const BookLog& book) {
     const std::vector<Evaluation>& losses = training.run.evaluations();
     ASSERT_EQ(losses.size(), lines);
-    EXPECT_EQ(compared(losses, book.losses),
+    EXPECT_EQ(compared(losses, book),
               concat(2 * lines, " of ", 2 * lines, " losses are the book's to the last digit"));
   }
 };

@@ -92,6 +92,8 @@ TEST(LabelledTexts, AreReadFromTables) {
     read_labelled_texts(folder / "d.csv", {.labels = {"ham", "eggs"}});
   });
   EXPECT_HAS(unknown, R"(has a text with the label "spam", expected one of ["ham", "eggs"])");
+  EXPECT_INVALID("read_labelled_texts: labels has \"spam\" twice",
+                 read_labelled_texts(folder / "d.csv", {.labels = {"spam", "spam"}}));
 
   const auto error = [&](const std::string& contents) {
     write_file(folder / "c.csv", contents);

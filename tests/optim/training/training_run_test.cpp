@@ -624,6 +624,33 @@ TEST(TrainingRun, KnowsWhetherItsStateIsOfAMachineWithTheSameArithmetic) {
   EXPECT_TRUE(resumed.continues_bits());
 }
 
+TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
+  const auto losses_with = [](std::size_t accumulate, std::size_t skipped) {
+    Random random(1);
+    Bigram model(random);
+    model.eval();
+    SGD sgd(model.parameters(), {.learning_rate = 0.1});
+    const Ids text = windows(61).text().ids();
+    Ids targets = text;
+    for (std::size_t i = 0; i < skipped; ++i) targets.data()[i] = kIgnoredTarget;
+    DataLoader loader(TokenWindows(text, targets, {.context = 5, .stride = 5}), {.batch = 3});
+    TrainingRun run({.model = model,
+                     .optimizer = sgd,
+                     .loader = loader,
+                     .random = random,
+                     .accumulate = accumulate});
+    struct : RunObserver {
+      void after_step(const TrainingRun&, double loss) override { losses.push_back(loss); }
+      std::vector<double> losses;
+    } watched;
+    run.observe(watched);
+    run.train(accumulate == 1 ? 2 : 1);
+    return std::pair(watched.losses.back(), bits_of(model.state_dict()));
+  };
+  // The first batch has no targets that count.
+  EXPECT_EQ(losses_with(2, 15), losses_with(1, 15));
+}
+
 TEST(ArithmeticFingerprint, IsThatOfTheKernelAndOfTheShapes) {
   Random random(1);
   Linear layer(1000, 2000, random);  // too large for our own kernels
