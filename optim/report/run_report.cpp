@@ -238,6 +238,9 @@ RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
   if (!run.is_first_rank()) return;
   const Timer timer(cost_);
   const std::size_t vocabulary = as_language_model(run.parts().model, "RunReport").vocabulary();
+  check_argument(!run.parts().loader.windows().has_own_targets(),
+                 "RunReport: the windows have targets of their own, expected those of a text that "
+                 "goes on");
   const TokenSequence* validation = validation_text(run);
   uniform_loss_ = std::log(static_cast<double>(vocabulary));
   unigram_loss_ = unigram_loss(

@@ -43,7 +43,8 @@ struct RunReportOptions {
 class RunReport : public RunObserver {
  public:
   /// Of a run, which it is to observe. Borrows the run and what the options point to. Throws
-  /// std::runtime_error if there is to be a page and its parts were not there when this was built.
+  /// std::runtime_error if there is to be a page and its parts were not there when this was built,
+  /// and std::invalid_argument if the run is not of a language model on a text that goes on.
   RunReport(const TrainingRun& run, RunReportOptions options);
 
   /// Of a loop of one's own, which is to call the functions that have no run among their arguments.

@@ -242,4 +242,17 @@ TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
   EXPECT_EQ(shown_bytes("a\xC3\xA9\xff z\xC3"), "a\xC3\xA9<0xFF> z<0xC3>");
 }
 
+TEST(RunReport, RefusesWindowsWithTargetsOfTheirOwn) {
+  Random random(1);
+  GptModel model({.vocabulary = 9, .context = 4, .width = 8, .heads = 2, .layers = 1}, random);
+  AdamW optimizer(model.parameters(), {.learning_rate = 1e-3});
+  const std::vector<Example> answers{answer_example({1, 2}, {3, 4}, 5)};
+  DataLoader loader(padded_windows(answers), {.batch = 1});
+  TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
+  EXPECT_INVALID(
+      "RunReport: the windows have targets of their own, expected those of a text that "
+      "goes on",
+      RunReport(run, {.page = "run.html"}));
+}
+
 }  // namespace
