@@ -257,8 +257,8 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
     std::cout << "Going on from " << options.resume << ", step " << run.steps() << '\n';
   if (!run.continues_bits())
     std::cout
-        << "It was written where arithmetic gives other last bits (another processor, number of "
-           "threads, OpenBLAS or build): they are not those of a run that never stopped\n";
+        << "It was written where arithmetic gives other last bits (another processor, OpenBLAS "
+           "or build): they are not those of a run that never stopped\n";
   if (ranks != nullptr) tell_other_arithmetic(*ranks, run);
 
   const HeldInterrupts held;

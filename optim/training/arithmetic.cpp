@@ -4,6 +4,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 #include <rowgrad/core/ops/normalize.hpp>
@@ -52,7 +53,11 @@ std::uint64_t arithmetic_fingerprint(std::span<Parameter* const> parameters) {
         shape.size() == 2 && parameter->size() > 0 && weights.size() < kMostWeights)
       weights.emplace(std::min(shape[0], kMost), std::min(shape[1], kMost));
   Checksum sum;
-  for (const auto& [outputs, inputs] : weights) add_products(sum, outputs, inputs);
+  // In a range of a loop all is computed on one thread, however many there are.
+  run_ranges(2, RangeBody([&](std::size_t range) {
+               if (range > 0) return;
+               for (const auto& [outputs, inputs] : weights) add_products(sum, outputs, inputs);
+             }));
   return sum.value();
 }
 

@@ -660,6 +660,10 @@ TEST(ArithmeticFingerprint, IsThatOfTheKernelAndOfTheShapes) {
   EXPECT_EQ(fingerprint(), before);
   EXPECT_NE(arithmetic_fingerprint(Linear(1000, 2001, random).parameters()), before);
   const std::string kernel = blas::info().kernel;
+  for (const int threads : {1, 3}) {
+    const Threads set(threads);
+    EXPECT_EQ(fingerprint(), before);
+  }
   if (!blas::select_kernel("Sandybridge")) GTEST_SKIP() << "OpenBLAS has one kernel only";
   const std::uint64_t other = fingerprint();
   blas::select_kernel(kernel);
