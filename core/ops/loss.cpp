@@ -114,8 +114,8 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
     double product = 1;
     if (options.class_weights) product *= options.class_weights->data()[target];
     if (options.target_weights) product *= options.target_weights->data()[i];
-    if (product == 0) continue;
     const auto weight = static_cast<real>(product);
+    if (weight == 0) continue;
     if (!std::isfinite(weight))
       check_argument(false, caller, ": the weight of the target at ", bracketed(index_at(shape, i)),
                      " is ", product, ", which is too large");

@@ -41,6 +41,8 @@ std::vector<LabelledText> messages_in(const std::string& name, const std::string
         quoted = false;
       }
     }
+    check_runtime(!quoted, name, ": the quote of message ", messages.size() + 1,
+                  " is never closed");
     ++at;
     if (text.ends_with('\r')) text.pop_back();
     messages.push_back({std::move(text), label == "spam" ? 1U : 0U});

@@ -30,7 +30,7 @@ Batch rows_of(const Batch& batch, IndexRange part) {
 }
 
 // How many batches of a step have targets that count, at least 1: the mean is over these.
-double counting(std::span<const double> weights) {
+double counted_batches(std::span<const double> weights) {
   const auto count = std::ranges::count_if(weights, [](double weight) { return weight > 0; });
   return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
 }
@@ -276,7 +276,7 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   ++steps_;
   epoch_ = epoch;
   epoch_.seconds += seconds_since(start);
-  return loss_sum / counting(weights);
+  return loss_sum / counted_batches(weights);
 }
 
 // These two add the gradients of a step's batches to the parameters, and return the batches'
@@ -287,7 +287,7 @@ std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches,
   std::vector<double> losses(batches.size());
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (weights[i] == 0) continue;
-    losses[i] = go_backward(batches[i], parts_.random, 1 / counting(weights),
+    losses[i] = go_backward(batches[i], parts_.random, 1 / counted_batches(weights),
                             [&](std::size_t index, Gradient gradient) {
                               parameters[index]->add_gradient(std::move(gradient));
                             });
@@ -310,7 +310,7 @@ std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> 
       if (weight == 0) continue;
       const double share = weight / weights[i];
       const double loss =
-          go_backward(part_of(batches[i], i, shard), random, share / counting(weights),
+          go_backward(part_of(batches[i], i, shard), random, share / counted_batches(weights),
                       [&](std::size_t index, Gradient gradient) {
                         sums[index].add(std::move(gradient));
                         if (give && i + 1 == count)

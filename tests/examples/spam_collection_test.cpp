@@ -47,6 +47,7 @@ TEST(SpamCollection, RefusesOtherFiles) {
             path +
                 ": has 1 messages of ham and 1 of spam, expected at least 5 of spam and as many "
                 "of ham");
+  EXPECT_EQ(refusal("ham\t\"one\nspam\ttwo\n"), path + ": the quote of message 1 is never closed");
   EXPECT_HAS(refusal(std::string(477'907, 'x')), "is damaged, its SHA-256 is");
 }
 

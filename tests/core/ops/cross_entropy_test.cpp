@@ -157,6 +157,13 @@ TEST(CrossEntropy, RefusesWeightsThatDoNotFit) {
                  loss({.class_weights = Tensor{1, -1, 1}}));
   EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
                  loss({.class_weights = Tensor{0, 0, 1}}));
+  // A product of both that no number can hold, and one that is 0 in one.
+  const real most = std::numeric_limits<real>::max();
+  const real least = std::numeric_limits<real>::min();
+  EXPECT_ERROR_WITH(std::invalid_argument, "cross_entropy: the weight of the target at [0] is",
+                    loss({.class_weights = full({3}, most), .target_weights = full({2}, most)}));
+  EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
+                 loss({.class_weights = full({3}, least), .target_weights = full({2}, least)}));
   EXPECT_EQ(total_weight(ids({2}, {0, -100}), 3, {.class_weights = Tensor{0.5, 1, 1}}), 0.5);
 }
 
