@@ -44,12 +44,10 @@ struct RuleFunctions {
   bool (*continues)(const real* rule, const real* before);  // Rule::continues()
   /// A step without gradient of values[0], with the states that follow.
   void (*idle_step)(const real* rule, double* values);
-  /// A step of a vector of values; the states follow, and then the gradient.
-  void (*step_vectors)(const real* rule, std::span<kernels::Simd> vectors);
 
-  /// A step of `count` values from `offset` on, with their gradients.
-  void (*step_values)(const real* rule, const RowView& values, std::size_t offset,
-                      std::size_t count, const real* gradients);
+  /// A step of `count` values, arrays[0], with the states that follow (null if not in use).
+  void (*step_values)(const real* rule, std::span<real* const> arrays, std::size_t count,
+                      const real* gradients);
   /// A step of rows that missed none.
   void (*step_rows)(const real* rule, const RowRange& range, const real* gradients);
 
@@ -75,10 +73,12 @@ struct RuleLoops {
   using Vectors = RuleVectors<Rule>;
   using RowOf = Row<kArrays>;
 
-  static void step_values(const real* members, const RowView& values, std::size_t offset,
-                          std::size_t count, const real* gradients) {
+  static void step_values(const real* members, std::span<real* const> arrays, std::size_t count,
+                          const real* gradients) {
     const Rule rule = rule_of<Rule>(members);
-    change_values<Rule>(count, values.at<kArrays>(offset), gradients,
+    RulePointers<Rule> pointers;
+    std::copy_n(arrays.begin(), kArrays, pointers.begin());
+    change_values<Rule>(count, pointers, gradients,
                         [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
   }
 
@@ -227,13 +227,6 @@ const RuleFunctions& functions_of() {
             std::copy_n(values + 1, states.size(), states.begin());
             rule_of<Rule>(rule).update(values[0], 0.0, states);
             std::ranges::copy(states, values + 1);
-          },
-      .step_vectors =
-          [](const real* rule, std::span<kernels::Simd> vectors) {
-            RuleVectors<Rule> x;
-            std::copy_n(vectors.begin(), x.size(), x.begin());
-            update(rule_of<Rule>(rule), x, vectors.back());
-            std::ranges::copy(x, vectors.begin());
           },
       .step_values = &Loops::step_values,
       .step_rows = &Loops::step_rows,

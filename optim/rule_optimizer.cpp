@@ -129,7 +129,8 @@ void RuleEngine::make_step(Step& step) const {
     const real* gradients = gradient.dense().data();
     kernels::parallel_for(gradient.dense().size(), kernels::kGrainNumbers / 4,
                           [&](std::size_t begin, std::size_t end) {
-                            rule_.step_values(rule, values, begin, end - begin, gradients + begin);
+                            rule_.step_values(rule, values.at<1 + kMostStates>(begin), end - begin,
+                                              gradients + begin);
                           });
   } else {
     const RowGradient& rows = gradient.rows();
@@ -174,8 +175,8 @@ void RuleEngine::check_rule(const real* members) const {
   std::vector<std::string_view> names;
   for (std::size_t k = 0; k < count; ++k) names.push_back(name(k));
   names.push_back("the gradient");
-  kernels::check_lanes(rule_.name, names, [&](std::span<kernels::Simd> vectors) {
-    rule_.step_vectors(members, vectors);
+  kernels::check_lanes(rule_.name, names, [&](std::span<real* const> arrays) {
+    rule_.step_values(members, arrays, kernels::kCheckedNumbers, arrays.back());
   });
 }
 

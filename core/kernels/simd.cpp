@@ -22,23 +22,21 @@ real number_at(std::size_t row, std::size_t k) {
   return kNumbers[(row * kStrides[k % kStrides.size()] + k) % kNumbers.size()];
 }
 
-using Lanes = std::array<real, kLanes>;
+using Lanes = std::array<real, kCheckedNumbers>;
 
 }  // namespace
 
 void check_lanes(std::string_view owner, std::span<const std::string_view> names,
-                 const std::function<void(std::span<Simd>)>& change) {
+                 const std::function<void(std::span<real* const>)>& change) {
   // What the function makes of rows a and b of the numbers, in turns.
   const auto results = [&](std::size_t a, std::size_t b) {
-    std::vector<Simd> vectors(names.size());
-    for (std::size_t k = 0; k < names.size(); ++k) {
-      Lanes lanes;
-      for (std::size_t i = 0; i < kLanes; ++i) lanes[i] = number_at(i % 2 == 0 ? a : b, k);
-      vectors[k] = Simd::load_unaligned(lanes.data());
-    }
-    change(vectors);
     std::vector<Lanes> all(names.size());
-    for (std::size_t k = 0; k < names.size(); ++k) vectors[k].store_unaligned(all[k].data());
+    std::vector<real*> arrays(names.size());
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      for (std::size_t i = 0; i < all[k].size(); ++i) all[k][i] = number_at(i % 2 == 0 ? a : b, k);
+      arrays[k] = all[k].data();
+    }
+    change(arrays);
     return all;
   };
   std::vector<std::vector<Lanes>> alone;
@@ -47,7 +45,7 @@ void check_lanes(std::string_view owner, std::span<const std::string_view> names
     for (std::size_t b = 0; b < kNumbers.size(); ++b) {
       const std::vector<Lanes> mixed = results(a, b);
       for (std::size_t k = 0; k < names.size(); ++k)
-        for (std::size_t i = 0; i < kLanes; ++i) {
+        for (std::size_t i = 0; i < kCheckedNumbers; ++i) {
           const std::size_t row = i % 2 == 0 ? a : b;
           const real got = mixed[k][i], expected = alone[row][k][i];
           if (got == expected || (std::isnan(got) && std::isnan(expected))) continue;

@@ -144,13 +144,17 @@ inline real largest_lane(const Simd& x) {
   return lanes[0];
 }
 
+/// How many numbers check_lanes passes in each array: whole vectors of any processor.
+constexpr std::size_t kCheckedNumbers = 16;
+
 /// Whether a function of vectors computes each lane from that lane alone: tries one that changes
-/// vectors in place, with various numbers side by side, and with each of them alone in all lanes:
-/// what comes out must be the same. (Functions that work lane by lane guarantee this, as it is the
-/// same code.) Throws std::logic_error otherwise, which names `owner`, the vector, the lane, the
-/// numbers, what came out and what should have. `names` are those of the vectors.
+/// arrays of numbers in place, a vector at a time, with various numbers side by side, and with each
+/// of them alone in all lanes: what comes out must be the same. (Functions that work lane by lane
+/// guarantee this, as it is the same code.) Throws std::logic_error otherwise, which names `owner`,
+/// the array, the lane, the numbers, what came out and what should have. `names` are those of the
+/// arrays.
 void check_lanes(std::string_view owner, std::span<const std::string_view> names,
-                 const std::function<void(std::span<Simd>)>& change);
+                 const std::function<void(std::span<real* const>)>& change);
 
 }  // namespace rowgrad::kernels
 

@@ -167,12 +167,10 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
-void check_pointwise(OpName op, const std::function<Simd(Simd)>& function,
-                     const std::function<Simd(Simd, Simd, Simd)>& backward) {
-  kernels::check_lanes(op, std::array<std::string_view, 1>{"the result"},
-                       [&](std::span<Simd> x) { x[0] = function(x[0]); });
-  kernels::check_lanes(op, std::array<std::string_view, 3>{"the gradient", "x", "y"},
-                       [&](std::span<Simd> x) { x[0] = backward(x[0], x[1], x[2]); });
+void check_pointwise(OpName op, const std::function<void(std::span<real* const>)>& function,
+                     const std::function<void(std::span<real* const>)>& backward) {
+  kernels::check_lanes(op, std::array<std::string_view, 1>{"the result"}, function);
+  kernels::check_lanes(op, std::array<std::string_view, 3>{"the gradient", "x", "y"}, backward);
 }
 
 Variable exp(const Variable& x) {

@@ -79,19 +79,33 @@ TEST(Simd, HasTheFunctionsOfTheStandardLibrary) {
             (std::vector<real>{1, 0}));
 }
 
+// A function of vectors as one of arrays.
+std::function<void(std::span<real* const>)> by_vectors(
+    const std::function<void(std::span<Simd>)>& change) {
+  return [change](std::span<real* const> arrays) {
+    for (std::size_t i = 0; i < kCheckedNumbers; i += kLanes) {
+      std::vector<Simd> vectors;
+      for (const real* array : arrays) vectors.push_back(Simd::load_unaligned(array + i));
+      change(vectors);
+      for (std::size_t k = 0; k < arrays.size(); ++k) vectors[k].store_unaligned(arrays[k] + i);
+    }
+  };
+}
+
 // Whether another lane holds a large number decides how the processor's libraries reduce a small
 // one: the bits must not show it.
 TEST(Simd, ComputesEachLaneAloneForAllFunctions) {
   const std::array<std::string_view, 1> names{"y"};
   for (Simd (*f)(const Simd&) :
        {abs, sqrt, exp, expm1, log, log1p, tanh, erf, floor, ceil, sin, cos})
-    EXPECT_NO_THROW(check_lanes("f", names, [f](std::span<Simd> x) { x[0] = f(x[0]); }));
+    EXPECT_NO_THROW(
+        check_lanes("f", names, by_vectors([f](std::span<Simd> x) { x[0] = f(x[0]); })));
 }
 
 TEST(CheckLanes, NamesALaneThatDependsOnOthers) {
   const std::array<std::string_view, 2> names{"the number", "the gradient"};
   const auto error_with = [&](const auto& change) {
-    return error_of<std::logic_error>([&] { check_lanes("f", names, change); });
+    return error_of<std::logic_error>([&] { check_lanes("f", names, by_vectors(change)); });
   };
   EXPECT_EQ(error_with([](std::span<Simd> x) { x[0] = select(x[1] > 0, x[0], -x[0]); }),
             "no error");
