@@ -64,4 +64,20 @@ xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
     xsimd::kernel::requires_arch<xsimd::avx512bw>) noexcept {
   return _mm512_mask_blend_epi64(condition, no, yes);
 }
+
+// And it leaves to the compiler whether a product and a sum are rounded once.
+template <>
+inline xsimd::batch<float, xsimd::avx512bw> xsimd::kernel::fma<xsimd::avx512bw, float>(
+    const xsimd::batch<float, xsimd::avx512bw>& x, const xsimd::batch<float, xsimd::avx512bw>& y,
+    const xsimd::batch<float, xsimd::avx512bw>& z,
+    xsimd::kernel::requires_arch<xsimd::generic>) noexcept {
+  return _mm512_fmadd_ps(x, y, z);
+}
+template <>
+inline xsimd::batch<double, xsimd::avx512bw> xsimd::kernel::fma<xsimd::avx512bw, double>(
+    const xsimd::batch<double, xsimd::avx512bw>& x, const xsimd::batch<double, xsimd::avx512bw>& y,
+    const xsimd::batch<double, xsimd::avx512bw>& z,
+    xsimd::kernel::requires_arch<xsimd::generic>) noexcept {
+  return _mm512_fmadd_pd(x, y, z);
+}
 #endif
