@@ -94,7 +94,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
 
     Simd operator()(const Simd& number) const {
       const Simd scaled = number * Simd(scale);
-      return fma(scaled, Simd(high), scaled * Simd(rest));
+      return fma_exact(scaled, Simd(high), scaled * Simd(rest));
     }
   };
 

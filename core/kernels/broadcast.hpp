@@ -54,6 +54,10 @@ struct BroadcastLoops {
 };
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
 
+}  // namespace rowgrad::kernels
+
+namespace rowgrad::kernels::inline ROWGRAD_VECTORS {
+
 /// result = f(a, b). `result` has the common shape of a and b and may be one of them.
 /// The loops of a result from a and b, whose shapes must be compatible.
 void broadcast_into(Tensor& result, const auto& f, const Tensor& a, const Tensor& b) {
@@ -91,4 +95,4 @@ Tensor broadcast_map(std::string_view op, const auto& f, const Tensor& a, const 
   return result;
 }
 
-}  // namespace rowgrad::kernels
+}  // namespace rowgrad::kernels::inline ROWGRAD_VECTORS

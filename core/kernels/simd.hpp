@@ -20,7 +20,17 @@
 #include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
-namespace rowgrad::kernels {
+// A program may be compiled for another processor than the library. What is compiled from headers
+// is therefore named by the kind of vectors: the linker must not take one for the other.
+#if defined(__AVX512F__)
+#define ROWGRAD_VECTORS avx512
+#elif defined(__AVX2__)
+#define ROWGRAD_VECTORS avx2
+#else
+#define ROWGRAD_VECTORS baseline
+#endif
+
+namespace rowgrad::kernels::inline ROWGRAD_VECTORS {
 
 /// A yes or no for each lane.
 class Mask {
@@ -96,7 +106,8 @@ inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
 }
 
 /// The functions of <cmath>, called without a namespace, after `using std::sqrt;` in templates that
-/// are for single numbers, too. With a NaN, `min` and `max` return either of the two.
+/// are for single numbers, too. With a NaN, `min` and `max` return either of the two. `fma` rounds
+/// twice on processors without such an instruction.
 inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
 inline Simd exp(const Simd& x) { return Simd(xsimd::exp(x.batch())); }
@@ -123,6 +134,25 @@ Simd by_lane(const F& f, const Simd& x) {
   return Simd::load_aligned(lanes.data());
 }
 
+/// a · b + c, rounded once on any processor (in double a float's product has no rounding).
+inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return fma(a, b, c);
+#else
+  alignas(64) std::array<real, kLanes> x, y, z;
+  a.store_aligned(x.data());
+  b.store_aligned(y.data());
+  c.store_aligned(z.data());
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    if constexpr (std::is_same_v<real, float>)
+      x[i] = static_cast<real>(double{x[i]} * y[i] + z[i]);
+    else
+      x[i] = std::fma(x[i], y[i], z[i]);
+  }
+  return Simd::load_aligned(x.data());
+#endif
+}
+
 /// Not those of xsimd, which reduce all arguments as the largest of them needs it: the last bits of
 /// a lane would depend on the others.
 inline Simd sin(const Simd& x) {
@@ -143,6 +173,10 @@ inline real largest_lane(const Simd& x) {
     for (std::size_t i = 0; i < half; ++i) lanes[i] = std::max(lanes[i], lanes[i + half]);
   return lanes[0];
 }
+
+}  // namespace rowgrad::kernels::inline ROWGRAD_VECTORS
+
+namespace rowgrad::kernels {
 
 /// How many numbers check_lanes passes in each array: whole vectors of any processor.
 constexpr std::size_t kCheckedNumbers = 16;
