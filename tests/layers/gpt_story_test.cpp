@@ -119,10 +119,14 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
       TokenWindows(to_ids(ids), {.context = options.context, .stride = run["stride"]}),
       {.batch = run["batch"], .drop_last = true});
   // The slope of a memory's gate has no bound where scores are 0: there, rounding in float changes
-  // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms.)
+  // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms; here, a
+  // single step is off by up to 5e-2, with one or another of OpenBLAS's kernels, and 9 in 10 by up
+  // to 7e-4.)
   const bool has_gates = sizeof(real) == 4 && run.contains("ngram");
   const double of_loss = has_gates ? 1e-4 : kRelative;
   const double of_gradients = has_gates ? 2e-2 : 10 * kRelative;
+  const double of_a_step = has_gates ? 1e-1 : of_gradients;
+  std::size_t near_a_pole = 0;  // steps
   const auto losses = run["loss"].get<std::vector<double>>();
   const auto norms = run["gradient_norm"].get<std::vector<double>>();
   const double clip = run.value("clip_norm", json()).is_null() ? 0 : run["clip_norm"].get<double>();
@@ -135,11 +139,14 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
       ASSERT_NEAR(loss.item(), losses[step], of_loss * losses[step]) << "step " << step;
       const double norm =
           clip > 0 ? clip_grad_norm(model.parameters(), clip) : gradient_norm(model.parameters());
-      ASSERT_NEAR(norm, norms[step], of_gradients * norms[step]) << "step " << step;
+      ASSERT_NEAR(norm, norms[step], of_a_step * norms[step]) << "step " << step;
+      if (std::abs(norm - norms[step]) > 1e-3 * norms[step]) ++near_a_pole;
       optimizer->step();
       if (++step == losses.size()) break;
     }
   }
+
+  EXPECT_LE(near_a_pole, losses.size() / 10);
 
   for (const auto& [name, expected] : run["norm_after"].items()) {
     // Its gradient is 0, for it adds the same to the scores of all keys. So Adam makes steps of
