@@ -18,17 +18,18 @@
 
 namespace rowgrad::blas {
 
-/// What products use.
+/// What vectors and products use.
 struct Info {
+  std::string level;        // what rowgrad was compiled for: "native", "x86-64-v3" …
   std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
   int threads = 1;          // that a large product uses: thread_count()
 };
 
-/// The kernel and threads in use.
+/// The level, kernel and threads in use.
 Info info();
 
-/// info() as one line: `OpenBLAS kernel Zen, 2 threads`.
+/// info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`.
 std::string describe();
 
 /// The number of threads is rowgrad's, not OpenBLAS's alone.

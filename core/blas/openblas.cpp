@@ -93,13 +93,17 @@ void prepare() {
 
 Info info() {
   prepare();
-  return {.kernel = openblas_get_corename(), .reselected = reselected, .threads = thread_count()};
+  return {.level = ROWGRAD_LEVEL,
+          .kernel = openblas_get_corename(),
+          .reselected = reselected,
+          .threads = thread_count()};
 }
 
 std::string describe() {
   const Info now = info();
-  return concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
-                ", ", now.threads, now.threads == 1 ? " thread" : " threads");
+  return concat("level ", now.level, ", OpenBLAS kernel ", now.kernel,
+                now.reselected ? " (selected by rowgrad)" : "", ", ", now.threads,
+                now.threads == 1 ? " thread" : " threads");
 }
 
 }  // namespace rowgrad::blas

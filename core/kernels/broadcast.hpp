@@ -56,7 +56,8 @@ BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape&
 
 }  // namespace rowgrad::kernels
 
-namespace rowgrad::kernels::inline ROWGRAD_VECTORS {
+namespace rowgrad::kernels {
+inline namespace ROWGRAD_VECTORS {
 
 /// result = f(a, b). `result` has the common shape of a and b and may be one of them.
 /// The loops of a result from a and b, whose shapes must be compatible.
@@ -95,4 +96,5 @@ Tensor broadcast_map(std::string_view op, const auto& f, const Tensor& a, const 
   return result;
 }
 
-}  // namespace rowgrad::kernels::inline ROWGRAD_VECTORS
+}  // namespace ROWGRAD_VECTORS
+}  // namespace rowgrad::kernels

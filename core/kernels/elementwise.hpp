@@ -13,7 +13,8 @@
 #include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
-namespace rowgrad::kernels::inline ROWGRAD_VECTORS {
+namespace rowgrad::kernels {
+inline namespace ROWGRAD_VECTORS {
 
 /// Loads `count` < kLanes values from `from`; the other lanes get `padding`, or the first of them.
 inline Simd load_partial(const real* from, std::size_t count, real padding) {
@@ -106,4 +107,5 @@ Tensor map_in_place(const F& f, Tensor&& first, const Rest&... rest) {
   return std::move(first);
 }
 
-}  // namespace rowgrad::kernels::inline ROWGRAD_VECTORS
+}  // namespace ROWGRAD_VECTORS
+}  // namespace rowgrad::kernels

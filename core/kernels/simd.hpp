@@ -30,7 +30,8 @@
 #define ROWGRAD_VECTORS baseline
 #endif
 
-namespace rowgrad::kernels::inline ROWGRAD_VECTORS {
+namespace rowgrad::kernels {
+inline namespace ROWGRAD_VECTORS {
 
 /// A yes or no for each lane.
 class Mask {
@@ -174,7 +175,8 @@ inline real largest_lane(const Simd& x) {
   return lanes[0];
 }
 
-}  // namespace rowgrad::kernels::inline ROWGRAD_VECTORS
+}  // namespace ROWGRAD_VECTORS
+}  // namespace rowgrad::kernels
 
 namespace rowgrad::kernels {
 

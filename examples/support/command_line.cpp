@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/version.hpp>
 
 namespace rowgrad {
 namespace {
@@ -51,6 +53,9 @@ CommandLine::CommandLine(std::string about, OptionTable options)
 
 void CommandLine::parse(int argc, const char* const* argv) {
   CLI::App app(about_);
+  app.set_version_flag(
+      "--version", [] { return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe()); },
+      "Print the version, the level of the library and OpenBLAS's kernel, and exit");
   app.option_defaults()->always_capture_default();
   for (const Option& option : options_) {
     CLI::Option* added = add(app, option)->required(option.rules.required);

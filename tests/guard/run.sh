@@ -41,7 +41,7 @@ count() {
 install_packages valgrind
 # x86-64-v3, for valgrind 3.19 knows no AVX-512.
 if [[ -z ${ROWGRAD_GUARD_BUILD-} ]]; then
-  configure -DROWGRAD_ARCH=x86-64-v3 -DROWGRAD_GUARD=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=OFF
+  configure -DROWGRAD_LEVELS=x86-64-v3 -DROWGRAD_GUARD=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=OFF
 fi
 compile guard_workloads
 

@@ -64,6 +64,6 @@ fi
 
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
-[[ $("$scratch/parent/one_rank") == "rowgrad 0.1.0, 1 process" ]] || fail "a process is not alone"
+[[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
 expect_failure "rowgrad was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
 echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"

@@ -83,9 +83,9 @@ TEST(OpenBlas, DescribesItselfInOneLine) {
     const Threads scope(threads);
     const Info now = info();
     EXPECT_EQ(now.threads, threads);
-    EXPECT_EQ(describe(),
-              concat("OpenBLAS kernel ", now.kernel, now.reselected ? " (selected by rowgrad)" : "",
-                     threads == 1 ? ", 1 thread" : ", 2 threads"));
+    EXPECT_EQ(describe(), concat("level ", now.level, ", OpenBLAS kernel ", now.kernel,
+                                 now.reselected ? " (selected by rowgrad)" : "",
+                                 threads == 1 ? ", 1 thread" : ", 2 threads"));
   }
 }
 

@@ -1,0 +1,102 @@
+# Packages: `cpack` makes a .tar.xz of everything, and Debian's packages, one for each component.
+# make.sh does all of it with one command.
+
+# --- Manual pages and completion for bash ---------------------------------------------------------
+# The pages are made by `rowgrad_manuals`, and installed if they are there.
+if(ROWGRAD_EXAMPLES)
+  find_program(HELP2MAN help2man)
+  if(HELP2MAN)
+    add_custom_target(rowgrad_manuals COMMENT "Making the manual pages")
+    foreach(program IN LISTS ROWGRAD_PROGRAMS)
+      add_custom_command(TARGET rowgrad_manuals POST_BUILD VERBATIM
+        COMMAND ${CMAKE_CURRENT_LIST_DIR}/manual.sh $<TARGET_FILE_DIR:${program}> ${program}
+                ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/${program}.1)
+      add_dependencies(rowgrad_manuals ${program})
+      install(FILES ${PROJECT_BINARY_DIR}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+              COMPONENT tools OPTIONAL)
+    endforeach()
+  endif()
+  # bash-completion reads the file named like the command; `_longopt` reads the command's --help.
+  foreach(program IN LISTS ROWGRAD_PROGRAMS)
+    file(WRITE ${PROJECT_BINARY_DIR}/completions/${program} "complete -F _longopt ${program}\n")
+    install(FILES ${PROJECT_BINARY_DIR}/completions/${program}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
+  endforeach()
+endif()
+
+# --- CPack ----------------------------------------------------------------------------------------
+# Who makes the packages answers for them: $DEBFULLNAME <$DEBEMAIL>, as Debian's tools have it.
+set(maintainer "$ENV{DEBFULLNAME}")
+set(address "$ENV{DEBEMAIL}")
+if(NOT maintainer)
+  set(maintainer "the rowgrad authors")
+endif()
+if(NOT address)
+  set(address packages@rowgrad.invalid)
+endif()
+set(CPACK_PACKAGE_CONTACT "${maintainer} <${address}>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "mini autograd training framework with sparse row gradients")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_CHECKSUM SHA256)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_THREADS 0)
+set(CPACK_SYSTEM_NAME ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_GENERATOR TXZ DEB)
+set(CPACK_COMPONENTS_ALL runtime dev tools)
+if(ROWGRAD_REFERENCE)
+  list(APPEND CPACK_COMPONENTS_ALL doc)
+endif()
+
+# The sources, as git has them but without its own files: what builds without git.
+set(CPACK_SOURCE_GENERATOR TXZ)
+set(CPACK_SOURCE_PACKAGE_FILE_NAME rowgrad-${PROJECT_VERSION})
+set(CPACK_SOURCE_IGNORE_FILES "/\\.git(/|$)" /__pycache__/ "${PROJECT_SOURCE_DIR}/build" "${PROJECT_BINARY_DIR}")
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(release "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
+set(library librowgrad${PROJECT_VERSION_MAJOR})
+set(about
+"rowgrad trains language models, from a toy to a GPT, on a CPU. Its embedding
+layers have gradients of single rows, and its optimizers are exact on them: a
+step equals the dense one, momentum, decay and Adam included.
+")
+function(rowgrad_package component name section depends summary contents)
+  string(TOUPPER CPACK_DEBIAN_${component} prefix)
+  set(${prefix}_PACKAGE_NAME ${name} PARENT_SCOPE)
+  set(${prefix}_PACKAGE_SECTION ${section} PARENT_SCOPE)
+  set(${prefix}_PACKAGE_DEPENDS "${depends}" PARENT_SCOPE)
+  set(${prefix}_DESCRIPTION "autograd with sparse row gradients - ${summary}\n${about}\n${contents}" PARENT_SCOPE)
+endfunction()
+rowgrad_package(runtime ${library} libs "" "shared libraries"
+  "This package has the libraries, for several levels of processors.")
+rowgrad_package(dev librowgrad-dev libdevel "${library} (= ${release}), libxtensor-dev, libxsimd-dev"
+  "development files" "This package has what programs need to be built with it.")
+rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "programs"
+  "This package has programs that train models and show which rows got gradients.")
+rowgrad_package(doc rowgrad-doc doc "" "reference"
+  "This package has the reference of all names.")
+set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, libopenmpi-dev")
+
+# Which package programs that link the libraries need, and that the loader's cache is to be made anew.
+# (CPack's own list would name each level.)
+set(shlibs "")
+foreach(target IN LISTS ROWGRAD_TARGETS)
+  if(NOT target STREQUAL rowgrad_mpi)
+    string(APPEND shlibs "lib${target} ${PROJECT_VERSION_MAJOR} ${library} (>= ${PROJECT_VERSION})\n")
+  endif()
+endforeach()
+file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "${shlibs}")
+file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs
+                                               ${PROJECT_BINARY_DIR}/debian/triggers)
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/debian/finish.cmake.in debian/finish.cmake @ONLY)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/debian/finish.cmake)
+include(CPack)

@@ -1,0 +1,28 @@
+# pkg-config --cflags --libs rowgrad, rowgrad_double or rowgrad_report.
+
+# A shared library knows what it needs itself; programs have the static one compiled as they are.
+set(common_libraries "")
+set(common_flags -DXTENSOR_USE_XSIMD)
+set(report_libraries "")
+if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
+  set(common_libraries "-lopenblas -lpcre2-8 -lutf8proc")
+  string(APPEND common_flags " -march=${ROWGRAD_LEVELS}")
+  set(report_libraries -lz)
+endif()
+
+file(RELATIVE_PATH ROWGRAD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" ROWGRAD_PC_PREFIX "${ROWGRAD_PC_PREFIX}")
+
+# rowgrad_pkgconfig(NAME ABOUT REQUIRES FLAGS LIBRARIES)
+function(rowgrad_pkgconfig NAME ABOUT REQUIRES FLAGS LIBRARIES)
+  configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/rowgrad.pc.in pkgconfig/${NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/${NAME}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endfunction()
+rowgrad_pkgconfig(rowgrad "${PROJECT_DESCRIPTION}" "xtensor xsimd"
+                  "${common_flags}" "-lrowgrad_common ${common_libraries}")
+rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type double" "xtensor xsimd"
+                  "${common_flags} -DROWGRAD_DOUBLE" "-lrowgrad_common ${common_libraries}")
+if(TARGET rowgrad_report)
+  rowgrad_pkgconfig(rowgrad_report "Reports of rowgrad's training runs" rowgrad "" "${report_libraries}")
+endif()

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Debian's packages as users have them: installed in a new system made by debootstrap, where the
+# programs run, programs of others are built, and nothing is left after removal.
+#   tests/package/chroot.sh RELEASE [FOLDER]
+# e.g. bookworm; FOLDER has the packages; without it, they are made there first. Must be root.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../chroot.sh"
+
+if (($# < 1 || $# > 2)) || ((EUID != 0)); then
+  echo "usage, as root: tests/package/chroot.sh RELEASE [FOLDER of packages]" >&2
+  exit 2
+fi
+release=$1
+scratch=$(mktemp -d)
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+made=${2-}
+
+fail() {
+  printf 'package: %s\n' "$1" >&2
+  exit 1
+}
+
+# package NAME: its file in the system.
+package() {
+  local files=("$system/packages/$1"_*.deb)
+  echo "${files[0]#"$system"}"
+}
+
+apt() { quietly inside apt-get --yes --no-install-recommends "$@"; }
+
+if [[ ! $made ]]; then
+  system=$scratch/builder
+  make_system "$release"
+  copy_sources
+  inside /rowgrad/.packaging/make.sh
+  made=$scratch/made
+  mkdir "$made"
+  cp "$system"/rowgrad/build-packages/*.deb "$made/"
+  rm -rf --one-file-system "$system"
+fi
+
+system=$scratch/user
+make_system "$release"
+apt update
+traces() {
+  (cd "$system" && find . -xdev -iname '*rowgrad*' -not -path './packages*' -not -path './root/*' -not -path './var/log/*' | sort)
+}
+[[ ! $(traces) ]] || fail "rowgrad is there already"
+mkdir "$system/packages"
+cp "$made"/*.deb "$system/packages/"
+
+# --- The programs -------------------------------------------------------------------------------
+apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
+inside train_verdict --version
+inside train_verdict --max-steps 5 --sample 10 | grep 'Computing'
+for program in train_gpt inspect_rows tokenize ngram_table exact_rows; do
+  [[ $(inside "$program" --help) == *Usage:* ]] || fail "$program does not run"
+done
+[[ -s $system/usr/share/man/man1/train_verdict.1.gz ]] || fail "there is no manual page"
+
+# --- Programs of others ---------------------------------------------------------------------------
+apt install "$(package librowgrad-dev)" g++ cmake make pkg-config
+cp -r "$root/tests/package" "$system/root/consumer"
+quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_COMPONENTS=report
+quietly inside make -C /root/found -j "$(nproc)" consumer_rowgrad consumer_rowgrad_double consumer_report
+inside /root/found/consumer_rowgrad
+inside /root/found/consumer_rowgrad_double
+inside /root/found/consumer_report /root/run.html
+for number in rowgrad rowgrad_double; do
+  inside sh -c "g++ -std=c++20 /root/consumer/main.cpp \$(pkg-config --cflags --libs $number) -o /root/by_$number"
+  inside "/root/by_$number"
+done
+
+# --- Removal ----------------------------------------------------------------------------------------
+apt purge librowgrad0 librowgrad-dev rowgrad-tools
+rm -rf "$system/root/consumer" "$system/root/found"
+[[ ! $(traces) ]] || fail "removal leaves: $(traces)"
+echo "Debian $release: the packages are installed, run, used by other projects, and removed without a trace"

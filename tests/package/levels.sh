@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# One program on the levels of a shared library: the loader takes the best that the processor has, or
+# is said to have, and each level trains; the first on an emulated processor that has no more.
+#   tests/package/levels.sh [FOLDER]       a build of .packaging/make.sh
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+
+install_packages qemu-user
+program=${1:-$root/build-packages}/examples/train_verdict
+
+fail() {
+  printf 'levels: %s\n' "$1" >&2
+  exit 1
+}
+
+# train LEVEL COMMAND...: checks the level, shows the validation loss after 3 steps, and compares it.
+first=
+train() {
+  local level=$1 output loss
+  shift
+  output=$("$@" --version)
+  [[ $output == *"level $level,"* ]] || fail "expected level $level, got: $output"
+  output=$("$@" --max-steps 3 --sample 0)
+  loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' <<<"$output")
+  [[ $loss ]] || fail "there is no loss in: $output"
+  echo "$level: loss $loss"
+  : "${first:=$loss}"
+  awk -v a="$first" -v b="$loss" 'BEGIN { exit !((a - b) ^ 2 < 1e-6) }' || fail "the first was $first"
+}
+
+has() { grep -qw "$1" /proc/cpuinfo; }
+train x86-64 env GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX512F "$program"
+if has avx2; then train x86-64-v3 env GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F "$program"; fi
+if has avx512bw; then train x86-64-v4 "$program"; fi
+# OpenBLAS would take its kernel for an Opteron, with instructions that the emulator does not have.
+train x86-64 env OPENBLAS_CORETYPE=Prescott qemu-x86_64 -cpu qemu64 "$program"
