@@ -119,9 +119,9 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
       TokenWindows(to_ids(ids), {.context = options.context, .stride = run["stride"]}),
       {.batch = run["batch"], .drop_last = true});
   // The slope of a memory's gate has no bound where scores are 0: there, rounding in float changes
-  // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms. Here, with one
-  // compiler or kernel of OpenBLAS or another, a step is off by up to 5e-2, and up to 5 of 30 by more
-  // than 1e-3: it and those that it leads to.)
+  // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms. Here, with
+  // one compiler or kernel of OpenBLAS or another, a step is off by up to 5e-2, and up to 5 of 30
+  // by more than 1e-3: it and those that it leads to.)
   const double of_loss = has_gates ? 1e-4 : kRelative;
   const double of_gradients = has_gates ? 2e-2 : 10 * kRelative;
   const double of_a_step = has_gates ? 1e-1 : of_gradients;
