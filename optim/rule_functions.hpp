@@ -82,12 +82,18 @@ struct RuleLoops {
                         [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
   }
 
+  // The row that comes some rows after row i, with its states.
+  static void prefetch(const RowRange& range, std::size_t i) {
+    if (i + kernels::kRowsAhead >= range.end) return;
+    for (const real* array : range.rows.arrays<kArrays>(range[i + kernels::kRowsAhead]))
+      if (array != nullptr) kernels::prefetch_row(array, range.rows.width());
+  }
+
   static void step_rows(const real* members, const RowRange& range, const real* gradients) {
     const Rule rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      if (i + kernels::kRowsAhead < range.end)
-        kernels::prefetch_row(range.rows.arrays<1>(range[i + kernels::kRowsAhead])[0], width);
+      prefetch(range, i);
       change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]), gradients + i * width,
                           [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }
@@ -100,6 +106,7 @@ struct RuleLoops {
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
+      prefetch(range, i);
       const RowOf row = range.rows.row<kArrays>(range[i]);
       visited += replay(row, range);
       const real* values = gradients + i * width;
@@ -175,9 +182,7 @@ struct RuleLoops {
     RowCopy copy;
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      if (i + kernels::kRowsAhead < range.end)
-        for (const real* array : range.rows.row<kArrays>(range[i + kernels::kRowsAhead]).arrays)
-          if (array != nullptr) kernels::prefetch_row(array, width);
+      prefetch(range, i);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return range.history->has_replay(step); }, copy);
       visited += replay(row, range);

@@ -42,17 +42,6 @@ void add_row(std::size_t width, real* to, const real* row, const real* weight) {
   }
 }
 
-// to = row, multiplied by the weight if there is one.
-void set_row(std::size_t width, real* to, const real* row, const real* weight) {
-  if (weight == nullptr) {
-    std::copy_n(row, width, to);
-  } else {
-    const Simd factor(*weight);
-    map_span(
-        width, to, [&](const Simd& x) { return factor * x; }, row);
-  }
-}
-
 }  // namespace
 
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
@@ -85,11 +74,9 @@ MergedRows sum_bags_backward(const BagLayout& layout, const Tensor& upstream, co
   const std::size_t width = upstream.shape()[1];
   const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
   const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
-  const auto weight = [&](std::size_t i) { return weights == nullptr ? nullptr : weights + i; };
   return sum_groups(
-      RowGroups(layout.ids.storage(), layout.padding), width, mean,
-      [&](real* to, std::size_t i) { set_row(width, to, row(i), weight(i)); },
-      [&](real* to, std::size_t i) { add_row(width, to, row(i), weight(i)); });
+      RowGroups(layout.ids.storage(), layout.padding), width, mean, row,
+      [&](const Simd& x, std::size_t i) { return weights == nullptr ? x : Simd(weights[i]) * x; });
 }
 
 Tensor bag_weights_backward(const BagLayout& layout, const Tensor& upstream, const Tensor& rows,
@@ -134,17 +121,18 @@ MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
   for (const std::uint32_t i : argmax)
     if (i != kNone) ids[i] = layout.ids.data()[i];
   const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
-  const auto add = [&](real* to, std::size_t i) {
-    const std::uint32_t* index = argmax.data() + bag_of[i] * width;
-    const real* row = upstream.data() + bag_of[i] * width;
-    for (std::size_t column = 0; column < width; ++column)
-      to[column] += index[column] == i ? row[column] : real{0};
-  };
-  const auto set = [&](real* to, std::size_t i) {
+  const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
+  const auto sum_of_largest = [&](real* to, const RowGroups& groups, std::size_t first,
+                                  std::size_t last) {
     std::fill_n(to, width, real{0});
-    add(to, i);
+    for (; first < last; ++first) {
+      const std::size_t i = groups.position(first);
+      const std::uint32_t* index = argmax.data() + bag_of[i] * width;
+      for (std::size_t column = 0; column < width; ++column)
+        to[column] += index[column] == i ? row(i)[column] : real{0};
+    }
   };
-  return sum_groups(RowGroups(ids, kUnused), width, false, set, add);
+  return make_rows(RowGroups(ids, kUnused), width, row, sum_of_largest);
 }
 
 }  // namespace rowgrad::kernels

@@ -12,38 +12,47 @@ namespace {
 using Entry = std::uint64_t;
 using Entries = std::vector<Entry, PoolAllocator<Entry>>;
 
+Entry entry(std::int32_t id, std::size_t position) {
+  return static_cast<Entry>(static_cast<std::uint32_t>(id)) << 32 | position;
+}
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// Least significant digit first, eleven bits per pass, as many passes as the largest id needs.
-void radix_sort(Entries& entries, std::uint32_t largest) {
-  constexpr unsigned kDigit = 11;
-  constexpr std::size_t kBuckets = std::size_t{1} << kDigit;
-  Entries other(entries.size());
-  for (unsigned shift = 0; shift < static_cast<unsigned>(std::bit_width(largest));
-       shift += kDigit) {
-    std::array<std::size_t, kBuckets> starts{};
-    auto bucket = [shift](Entry entry) { return (entry >> (32 + shift)) & (kBuckets - 1); };
-    for (const Entry entry : entries) ++starts[bucket(entry)];
-    std::size_t total = 0;
-    for (std::size_t& start : starts) start = std::exchange(total, total + start);
-    for (const Entry entry : entries) other[starts[bucket(entry)]++] = entry;
-    entries.swap(other);
+// Least significant digit first, in as few passes as the largest id needs with eleven bits each.
+Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
+  constexpr unsigned kMostBits = 11;
+  const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));
+  const unsigned passes = (bits + kMostBits - 1) / kMostBits;
+  const unsigned digit = (bits + passes - 1) / passes;
+  Entries entries(ids.size()), other(passes > 1 ? ids.size() : 0);
+  for (unsigned pass = 0; pass < passes; ++pass) {
+    const auto bucket = [&](std::uint64_t id) {
+      return (id >> (pass * digit)) & ((std::uint64_t{1} << digit) - 1);
+    };
+    std::array<std::uint32_t, std::size_t{1} << kMostBits> starts{};
+    for (const std::int32_t id : ids) ++starts[bucket(static_cast<std::uint32_t>(id))];
+    std::uint32_t total = 0;
+    for (std::uint32_t& start : starts) start = std::exchange(total, total + start);
+    if (pass == 0) {
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        entries[starts[bucket(static_cast<std::uint32_t>(ids[i]))]++] = entry(ids[i], i);
+    } else {
+      for (const Entry e : entries) other[starts[bucket(e >> 32)]++] = e;
+      entries.swap(other);
+    }
   }
+  return entries;
 }
 
 Entries sorted_entries(std::span<const std::int32_t> ids) {
-  Entries entries(ids.size());
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    entries[i] = static_cast<Entry>(static_cast<std::uint32_t>(ids[i])) << 32 | i;
-    largest = std::max(largest, ids[i]);
-  }
   constexpr std::size_t kFewEntries = 512;  // below this, a comparison sort is faster
-  if (ids.size() < kFewEntries) {
-    std::sort(entries.begin(), entries.end());
-  } else {
-    radix_sort(entries, static_cast<std::uint32_t>(largest));
+  if (ids.size() >= kFewEntries) {
+    std::int32_t largest = 0;
+    for (const std::int32_t id : ids) largest = std::max(largest, id);
+    return radix_sorted(ids, static_cast<std::uint32_t>(largest));
   }
+  Entries entries(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) entries[i] = entry(ids[i], i);
+  std::sort(entries.begin(), entries.end());
   return entries;
 }
 
@@ -105,29 +114,27 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                   [&](Entry entry) { return id_of(entry) == *left_out; }),
                    entries_.end());
-  indices.reserve(entries_.size());
-  starts.reserve(entries_.size() + 1);
+  // Without a branch, which could not be predicted: the next entry overwrites what is no new id.
+  indices.resize(entries_.size() + 1);
+  starts.resize(entries_.size() + 1);
+  std::size_t count = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (i > 0 && id_of(entries_[i]) == id_of(entries_[i - 1])) continue;
-    indices.push_back(id_of(entries_[i]));
-    starts.push_back(i);
+    indices[count] = id_of(entries_[i]);
+    starts[count] = i;
+    count += i == 0 || id_of(entries_[i]) != id_of(entries_[i - 1]);
   }
+  indices.resize(count);
+  starts.resize(count);
   starts.push_back(entries_.size());
 }
 
 MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out, bool mean) {
   const std::size_t width = values.shape().back();
-  const real* rows = values.data();
   return sum_groups(
       RowGroups(ids, left_out), width, mean,
-      [=](real* to, std::size_t position) { std::copy_n(rows + position * width, width, to); },
-      [=](real* to, std::size_t position) {
-        // Its own lambda instead of std::plus<>(), so that it is inlined here.
-        map_span(
-            width, to, [](const Simd& a, const Simd& b) { return a + b; }, to,
-            rows + position * width);
-      });
+      [width, rows = values.data()](std::size_t i) { return rows + i * width; },
+      [](const Simd& x, std::size_t) { return x; });
 }
 
 }  // namespace rowgrad::kernels

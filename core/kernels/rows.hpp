@@ -16,11 +16,13 @@
 namespace rowgrad::kernels {
 
 /// How many rows ahead to prefetch: the processor cannot predict where ids lead.
-constexpr std::size_t kRowsAhead = 4;
+constexpr std::size_t kRowsAhead = 16;
 
+/// Into the cache of the second level, which takes more requests at a time than the first.
 inline void prefetch_row(const real* row, std::size_t width) {
   constexpr std::size_t kLine = 64 / sizeof(real);
-  for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
+  for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
+  asm volatile("");  // GCC drops calls of functions that only prefetch, as without effect
 }
 
 /// Checks for lookups. Both throw std::invalid_argument naming `caller`: check_table for a shape
@@ -60,29 +62,64 @@ class RowGroups {
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// For each id, calls set(to, position) for its first position, then add(to, position) for the
-/// others in order, where `to` is the id's row of the result. With `mean`, divides each row by how
-/// often its id occurs. One thread computes a row: the bits do not depend on the number of threads.
-template <class Set, class Add>
-MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const Set& set,
-                      const Add& add) {
+/// Makes the row of each id: body(to, first, last) writes it to `to`, from what belongs to
+/// positions `first` to `last` − 1 of the groups, which it reads at row_at(position). One thread
+/// makes a row: the bits do not depend on the number of threads.
+MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, const auto& body) {
   MergedRows merged{std::move(groups.indices), {}};
   merged.values = empty({merged.indices.size(), width});
   parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
+    const std::size_t last = groups.starts[end];
     for (std::size_t row = begin; row < end; ++row) {
-      real* to = merged.values.data() + row * width;
-      const std::size_t first = groups.starts[row];
-      const std::size_t last = groups.starts[row + 1];
-      set(to, groups.position(first));
-      for (std::size_t i = first + 1; i < last; ++i) add(to, groups.position(i));
-      if (mean && last - first > 1) {
-        const Simd divisor(static_cast<real>(last - first));
-        map_span(
-            width, to, [&](const Simd& x) { return x / divisor; }, to);
-      }
+      for (std::size_t i = groups.starts[row]; i < groups.starts[row + 1]; ++i)
+        if (i + kRowsAhead < last) prefetch_row(row_at(groups.position(i + kRowsAhead)), width);
+      body(merged.values.data() + row * width, groups, groups.starts[row], groups.starts[row + 1]);
     }
   });
   return merged;
+}
+
+/// For each id, the sum over its positions, in order, of term(x, position) for each vector x of
+/// row_at(position). With `mean`, it is divided by how often the id occurs.
+MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
+                      const auto& term) {
+  return make_rows(std::move(groups), width, row_at,
+                   [=](real* to, const RowGroups& all, std::size_t first, std::size_t last) {
+                     const Simd divisor(static_cast<real>(last - first));
+                     // N vectors at a time, so that their sums stay in registers.
+                     const auto sum = [&]<std::size_t N>(std::array<Simd, N> sums,
+                                                         const auto& load) {
+                       for (std::size_t i = first; i < last; ++i) {
+                         const std::size_t position = all.position(i);
+                         const real* const row = row_at(position);
+                         for (std::size_t k = 0; k < N; ++k) {
+                           const Simd x = term(load(row, k), position);
+                           sums[k] = i == first ? x : sums[k] + x;
+                         }
+                       }
+                       for (Simd& x : sums)
+                         if (mean && last - first > 1) x /= divisor;
+                       return sums;
+                     };
+                     std::size_t column = 0;
+                     const auto load = [&](const real* row, std::size_t k) {
+                       return Simd::load_unaligned(row + column + k * kLanes);
+                     };
+                     for (constexpr std::size_t kTile = 4; column + kTile * kLanes <= width;
+                          column += kTile * kLanes) {
+                       const auto sums = sum(std::array<Simd, kTile>(), load);
+                       for (std::size_t k = 0; k < kTile; ++k)
+                         sums[k].store_unaligned(to + column + k * kLanes);
+                     }
+                     for (; column + kLanes <= width; column += kLanes)
+                       sum(std::array<Simd, 1>(), load)[0].store_unaligned(to + column);
+                     if (const std::size_t rest = width - column; rest > 0) {
+                       const auto partial = [&](const real* row, std::size_t) {
+                         return load_partial(row + column, rest);
+                       };
+                       store_partial(sum(std::array<Simd, 1>(), partial)[0], to + column, rest);
+                     }
+                   });
 }
 
 /// Whether ids are strictly increasing, like those of merged rows.
