@@ -122,17 +122,15 @@ MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
     if (i != kNone) ids[i] = layout.ids.data()[i];
   const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
   const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
-  const auto sum_of_largest = [&](real* to, const RowGroups& groups, std::size_t first,
-                                  std::size_t last) {
+  return make_rows(RowGroups(ids, kUnused), width, row, [&](const RowGroup& group, real* to) {
     std::fill_n(to, width, real{0});
-    for (; first < last; ++first) {
-      const std::size_t i = groups.position(first);
+    for (std::size_t place = group.first; place < group.last; ++place) {
+      const std::size_t i = group.groups.position(place);
       const std::uint32_t* index = argmax.data() + bag_of[i] * width;
       for (std::size_t column = 0; column < width; ++column)
         to[column] += index[column] == i ? row(i)[column] : real{0};
     }
-  };
-  return make_rows(RowGroups(ids, kUnused), width, row, sum_of_largest);
+  });
 }
 
 }  // namespace rowgrad::kernels

@@ -4,6 +4,7 @@
 
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad::kernels {
 namespace {
@@ -11,6 +12,9 @@ namespace {
 constexpr std::size_t kBlock = 4096;          // values summed in registers; block sums are doubles
 constexpr std::size_t kRows = 256;            // summed at a time, at least
 constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
+// Twice as many, which reads memory faster, for matrices that have enough of them for all threads.
+constexpr std::size_t kWideColumns = 2 * kColumns;
+constexpr std::size_t kWideMatrix = 64 * kWideColumns;
 
 double sum_block(const real* values, std::size_t count) {
   constexpr std::size_t kStep = 4 * kLanes;  // four sums hide the latency of an addition
@@ -23,20 +27,37 @@ double sum_block(const real* values, std::size_t count) {
   return total;
 }
 
-// out = Σ over `rows` rows, `stride` apart, of `width` ≤ kColumns values.
-void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
-  if (width < kColumns) {
-    std::fill_n(out, width, real{0});
-    for (std::size_t row = 0; row < rows; ++row)
-      map_span(width, out, std::plus<>(), out, x + row * stride);
-    return;
+// out = Σ over `rows` rows, `stride` apart, of N vectors, whose sums stay in registers. In rows far
+// apart, the processor does not expect what comes after these; it is prefetched.
+template <std::size_t N>
+void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out) {
+  const bool far_apart = stride >= kWideMatrix;
+  Simd sums[N];
+// Unrolled, or the sums would be in memory.
+#pragma GCC unroll 8
+  for (std::size_t k = 0; k < N; ++k) sums[k] = Simd(real{0});
+  for (std::size_t row = 0; row < rows; ++row) {
+    const real* const from = x + row * stride;
+    if (far_apart) prefetch_row(from + N * kLanes, N * kLanes);
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < N; ++k) sums[k] += Simd::load_unaligned(from + k * kLanes);
   }
-  std::array<Simd, kColumns / kLanes> sums;
-  sums.fill(Simd(real{0}));
+#pragma GCC unroll 8
+  for (std::size_t k = 0; k < N; ++k) sums[k].store_unaligned(out + k * kLanes);
+}
+
+// The same for `width` values.
+void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
+  constexpr std::size_t kWide = kWideColumns / kLanes;
+  constexpr std::size_t kNarrow = kColumns / kLanes;
+  std::size_t i = 0;
+  for (; i + kWideColumns <= width; i += kWideColumns)
+    sum_vectors<kWide>(x + i, rows, stride, out + i);
+  for (; i + kColumns <= width; i += kColumns) sum_vectors<kNarrow>(x + i, rows, stride, out + i);
+  if (i == width) return;
+  std::fill(out + i, out + width, real{0});
   for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t k = 0; k < sums.size(); ++k)
-      sums[k] += Simd::load_unaligned(x + row * stride + k * kLanes);
-  for (std::size_t k = 0; k < sums.size(); ++k) sums[k].store_unaligned(out + k * kLanes);
+    map_span(width - i, out + i, std::plus<>(), out + i, x + row * stride + i);
 }
 
 // out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
@@ -55,18 +76,19 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
   }
   // Halves by themselves: with two threads, each reads what it has usually written itself.
   const std::size_t halves = extent < 2 * kRows ? 1 : 2;
-  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
+  const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
+  const std::size_t column_blocks = (inner + columns - 1) / columns;
   Tensor second = empty({halves > 1 ? outer : 0, inner});
-  parallel_for(halves * outer * column_blocks, row_grain(kColumns * extent / halves),
+  parallel_for(halves * outer * column_blocks, row_grain(columns * extent / halves),
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t block = begin; block < end; ++block) {
                    const std::size_t half = block / (outer * column_blocks);
                    const std::size_t row = block / column_blocks % outer;
-                   const std::size_t first = block % column_blocks * kColumns;
+                   const std::size_t first = block % column_blocks * columns;
                    const std::size_t from = extent * half / halves;
                    const std::size_t rows = extent * (half + 1) / halves - from;
                    sum_rows(x + (row * extent + from) * inner + first, rows, inner,
-                            std::min(kColumns, inner - first),
+                            std::min(columns, inner - first),
                             (half == 0 ? out : second.data()) + row * inner + first);
                  }
                });

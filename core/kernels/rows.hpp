@@ -62,18 +62,25 @@ class RowGroups {
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// Makes the row of each id: body(to, first, last) writes it to `to`, from what belongs to
-/// positions `first` to `last` − 1 of the groups, which it reads at row_at(position). One thread
-/// makes a row: the bits do not depend on the number of threads.
+/// Positions of groups that one id has: groups.position(i) for first ≤ i < last.
+struct RowGroup {
+  const RowGroups& groups;
+  std::size_t first;
+  std::size_t last;
+};
+
+/// Makes the row of each id: body(group, to) writes it to `to`, and reads row_at(position) for each
+/// position of the group. One thread makes a row: the bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, const auto& body) {
   MergedRows merged{std::move(groups.indices), {}};
   merged.values = empty({merged.indices.size(), width});
   parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
-    const std::size_t last = groups.starts[end];
+    const std::size_t limit = groups.starts[end];
     for (std::size_t row = begin; row < end; ++row) {
-      for (std::size_t i = groups.starts[row]; i < groups.starts[row + 1]; ++i)
-        if (i + kRowsAhead < last) prefetch_row(row_at(groups.position(i + kRowsAhead)), width);
-      body(merged.values.data() + row * width, groups, groups.starts[row], groups.starts[row + 1]);
+      const RowGroup group{groups, groups.starts[row], groups.starts[row + 1]};
+      for (std::size_t i = group.first + kRowsAhead; i < group.last + kRowsAhead && i < limit; ++i)
+        prefetch_row(row_at(groups.position(i)), width);
+      body(group, merged.values.data() + row * width);
     }
   });
   return merged;
@@ -83,43 +90,36 @@ MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, co
 /// row_at(position). With `mean`, it is divided by how often the id occurs.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
-  return make_rows(std::move(groups), width, row_at,
-                   [=](real* to, const RowGroups& all, std::size_t first, std::size_t last) {
-                     const Simd divisor(static_cast<real>(last - first));
-                     // N vectors at a time, so that their sums stay in registers.
-                     const auto sum = [&]<std::size_t N>(std::array<Simd, N> sums,
-                                                         const auto& load) {
-                       for (std::size_t i = first; i < last; ++i) {
-                         const std::size_t position = all.position(i);
-                         const real* const row = row_at(position);
-                         for (std::size_t k = 0; k < N; ++k) {
-                           const Simd x = term(load(row, k), position);
-                           sums[k] = i == first ? x : sums[k] + x;
-                         }
-                       }
-                       for (Simd& x : sums)
-                         if (mean && last - first > 1) x /= divisor;
-                       return sums;
-                     };
-                     std::size_t column = 0;
-                     const auto load = [&](const real* row, std::size_t k) {
-                       return Simd::load_unaligned(row + column + k * kLanes);
-                     };
-                     for (constexpr std::size_t kTile = 4; column + kTile * kLanes <= width;
-                          column += kTile * kLanes) {
-                       const auto sums = sum(std::array<Simd, kTile>(), load);
-                       for (std::size_t k = 0; k < kTile; ++k)
-                         sums[k].store_unaligned(to + column + k * kLanes);
-                     }
-                     for (; column + kLanes <= width; column += kLanes)
-                       sum(std::array<Simd, 1>(), load)[0].store_unaligned(to + column);
-                     if (const std::size_t rest = width - column; rest > 0) {
-                       const auto partial = [&](const real* row, std::size_t) {
-                         return load_partial(row + column, rest);
-                       };
-                       store_partial(sum(std::array<Simd, 1>(), partial)[0], to + column, rest);
-                     }
-                   });
+  return make_rows(std::move(groups), width, row_at, [=](const RowGroup& group, real* to) {
+    const std::size_t count = group.last - group.first;
+    // N vectors at a time, from column `at` on, whose sums stay in registers.
+    const auto sum = [&]<std::size_t N>(std::size_t at, const auto& load, const auto& store) {
+      Simd sums[N];
+      for (std::size_t i = group.first; i < group.last; ++i) {
+        const std::size_t position = group.groups.position(i);
+        const real* const row = row_at(position) + at;
+        for (std::size_t k = 0; k < N; ++k) {
+          const Simd x = term(load(row + k * kLanes), position);
+          sums[k] = i == group.first ? x : sums[k] + x;
+        }
+      }
+      for (std::size_t k = 0; k < N; ++k) {
+        if (mean && count > 1) sums[k] /= Simd(static_cast<real>(count));
+        store(sums[k], to + at + k * kLanes);
+      }
+    };
+    const auto load = [](const real* from) { return Simd::load_unaligned(from); };
+    const auto store = [](const Simd& x, real* out) { x.store_unaligned(out); };
+    constexpr std::size_t kTile = 4;
+    std::size_t at = 0;
+    for (; at + kTile * kLanes <= width; at += kTile * kLanes)
+      sum.template operator()<kTile>(at, load, store);
+    for (; at + kLanes <= width; at += kLanes) sum.template operator()<1>(at, load, store);
+    if (const std::size_t rest = width - at; rest > 0)
+      sum.template operator()<1>(
+          at, [&](const real* from) { return load_partial(from, rest); },
+          [&](const Simd& x, real* out) { store_partial(x, out, rest); });
+  });
 }
 
 /// Whether ids are strictly increasing, like those of merged rows.
