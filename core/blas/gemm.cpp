@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 // Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
 // xtensor-blas 0.21. Without BLAS, every product would silently be a plain loop.
@@ -11,8 +12,10 @@
 
 #include <rowgrad/core/blas/gemm.hpp>
 
-// OpenMP's, which is there if OpenBLAS was built on it.
 extern "C" {
+// OpenBLAS's. cblas.h declares what xtensor-blas has declared, too, with other types.
+int openblas_get_parallel();
+// OpenMP's, which is there if OpenBLAS was built on it.
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
 }
@@ -40,6 +43,14 @@ class InThisThread {
   int threads_before_;
 };
 
+// A build of OpenBLAS without threads may not be called by several, unless it was made with locks,
+// which it does not tell: it gets one product at a time.
+std::unique_lock<std::mutex> turn() {
+  static std::mutex mutex;
+  static const bool takes_turns = openblas_get_parallel() == 0;
+  return takes_turns ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
+
 // The first number of the row or column `index`.
 const real* at_row(const ConstMatrix& x, std::size_t index) {
   return x.data + (x.transposed ? index : index * x.columns);
@@ -66,6 +77,7 @@ void multiply(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, 
   const auto stride = [](const ConstMatrix& x) {
     return static_cast<Index>(x.transposed ? x.rows : x.columns);
   };
+  const auto lock = turn();
   const InThisThread scope;
   real* const to = result.data + block.row * result.columns + block.column;
   if (result.rows == 1) {  // gemm would copy all of b first
