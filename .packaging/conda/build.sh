@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 set -euxo pipefail
 
-# A report's page takes dygraphs, and its license, from where Debian has them.
-charts=$SRC_DIR/charts
-mkdir -p "$charts/javascript/dygraphs" "$charts/doc/libjs-dygraphs"
-cp dygraphs/dist/dygraph.min.js dygraphs/dist/dygraph.min.css "$charts/javascript/dygraphs/"
-cp dygraphs/LICENSE.txt "$charts/doc/libjs-dygraphs/copyright"
+# A report's page has dygraphs in it, and its license.
+cp dygraphs/LICENSE.txt dygraphs/dist/
 
 # The levels stand behind conda's own -march, and so prevail.
 # shellcheck disable=SC2086  # CMAKE_ARGS are several
@@ -16,7 +13,7 @@ cmake -S . -B build -G Ninja ${CMAKE_ARGS:-} \
   -DROWGRAD_EXAMPLES=ON \
   -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
   -DCMAKE_REQUIRE_FIND_PACKAGE_ZLIB=ON \
-  -DDYGRAPHS_FOLDER="$charts/javascript/dygraphs" \
+  -DDYGRAPHS_FOLDER="$SRC_DIR/dygraphs/dist" \
   -DOPENBLAS_INCLUDE_DIR="$PREFIX/include"
 cmake --build build --parallel "${CPU_COUNT:-1}"
 cmake --install build

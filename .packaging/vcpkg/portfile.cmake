@@ -8,7 +8,7 @@ vcpkg_from_github(
     HEAD_REF main
 )
 
-# (openblas is asked for with threads, as one without them must not be called by several at once.)
+# (openblas is asked for with threads, as one without them computes one product at a time.)
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
         mpi     VCPKG_LOCK_FIND_PACKAGE_MPI
@@ -30,8 +30,8 @@ else()
 endif()
 list(JOIN LEVELS "\\;" LEVELS)
 
-# The charts of reports, with their license, in the folders where Debian has them.
-set(CHARTS "${CURRENT_BUILDTREES_DIR}/charts/javascript/dygraphs")
+# The charts of reports, with their license.
+set(CHARTS "${CURRENT_BUILDTREES_DIR}/charts")
 set(COPYRIGHT "${SOURCE_PATH}/LICENSE")
 if("report" IN_LIST FEATURES)
     vcpkg_download_distfile(DYGRAPHS_ARCHIVE
@@ -41,9 +41,7 @@ if("report" IN_LIST FEATURES)
     )
     vcpkg_extract_source_archive(DYGRAPHS_PATH ARCHIVE "${DYGRAPHS_ARCHIVE}" SOURCE_BASE dygraphs)
     file(INSTALL "${DYGRAPHS_PATH}/dist/dygraph.min.js" "${DYGRAPHS_PATH}/dist/dygraph.min.css"
-         DESTINATION "${CHARTS}")
-    file(INSTALL "${DYGRAPHS_PATH}/LICENSE.txt" RENAME copyright
-         DESTINATION "${CURRENT_BUILDTREES_DIR}/charts/doc/libjs-dygraphs")
+                 "${DYGRAPHS_PATH}/LICENSE.txt" DESTINATION "${CHARTS}")
     list(APPEND COPYRIGHT "${DYGRAPHS_PATH}/LICENSE.txt")
 endif()
 

@@ -1,5 +1,6 @@
 # Joins the page, its style, its modules and dygraphs into one file without references:
 #   cmake -DOUT=page.html -DDYGRAPHS=/usr/share/javascript/dygraphs -P bundle.cmake
+# dygraphs' licence stands beside it, or where Debian has it.
 # What remains open is the place of the data, a line with @DATA@ between two tags.
 
 set(modules format dom colour data cell_map scatter charts
@@ -27,7 +28,9 @@ endforeach()
 file(READ ${DYGRAPHS}/dygraph.min.js library)
 string(REGEX REPLACE "\n//# sourceMappingURL=[^\n]*" "" library "${library}")
 check_script(dygraph.min.js "${library}")
-file(READ ${DYGRAPHS}/../../doc/libjs-dygraphs/copyright licence)  # Debian never leaves it out
+find_file(LICENCE NAMES LICENSE.txt copyright REQUIRED NO_DEFAULT_PATH
+          PATHS ${DYGRAPHS} ${DYGRAPHS}/../../doc/libjs-dygraphs)
+file(READ ${LICENCE} licence)
 file(READ ${DYGRAPHS}/dygraph.min.css library_style)
 string(REGEX REPLACE "/\\*# sourceMappingURL=[^\n]*" "" library_style "${library_style}")
 file(READ ${CMAKE_CURRENT_LIST_DIR}/report.css style)
