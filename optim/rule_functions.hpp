@@ -82,18 +82,19 @@ struct RuleLoops {
                         [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
   }
 
-  // The row that comes some rows after row i, with its states.
+  // Row i of the range, if it has so many, with its states.
   static void prefetch(const RowRange& range, std::size_t i) {
-    if (i + kernels::kRowsAhead >= range.end) return;
-    for (const real* array : range.rows.arrays<kArrays>(range[i + kernels::kRowsAhead]))
+    if (i >= range.end) return;
+    for (const real* array : range.rows.arrays<kArrays>(range[i]))
       if (array != nullptr) kernels::prefetch_row(array, range.rows.width());
   }
 
   static void step_rows(const real* members, const RowRange& range, const real* gradients) {
     const Rule rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
+    const std::size_t ahead = kernels::rows_ahead(width);
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      prefetch(range, i);
+      prefetch(range, i + ahead);
       change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]), gradients + i * width,
                           [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }
@@ -103,10 +104,11 @@ struct RuleLoops {
                                               const real* gradients, std::uint64_t after) {
     const Rule rule = rule_of<Rule>(members);
     const std::size_t width = range.rows.width();
+    const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      prefetch(range, i);
+      prefetch(range, i + ahead);
       const RowOf row = range.rows.row<kArrays>(range[i]);
       visited += replay(row, range);
       const real* values = gradients + i * width;
@@ -178,11 +180,12 @@ struct RuleLoops {
 
   static std::uint64_t copy_rows(const RowRange& range, real* out) {
     const std::size_t width = range.rows.width();
+    const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     RowCopy copy;
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      prefetch(range, i);
+      prefetch(range, i + ahead);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return range.history->has_replay(step); }, copy);
       visited += replay(row, range);

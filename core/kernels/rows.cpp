@@ -85,10 +85,11 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added) {
   const std::size_t count = added == nullptr || width == 0 ? 1 : added->size() / width;
+  const std::size_t ahead = rows_ahead(width);
   parallel_for(ids.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      if (i + kRowsAhead < end)
-        prefetch_row(table + static_cast<std::size_t>(ids[i + kRowsAhead]) * width, width);
+      if (i + ahead < end)
+        prefetch_row(table + static_cast<std::size_t>(ids[i + ahead]) * width, width);
       const real* row = table + static_cast<std::size_t>(ids[i]) * width;
       if (added == nullptr) {
         std::copy_n(row, width, out + i * width);

@@ -2,6 +2,8 @@
 
 // Rows of a table [rows, width] selected by ids: they are gathered, or summed by id.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +17,12 @@
 
 namespace rowgrad::kernels {
 
-/// How many rows ahead to prefetch: the processor cannot predict where ids lead.
-constexpr std::size_t kRowsAhead = 16;
+/// How many rows ahead to prefetch, as the processor cannot predict where ids lead: fewer if they
+/// are wide, or they would be out of the cache again.
+inline std::size_t rows_ahead(std::size_t width) {
+  constexpr std::size_t kMostRows = 16, kMostNumbers = 16384;
+  return std::clamp<std::size_t>(kMostNumbers / std::max<std::size_t>(width, 1), 1, kMostRows);
+}
 
 /// Into the cache of the second level, which takes more requests at a time than the first.
 inline void prefetch_row(const real* row, std::size_t width) {
@@ -74,11 +80,12 @@ struct RowGroup {
 MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, const auto& body) {
   MergedRows merged{std::move(groups.indices), {}};
   merged.values = empty({merged.indices.size(), width});
+  const std::size_t ahead = rows_ahead(width);
   parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
     const std::size_t limit = groups.starts[end];
     for (std::size_t row = begin; row < end; ++row) {
       const RowGroup group{groups, groups.starts[row], groups.starts[row + 1]};
-      for (std::size_t i = group.first + kRowsAhead; i < group.last + kRowsAhead && i < limit; ++i)
+      for (std::size_t i = group.first + ahead; i < group.last + ahead && i < limit; ++i)
         prefetch_row(row_at(groups.position(i)), width);
       body(group, merged.values.data() + row * width);
     }
