@@ -35,7 +35,8 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
   NgramMemory memory(hash_of(item), 6, random, small());
   EXPECT_EQ(json(memory.hash().sizes()), item["sizes"]);
   for (std::size_t k = 0; k < memory.hash().multipliers().size(); ++k)
-    EXPECT_EQ(std::to_string(memory.hash().multipliers()[k]), item["multipliers"][k]);
+    EXPECT_EQ(std::to_string(memory.hash().multipliers()[k]),
+              item["multipliers"][k].get<std::string>());
   const Ids rows = memory.hash().rows(ids);
   json listed;
   for (std::size_t text = 0; text < 2; ++text)
