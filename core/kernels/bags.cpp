@@ -123,7 +123,7 @@ MergedRows max_bags_backward(const BagLayout& layout, const Tensor& upstream,
   const std::vector<std::uint32_t> bag_of = bag_of_ids(layout);
   const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
   return make_rows(RowGroups(ids, kUnused), width, row, [&](const RowGroup& group, real* to) {
-    std::fill_n(to, width, real{0});
+    if (group.begins()) std::fill_n(to, width, real{0});
     for (std::size_t place = group.first; place < group.last; ++place) {
       const std::size_t i = group.groups.position(place);
       const std::uint32_t* index = argmax.data() + bag_of[i] * width;

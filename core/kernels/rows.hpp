@@ -3,7 +3,6 @@
 // Rows of a table [rows, width] selected by ids: they are gathered, or summed by id.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -68,27 +67,34 @@ class RowGroups {
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// Positions of groups that one id has: groups.position(i) for first ≤ i < last.
+/// Some of the positions that one id has: groups.position(i) for first ≤ i < last.
 struct RowGroup {
   const RowGroups& groups;
+  std::size_t row;
   std::size_t first;
   std::size_t last;
+
+  bool begins() const { return first == groups.starts[row]; }
+  bool ends() const { return last == groups.starts[row + 1]; }
+  std::size_t count() const { return groups.starts[row + 1] - groups.starts[row]; }  // in all
 };
 
-/// Makes the row of each id: body(group, to) writes it to `to`, and reads row_at(position) for each
-/// position of the group. One thread makes a row: the bits do not depend on the number of threads.
+/// Makes the row of each id: body(group, to), called with up to 64 of its positions at a time, in
+/// order, adds to the row at `to` (which nobody has written to before the first of them) what is at
+/// row_at(position). One thread makes a row: the bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, const auto& body) {
-  MergedRows merged{std::move(groups.indices), {}};
-  merged.values = empty({merged.indices.size(), width});
+  constexpr std::size_t kMost = 64;
+  MergedRows merged{std::move(groups.indices), empty({groups.starts.size() - 1, width})};
   const std::size_t ahead = rows_ahead(width);
   parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
     const std::size_t limit = groups.starts[end];
-    for (std::size_t row = begin; row < end; ++row) {
-      const RowGroup group{groups, groups.starts[row], groups.starts[row + 1]};
-      for (std::size_t i = group.first + ahead; i < group.last + ahead && i < limit; ++i)
-        prefetch_row(row_at(groups.position(i)), width);
-      body(group, merged.values.data() + row * width);
-    }
+    for (std::size_t row = begin, i = groups.starts[begin]; row < end; ++row)
+      while (i < groups.starts[row + 1]) {
+        const RowGroup group{groups, row, i, std::min(i + kMost, groups.starts[row + 1])};
+        for (; i < group.last; ++i)
+          if (i + ahead < limit) prefetch_row(row_at(groups.position(i + ahead)), width);
+        body(group, merged.values.data() + row * width);
+      }
   });
   return merged;
 }
@@ -98,20 +104,22 @@ MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, co
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
   return make_rows(std::move(groups), width, row_at, [=](const RowGroup& group, real* to) {
-    const std::size_t count = group.last - group.first;
     // N vectors at a time, from column `at` on, whose sums stay in registers.
     const auto sum = [&]<std::size_t N>(std::size_t at, const auto& load, const auto& store) {
       Simd sums[N];
+      if (!group.begins())
+        for (std::size_t k = 0; k < N; ++k) sums[k] = load(to + at + k * kLanes);
       for (std::size_t i = group.first; i < group.last; ++i) {
         const std::size_t position = group.groups.position(i);
         const real* const row = row_at(position) + at;
         for (std::size_t k = 0; k < N; ++k) {
           const Simd x = term(load(row + k * kLanes), position);
-          sums[k] = i == group.first ? x : sums[k] + x;
+          sums[k] = i == group.first && group.begins() ? x : sums[k] + x;
         }
       }
       for (std::size_t k = 0; k < N; ++k) {
-        if (mean && count > 1) sums[k] /= Simd(static_cast<real>(count));
+        if (mean && group.ends() && group.count() > 1)
+          sums[k] /= Simd(static_cast<real>(group.count()));
         store(sums[k], to + at + k * kLanes);
       }
     };
