@@ -45,10 +45,13 @@ class InThisThread {
 
 // A build of OpenBLAS without threads may not be called by several, unless it was made with locks,
 // which it does not tell: it gets one product at a time.
+bool takes_turns() {
+  static const bool without_threads = openblas_get_parallel() == 0;
+  return without_threads;
+}
 std::unique_lock<std::mutex> turn() {
   static std::mutex mutex;
-  static const bool takes_turns = openblas_get_parallel() == 0;
-  return takes_turns ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+  return takes_turns() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
 // The first number of the row or column `index`.
@@ -119,8 +122,8 @@ void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real
   const bool by_rows = rows > columns;
   const std::size_t length = by_rows ? rows : columns;
   const std::size_t work_each = inner * (by_rows ? columns : rows);
-  const std::size_t ranges =
-      range_count(length, std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each));
+  const std::size_t fewest = std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each);
+  const std::size_t ranges = takes_turns() ? 1 : range_count(length, fewest);
   run_ranges(ranges, RangeBody([&](std::size_t range) {
                const auto edge = [&](std::size_t index) {
                  if (index == ranges) return length;

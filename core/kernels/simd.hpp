@@ -135,7 +135,7 @@ Simd by_lane(const F& f, const Simd& x) {
   return Simd::load_aligned(lanes.data());
 }
 
-/// a · b + c, rounded once on any processor (in double a float's product has no rounding).
+/// a · b + c, rounded once (in float without FMA, first to a double, which hardly ever shows).
 inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return fma(a, b, c);
