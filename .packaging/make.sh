@@ -16,5 +16,14 @@ install_packages libopenmpi-dev help2man dpkg-dev file doxygen
 configure -DCMAKE_INSTALL_PREFIX=/usr "${levels[@]}" -DROWGRAD_REFERENCE=ON "$@"
 compile all rowgrad_manuals rowgrad_reference
 rm -f "$build"/*.deb "$build"/*.tar.xz
-(cd "$build" && quietly cpack && quietly cpack --config CPackSourceConfig.cmake)
+(cd "$build" && quietly cpack)
+
+# The sources: what git has or, where there is no git, what is here but for builds. The same bytes
+# wherever they are packed.
+version=$(sed -n 's/^project(rowgrad VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+{ git -C "$root" ls-files -z 2>/dev/null ||
+  (cd "$root" && find . -type f -not -path './build*' -not -path '*/__pycache__/*' -printf '%P\0'); } |
+  LC_ALL=C sort -z |
+  tar -C "$root" --null --files-from=- --transform "s,^,rowgrad-$version/," --mtime="@$SOURCE_DATE_EPOCH" \
+    --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=gnu -cJf "$build/rowgrad-$version.tar.xz"
 ls "$build"/*.deb "$build"/*.tar.xz

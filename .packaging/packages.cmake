@@ -35,7 +35,7 @@ if(NOT address)
   set(address packages@rowgrad.invalid)
 endif()
 set(CPACK_PACKAGE_CONTACT "${maintainer} <${address}>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "mini autograd training framework with sparse row gradients")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")  # no summary, to CPack
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_CHECKSUM SHA256)
 set(CPACK_STRIP_FILES ON)
@@ -47,11 +47,6 @@ if(ROWGRAD_REFERENCE)
   list(APPEND CPACK_COMPONENTS_ALL doc)
 endif()
 
-# The sources, as git has them but without its own files: what builds without git.
-set(CPACK_SOURCE_GENERATOR TXZ)
-set(CPACK_SOURCE_PACKAGE_FILE_NAME rowgrad-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "/\\.git(/|$)" /__pycache__/ "${PROJECT_SOURCE_DIR}/build" "${PROJECT_BINARY_DIR}")
-
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
@@ -60,7 +55,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(release "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
-set(library librowgrad${PROJECT_VERSION_MAJOR})
+set(library librowgrad${ROWGRAD_ABI})
 set(about
 "rowgrad trains language models, from a toy to a GPT, on a CPU. Its embedding
 layers have gradients of single rows, and its optimizers are exact on them: a
@@ -75,7 +70,8 @@ function(rowgrad_package component name section depends summary contents)
 endfunction()
 rowgrad_package(runtime ${library} libs "" "shared libraries"
   "This package has the libraries, for several levels of processors.")
-rowgrad_package(dev librowgrad-dev libdevel "${library} (= ${release}), libxtensor-dev, libxsimd-dev"
+rowgrad_package(dev librowgrad-dev libdevel "${library} (= ${release}), \
+libxtensor-dev (>= ${ROWGRAD_XTENSOR}), libxtensor-dev (<< ${ROWGRAD_NEXT_XTENSOR}~), libxsimd-dev"
   "development files" "This package has what programs need to be built with it.")
 rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "programs"
   "This package has programs that train models and show which rows got gradients.")
@@ -89,7 +85,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, libopenmpi-dev")
 set(shlibs "")
 foreach(target IN LISTS ROWGRAD_TARGETS)
   if(NOT target STREQUAL rowgrad_mpi)
-    string(APPEND shlibs "lib${target} ${PROJECT_VERSION_MAJOR} ${library} (>= ${PROJECT_VERSION})\n")
+    string(APPEND shlibs "lib${target} ${ROWGRAD_ABI} ${library} (>= ${PROJECT_VERSION})\n")
   endif()
 endforeach()
 file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "${shlibs}")

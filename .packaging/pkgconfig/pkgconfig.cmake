@@ -10,8 +10,20 @@ if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
   set(report_libraries -lz)
 endif()
 
+# Relative to the file, so that what is installed can be moved, unless a folder was given from the root.
 file(RELATIVE_PATH ROWGRAD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-string(REGEX REPLACE "/$" "" ROWGRAD_PC_PREFIX "${ROWGRAD_PC_PREFIX}")
+string(REGEX REPLACE "/$" "" ROWGRAD_PC_PREFIX "\${pcfiledir}/${ROWGRAD_PC_PREFIX}")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(ROWGRAD_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+endif()
+foreach(folder INCLUDEDIR LIBDIR)
+  set(ROWGRAD_PC_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    set(ROWGRAD_PC_${folder} ${CMAKE_INSTALL_${folder}})
+  endif()
+endforeach()
+
+set(xtensor "xtensor >= ${ROWGRAD_XTENSOR} xtensor < ${ROWGRAD_NEXT_XTENSOR}")
 
 # rowgrad_pkgconfig(NAME ABOUT REQUIRES FLAGS LIBRARIES)
 function(rowgrad_pkgconfig NAME ABOUT REQUIRES FLAGS LIBRARIES)
@@ -19,9 +31,9 @@ function(rowgrad_pkgconfig NAME ABOUT REQUIRES FLAGS LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/${NAME}.pc
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endfunction()
-rowgrad_pkgconfig(rowgrad "${PROJECT_DESCRIPTION}" "xtensor xsimd"
+rowgrad_pkgconfig(rowgrad "${PROJECT_DESCRIPTION}" "${xtensor} xsimd"
                   "${common_flags}" "-lrowgrad_common ${common_libraries}")
-rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type double" "xtensor xsimd"
+rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type double" "${xtensor} xsimd"
                   "${common_flags} -DROWGRAD_DOUBLE" "-lrowgrad_common ${common_libraries}")
 if(TARGET rowgrad_report)
   rowgrad_pkgconfig(rowgrad_report "Reports of rowgrad's training runs" rowgrad "" "${report_libraries}")

@@ -43,10 +43,13 @@ fi
 system=$scratch/user
 make_system "$release"
 apt update
+# What is there of rowgrad: by name, and what its packages would have put there.
 traces() {
   (cd "$system" && find . -xdev -iname '*rowgrad*' -not -path './packages*' -not -path './root/*' -not -path './var/log/*' | sort)
+  for file in "$made"/*.deb; do dpkg-deb --fsys-tarfile "$file" | tar t; done | grep -v '/$' |
+    while IFS= read -r path; do [[ ! -e $system/$path ]] || echo "$path"; done
 }
-[[ ! $(traces) ]] || fail "rowgrad is there already"
+[[ ! $(traces) ]] || fail "rowgrad is there already: $(traces)"
 mkdir "$system/packages"
 cp "$made"/*.deb "$system/packages/"
 
@@ -60,7 +63,8 @@ done
 [[ -s $system/usr/share/man/man1/train_verdict.1.gz ]] || fail "there is no manual page"
 
 # --- Programs of others ---------------------------------------------------------------------------
-apt install "$(package librowgrad-dev)" g++ cmake make pkg-config
+apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config
+[[ -s $system/usr/share/doc/rowgrad/html/index.html ]] || fail "there is no reference"
 cp -r "$root/tests/package" "$system/root/consumer"
 quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_COMPONENTS=report
 quietly inside make -C /root/found -j "$(nproc)" consumer_rowgrad consumer_rowgrad_double consumer_report
@@ -73,7 +77,7 @@ for number in rowgrad rowgrad_double; do
 done
 
 # --- Removal ----------------------------------------------------------------------------------------
-apt purge librowgrad0 librowgrad-dev rowgrad-tools
+apt purge librowgrad0 librowgrad-dev rowgrad-tools rowgrad-doc
 rm -rf "$system/root/consumer" "$system/root/found"
 [[ ! $(traces) ]] || fail "removal leaves: $(traces)"
 echo "Debian $release: the packages are installed, run, used by other projects, and removed without a trace"

@@ -14,6 +14,13 @@ fail() {
   exit 1
 }
 
+# Every function of the library that programs may call is there, too.
+hidden=$(comm -23 \
+  <(find "$folder"/CMakeFiles/rowgrad.dir -name '*.o' -exec nm --defined-only {} + |
+    awk '$2 == "T" && $3 ~ /7rowgrad/ { print $3 }' | sort -u) \
+  <(nm --dynamic --defined-only "$folder/librowgrad.so" | awk '{ print $3 }' | sort -u) | c++filt)
+[[ ! $hidden ]] || fail "the library does not export $hidden"
+
 # train LEVEL COMMAND...: checks the level, shows the validation loss after 3 steps, and compares it.
 first=
 train() {

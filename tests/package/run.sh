@@ -62,6 +62,11 @@ if [[ $mpi ]]; then
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
 fi
 
+for levels in "x86-64-v4;x86-64" nonsense; do
+  expect_failure "ROWGRAD_LEVELS is '$levels'" \
+    cmake -S "$root" -B "$scratch/levels" -G Ninja "-DROWGRAD_LEVELS=$levels"
+done
+
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
 [[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
