@@ -162,8 +162,9 @@ std::string TextRun::samples_json() const {
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks) {
   const Checkpoint file = read_safetensors(path);
-  check_runtime(file.contains("format") && file.text("format") == kFormat, path.string(),
-                ": not a checkpoint of a training run");
+  check_runtime(file.contains("format"), path.string(), ": not a checkpoint of a training run");
+  check_runtime(file.text("format") == kFormat, path.string(), ": the format is '",
+                file.text("format"), "', expected '", kFormat, "'");
   const auto refusal = [&](const char* reason) {
     return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
   };

@@ -91,7 +91,8 @@ void tell_other_arithmetic(ProcessGroup& ranks, const TrainingRun& run) {
     if (const std::size_t slash = all[rank].find('/');
         all[rank].substr(0, slash) != all[0].substr(0, own))
       std::cout << "Rank " << rank << " computes other last bits than rank 0, with "
-                << all[rank].substr(slash + 1) << ": like machines would train to other bits\n";
+                << all[rank].substr(slash + 1) << " instead of " << all[0].substr(own + 1)
+                << ": the run has other bits than on machines of one kind\n";
 }
 
 // The history of the table of tokens, which every language model of these programs has.
@@ -255,10 +256,12 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   print_start(*training, corpus);
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << run.steps() << '\n';
-  if (!run.continues_bits())
-    std::cout
-        << "It was written where arithmetic gives other last bits (another processor, OpenBLAS "
-           "or build): they are not those of a run that never stopped\n";
+  if (run.continues_bits() != true)
+    std::cout << "From here on, bits " << (run.continues_bits() ? "are" : "may be")
+              << " others than those of a run that never stopped: the checkpoint "
+              << (run.continues_bits() ? "is of a machine whose arithmetic gives other last bits"
+                                       : "does not tell on what machine it was written")
+              << "; this one computes with " << blas::describe() << '\n';
   if (ranks != nullptr) tell_other_arithmetic(*ranks, run);
 
   const HeldInterrupts held;

@@ -16,7 +16,7 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kRows = 64;
-constexpr std::size_t kMost = 4096;  // rows or columns of a weight, so that this takes milliseconds
+constexpr std::size_t kMost = 4096;  // rows or columns of a weight, which bounds the time
 constexpr std::size_t kMostWeights = 12;
 
 // Numbers in [−1, 1).
@@ -35,12 +35,14 @@ void add_products(Checksum& sum, std::size_t outputs, std::size_t inputs) {
   Tape tape;
   const Variable x = tape.input(numbers({kRows, inputs}, 1));
   const Variable weight = tape.input(numbers({outputs, inputs}, inputs));
-  const Variable y = linear(x, weight);
+  const Variable bias = tape.input(numbers({outputs}, outputs));
+  const Variable y = linear(x, weight, bias);
   const Variable z = softmax(layer_norm(y)) + gelu(y) + gelu_tanh(y);
   const Variable loss = rowgrad::sum(z * z);
   tape.backward(loss);
   for (const Variable& each : {y, z, loss}) add(sum, each.value());
-  for (const Variable& each : {x, weight}) add(sum, Gradient(tape.gradient(each)).take_dense());
+  for (const Variable& each : {x, weight, bias})
+    add(sum, Gradient(tape.gradient(each)).take_dense());
 }
 
 }  // namespace

@@ -162,11 +162,16 @@ class TrainingRun {
   /// How gradients travel between ranks.
   const GradientExchange& exchange() const { return *exchange_; }
 
-  /// What this machine's arithmetic gives (see arithmetic_fingerprint), which states have, too. If
-  /// the loaded one is of another machine, the run goes on with other bits than those it would have
-  /// had there. (States of older versions do not tell.)
+  /// What this machine's arithmetic gives (see arithmetic_fingerprint), which states have, too.
   std::uint64_t arithmetic() const { return arithmetic_; }
-  bool continues_bits() const { return loaded_arithmetic_.value_or(arithmetic_) == arithmetic_; }
+
+  /// Whether the loaded state is of a machine with the same arithmetic (true if none was loaded);
+  /// if not, the run goes on with other bits than it would have had there. None for a state of an
+  /// older version, which does not tell.
+  std::optional<bool> continues_bits() const {
+    if (!loaded_arithmetic_) return std::nullopt;
+    return loaded_arithmetic_ == arithmetic_;
+  }
 
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
   /// as if it had never stopped, bit for bit, on a machine with the same arithmetic. Loading throws
@@ -211,7 +216,7 @@ class TrainingRun {
   bool all_count_;          // whether each target counts once
   IndexRange read_;         // the shards whose windows the loader reads
   std::uint64_t arithmetic_;
-  std::optional<std::uint64_t> loaded_arithmetic_;
+  std::optional<std::uint64_t> loaded_arithmetic_ = arithmetic_;
   std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
   std::vector<Evaluation> evaluations_;

@@ -243,6 +243,12 @@ TEST(TextRun, RefusesACheckpointThatIsNotItsOwn) {
   write_safetensors(folder / "foreign", training->model().state_dict());
   EXPECT_ERROR_WITH(std::runtime_error, "not a checkpoint of a training run",
                     TextRun::resume(folder / "foreign", short_text()));
+  Checkpoint older = read_safetensors(folder / "good");
+  older.erase("format");
+  older.put("format", "rowgrad training 6");
+  write_safetensors(folder / "older", older);
+  EXPECT_ERROR_WITH(std::runtime_error, "the format is 'rowgrad training 6', expected",
+                    TextRun::resume(folder / "older", short_text()));
 
   write_safetensors(folder / "mismatch",
                     with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));

@@ -609,19 +609,19 @@ TEST(TrainingRun, KnowsWhetherItsStateIsOfAMachineWithTheSameArithmetic) {
   run.train(2);
   TrainingRun resumed = run_of(other, again);
   resumed.load_state_dict(run.state_dict());
-  EXPECT_TRUE(resumed.continues_bits());
+  EXPECT_EQ(resumed.continues_bits(), true);
 
   Checkpoint elsewhere = run.state_dict();
   elsewhere.erase("arithmetic");
   Checkpoint older = elsewhere;
   elsewhere.put("arithmetic", run.arithmetic() / 2 ^ 1);
   resumed.load_state_dict(elsewhere);
-  EXPECT_FALSE(resumed.continues_bits());
+  EXPECT_EQ(resumed.continues_bits(), false);
   elsewhere.erase("steps");
   EXPECT_THROW(resumed.load_state_dict(elsewhere), std::invalid_argument);
-  EXPECT_FALSE(resumed.continues_bits());  // nothing has changed
+  EXPECT_EQ(resumed.continues_bits(), false);  // nothing has changed
   resumed.load_state_dict(older);
-  EXPECT_TRUE(resumed.continues_bits());
+  EXPECT_EQ(resumed.continues_bits(), std::nullopt);
 }
 
 TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
