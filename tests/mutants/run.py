@@ -2,6 +2,7 @@
 """Breaks the library on purpose, one small fault at a time, and reports which faults the tests notice.
 
   tests/mutants/run.py [BUILD] [NUMBER...]
+  tests/mutants/run.py --check        only looks whether each fault's lines are in the sources, once
 
 BUILD (default: build) has the program tests_float, compiled. faults.txt has the faults, which are
 numbered from 1. The library's sources are compiled once; a fault's source is compiled alone and linked
@@ -109,6 +110,10 @@ def suites(folder):
 
 def main():
     arguments = sys.argv[1:]
+    for fault in faults():
+        fault.source()
+    if arguments == ["--check"]:
+        return
     build = Build(pathlib.Path(arguments.pop(0) if arguments and not arguments[0].isdigit() else "build"))
     wanted = set(map(int, arguments))
     build.make_library()
