@@ -15,8 +15,8 @@
 namespace rowgrad {
 
 struct EmbeddingOptions {
-  /// Of the normal distribution with mean 0 that a new table is drawn from. At 0 nothing is drawn,
-  /// and a large table of zeros takes memory only for rows that change.
+  /// The standard deviation of a new table's normal distribution, whose mean is 0. At 0 nothing is
+  /// drawn, and a large table of zeros takes memory only for rows that change.
   double deviation = 1;
   /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
   bool scale_by_sqrt_width = false;
@@ -39,7 +39,7 @@ struct EmbeddingOptions {
 /// Parameter: weight [rows, width].
 class Embedding : public Layer {
  public:
-  /// Initialised from normal(0, deviation).
+  /// Draws a new table from normal(0, deviation).
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {});
 
@@ -58,10 +58,10 @@ class Embedding : public Layer {
   /// forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set: see embedding_add.
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
-  /// One id → [width].
+  /// Looks up one id: → [width].
   Variable forward(Tape& tape, std::int32_t id);
 
-  /// For ids that will be looked up soon: see Parameter::read_ahead.
+  /// Begins to read rows that will be looked up soon: see Parameter::read_ahead.
   void read_ahead(const Ids& ids) const { weight.read_ahead(ids.storage()); }
 
   Parameter weight;  // [rows, width]

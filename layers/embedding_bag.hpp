@@ -11,7 +11,7 @@
 namespace rowgrad {
 
 struct EmbeddingBagOptions {
-  /// Of the normal distribution that a new table is drawn from: see EmbeddingOptions.
+  /// The standard deviation of a new table's normal distribution: see EmbeddingOptions.
   double deviation = 1;
   BagMode mode = BagMode::kMean;  // what becomes of a bag's rows
   /// This row starts as zeros, is ignored in bags and never trained; −1 is the last row.
@@ -36,7 +36,7 @@ struct EmbeddingBagOptions {
 /// those that were largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public Layer {
  public:
-  /// As Embedding's constructors.
+  /// These make their table as Embedding's constructors do.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingBagOptions& options = {});
   explicit EmbeddingBag(Tensor table, const EmbeddingBagOptions& options = {});

@@ -26,9 +26,9 @@ enum class Initialization {
 
 /// Memories of n-grams in front of some blocks: see NgramMemory.
 struct GptMemories {
-  std::vector<std::size_t> blocks = {};  // counted from 0
-  NgramHashOptions ngrams = {};          // of all memories
-  NgramMemoryOptions memory = {};        // of all memories
+  std::vector<std::size_t> blocks = {};  // the numbers of the blocks, counted from 0
+  NgramHashOptions ngrams = {};          // how all memories find their rows
+  NgramMemoryOptions memory = {};        // the options of all memories
   /// The tables, one for each of the blocks, if they are to be in files; borrowed.
   std::vector<TableFile*> files = {};
 };
@@ -37,25 +37,25 @@ struct GptMemories {
 struct GptOptions {
   std::size_t vocabulary = 50257;             // number of tokens
   std::size_t context = 1024;                 // the longest input
-  std::size_t width = 768;                    // of each position
+  std::size_t width = 768;                    // numbers at each position
   std::size_t heads = 12;                     // number of heads; divides the width
   std::size_t layers = 12;                    // number of blocks
   Positions positions = Positions::kLearned;  // how a model tells them apart
-  /// Of the embeddings, the attention weights, and the results of attention and feed-forward.
+  /// Dropout of embeddings, attention weights, and results of attention and feed-forward.
   double dropout = 0;
-  bool qkv_bias = false;       // of the query, key and value projections
-  bool bias = true;            // of all other linear layers but the head, and of the norms
+  bool qkv_bias = false;       // whether query, key and value projections have one
+  bool bias = true;            // whether all other linear layers but the head, and norms, do
   bool tie_weights = false;    // whether the head's weight is the token table
   Gelu gelu = Gelu::kTanh;     // which form of GELU
   double norm_epsilon = 1e-5;  // added to variances in the norms
   Initialization initialization = Initialization::kPyTorch;  // what weights start from
-  /// Of Positions::kRotary: which columns of a head are rotated together, and the base.
+  /// For Positions::kRotary: which columns of a head are rotated together, and the base.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
-  /// Of Positions::kT5: the buckets, and the distance from which on all share the last one.
+  /// For Positions::kT5: the buckets, and the distance from which on all share the last one.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
-  /// Of Positions::kShaw: the distance from which on all share a row.
+  /// For Positions::kShaw: the distance from which on all share a row.
   std::size_t shaw_max_distance = 16;
   /// They are made last, so that all else starts as in a model without them, and always as PyTorch
   /// would.
@@ -92,8 +92,8 @@ class GptModel : public LanguageModel {
   std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // of the options
-  const GptOptions& options() const { return options_; }                // as they were given
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens
+  const GptOptions& options() const { return options_; }                // the options as given
 
  protected:
   /// What block `block` reads instead of x: what a memory in front of it makes of x, or x itself,
@@ -126,7 +126,7 @@ class GptModel : public LanguageModel {
   std::optional<Parameter> shaw_keys;
   std::optional<Parameter> shaw_values;
   std::optional<RotaryTable> rotary;         // for Positions::kRotary
-  Part<Dropout> dropout;                     // of what goes into the first block
+  Part<Dropout> dropout;                     // applied to what goes into the first block
   Part<LayerList<TransformerBlock>> blocks;  // in the order in which they are passed
   Part<LayerNorm> norm;                      // before the head
   Part<Linear> head;                         // [vocabulary, width], without bias

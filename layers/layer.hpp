@@ -31,13 +31,13 @@ class Part;
 
 struct LoadOptions {        // of Layer::load_state_dict()
   bool strict = true;       // refuse missing and unexpected names
-  std::string names = "*";  // of the layer and the state, what is looked at
+  std::string names = "*";  // patterns of the names, in layer and state, to load
 };
 
 /// The names that the state lacks, and those in it that the layer does not have.
 struct LoadReport {
-  std::vector<std::string> missing;     // from the state
-  std::vector<std::string> unexpected;  // in the state
+  std::vector<std::string> missing;     // names of the layer that the state lacks
+  std::vector<std::string> unexpected;  // names of the state that the layer lacks
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.
@@ -64,7 +64,7 @@ class Layer : public ParameterOwner {
     return found;
   }
 
-  /// The number of values in them; each parameter counts once.
+  /// The number of values in all parameters, and in the trainable ones, each counted once.
   std::size_t parameter_count() const;
   std::size_t trainable_parameter_count() const;
 
@@ -163,8 +163,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  const Tensor& value() const { return value_; }         // what is saved
-  const Shape& shape() const { return value_.shape(); }  // of the value
+  const Tensor& value() const { return value_; }         // the tensor that is saved
+  const Shape& shape() const { return value_.shape(); }  // the shape of the value
 
  private:
   friend Layer;
@@ -177,14 +177,14 @@ class Buffer {
 template <class L>
 class Part : public L {
  public:
-  template <class... Arguments>  // constructed with `arguments`
+  template <class... Arguments>  // constructs an L with `arguments`
   Part(Layer& owner, std::string_view name, Arguments&&... arguments)
       : L(std::forward<Arguments>(arguments)...) {
     owner.adopt(name, static_cast<Layer&>(*this));
   }
 };
 
-class EvaluationMode {  // for as long as this object exists
+class EvaluationMode {  // keeps a layer in evaluation mode while this object exists
  public:
   /// Puts a layer into evaluation mode, and into training mode again at the end if it was.
   explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {

@@ -13,12 +13,12 @@
 namespace rowgrad {
 
 struct LinearOptions {
-  bool bias = true;  // whether there is one
+  bool bias = true;  // whether a bias is added
 };
 
 /// Options of Linear::add_lora().
 struct LoraOptions {
-  std::size_t rank = 8;  // of A · B; at least 1
+  std::size_t rank = 8;  // the rank of B · A, at least 1
   double alpha = 16;     // B · A is multiplied by alpha / rank
 };
 
@@ -47,7 +47,6 @@ class Linear : public Layer {
 
   /// cross_entropy(forward(x), targets, options), but faster and without ever having all logits in
   /// memory: see linear_cross_entropy.
-  /// Whether it has an adapter.
   Variable cross_entropy(const Variable& x, const Ids& targets,
                          const CrossEntropyOptions& options = {});
 
@@ -55,6 +54,7 @@ class Linear : public Layer {
   /// std::logic_error if there is one already, and for a borrowed weight, whose owner would not
   /// know of it.
   void add_lora(Random& random, const LoraOptions& options = {});
+  /// Whether it has an adapter.
   bool has_lora() const { return lora_scale.has_value(); }
 
   /// Throws what add_lora would.

@@ -16,8 +16,7 @@
 namespace rowgrad {
 
 /// Freezes the whole model but for adapters, and adds an adapter to each of its linear layers that
-/// has such a name
-/// ("blocks.*.query,head", see NamePatterns). Returns how many there are. Throws
+/// has such a name ("blocks.*.query,head", see NamePatterns). Returns how many there are. Throws
 /// std::invalid_argument for a pattern that matches no linear layer and for options that do not
 /// fit, and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
 /// changes.

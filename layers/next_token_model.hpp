@@ -16,7 +16,7 @@ namespace rowgrad {
 struct NextTokenOptions {
   std::size_t vocabulary = 0;                 // number of tokens
   std::size_t context = 4;                    // the longest input
-  std::size_t width = 256;                    // of the embeddings
+  std::size_t width = 256;                    // numbers in an embedding
   Positions positions = Positions::kLearned;  // how a model tells them apart
   std::size_t look_back = 1;             // tokens that a prediction sees, including the current one
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
@@ -50,8 +50,8 @@ class NextTokenModel : public LanguageModel {
   std::size_t head_inputs() const final { return head.weight.shape()[1]; }
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // of the options
-  const NextTokenOptions& options() const { return options_; }          // as they were given
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens
+  const NextTokenOptions& options() const { return options_; }  // the options as they were given
 
  protected:
   /// What the look-back reads instead of x [..., length, width], the embedding of ids
@@ -66,7 +66,7 @@ class NextTokenModel : public LanguageModel {
   Part<Embedding> token;                              // [vocabulary, width]
   std::optional<Part<PositionalEmbedding>> position;  // at most one of these two
   std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
-  Part<Dropout> sinusoidal_dropout;                   // of its result
+  Part<Dropout> sinusoidal_dropout;                   // applied to what sinusoidal returns
   Part<LookBack> look_back;                           // joins the last positions
   std::optional<Part<Mlp>> hidden;                    // the layers before the head, if any
   Part<Linear> head;                                  // logits of what was joined or hidden

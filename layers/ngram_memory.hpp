@@ -42,7 +42,7 @@ class NgramMemory : public Layer {
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
               const NgramMemoryOptions& options = {});
 
-  /// With its table in a file, as it is: for tables larger than memory.
+  /// Uses a table in a file, as it is: for tables larger than memory.
   NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
               const NgramMemoryOptions& options = {});
 
@@ -66,12 +66,12 @@ class NgramMemory : public Layer {
 
  public:
   Part<Embedding> table;     // the rows
-  Part<Linear> key;          // of the joined rows, for the gate
-  Part<Linear> value;        // of the joined rows: what is added
-  Part<RmsNorm> key_norm;    // of the key
-  Part<RmsNorm> query_norm;  // of x
-  Part<RmsNorm> conv_norm;   // of the gated value
-  Parameter conv;            // its weight, [width, kernel]
+  Part<Linear> key;          // makes the key for the gate from the joined rows
+  Part<Linear> value;        // makes what is added from the joined rows
+  Part<RmsNorm> key_norm;    // normalises the key
+  Part<RmsNorm> query_norm;  // normalises x
+  Part<RmsNorm> conv_norm;   // normalises the gated value
+  Parameter conv;            // weight of the convolution, [width, kernel]
 };
 
 }  // namespace rowgrad

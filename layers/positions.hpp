@@ -26,7 +26,7 @@ enum class Positions {
 };
 
 struct PositionalEmbeddingOptions {
-  double deviation = 1;         // of the normal distribution that the table is drawn from
+  double deviation = 1;         // the standard deviation of the table when it is drawn
   bool dense_gradient = false;  // whether the gradient is that of the whole table
 };
 
@@ -34,7 +34,7 @@ struct PositionalEmbeddingOptions {
 /// rows of a trained table. Only these rows get a gradient. Parameter: weight [context, width].
 class PositionalEmbedding : public Layer {
  public:
-  /// Initialised from normal(0, deviation).
+  /// Draws the table from normal(0, deviation).
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const PositionalEmbeddingOptions& options = {});
 
@@ -64,8 +64,8 @@ enum class SinusoidLayout {
 };
 
 struct SinusoidalOptions {
-  double base = 10000;                                   // of the angles: see FrequencyScheme
-  FrequencyScheme scheme = FrequencyScheme::kPaired;     // which angle a column has
+  double base = 10000;                                // the base of the angles: see FrequencyScheme
+  FrequencyScheme scheme = FrequencyScheme::kPaired;  // which angle a column has
   SinusoidLayout layout = SinusoidLayout::kInterleaved;  // where sines and cosines are
   double first_position = 0;  // t of the first row; 1 if positions count from one
 };
@@ -80,7 +80,7 @@ class Sinusoidal : public Layer {
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
-  /// As PositionalEmbedding::rows.
+  /// The same as PositionalEmbedding::rows does.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
   Buffer table;  // [max_length, width]

@@ -20,7 +20,7 @@ namespace rowgrad {
 /// evaluation mode, returns x. Draws from the tape's random numbers.
 class Dropout : public Layer {
  public:
-  /// With a probability from 0 to 1.
+  /// Drops each value with probability p, from 0 to 1.
   explicit Dropout(double p) : p_(p) {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
@@ -36,7 +36,7 @@ class Dropout : public Layer {
 /// once (Bengio et al. 2003): see look_back().
 class LookBack : public Layer {
  public:
-  /// With at least 1 step.
+  /// Joins each position with the steps − 1 before it; `steps` is at least 1.
   explicit LookBack(std::size_t steps) : steps_(steps) {
     check_argument(steps > 0, "LookBack: steps must be above 0");
   }
@@ -70,7 +70,7 @@ class Sequential : public Layer {
   /// Appends a function such as `relu`, or a lambda.
   void add(VariableFunction function) { steps_.push_back(std::move(function)); }
 
-  Variable forward(const Variable& x);  // one step after the other
+  Variable forward(const Variable& x);  // takes one step after the other
 
   std::size_t size() const { return steps_.size(); }  // number of steps
 
@@ -80,7 +80,7 @@ class Sequential : public Layer {
 };
 
 struct MlpOptions {
-  VariableFunction activation = relu;  // what is between linear layers
+  VariableFunction activation = relu;  // the function between two linear layers
   bool activate_last = false;          // whether the last linear layer is activated too
   double dropout = 0;                  // the probability of dropout after each activation
 };

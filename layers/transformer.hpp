@@ -18,7 +18,7 @@ namespace rowgrad {
 
 struct LayerNormOptions {
   double epsilon = 1e-5;  // added to the variance
-  bool bias = true;       // whether there is one
+  bool bias = true;       // whether a learned bias is added
 };
 
 /// Gives each row mean 0 and variance 1, then scales and shifts it: see layer_norm(). x [...,
@@ -64,9 +64,9 @@ struct AttentionPositions {
 
 struct CausalSelfAttentionOptions {
   std::size_t heads = 1;  // number of heads; divides the width
-  bool qkv_bias = false;  // of the query, key and value projections
-  bool out_bias = true;   // of the output projection
-  double dropout = 0;     // of the attention weights, and of the result
+  bool qkv_bias = false;  // whether query, key and value projections have a bias
+  bool out_bias = true;   // whether the output projection has a bias
+  double dropout = 0;     // for the attention weights, and for the result
 };
 
 /// Attention of several heads, in which each position sees itself and those before it (Vaswani et
@@ -101,7 +101,7 @@ class CausalSelfAttention : public Layer {
   Part<Linear> key;       // [width, width]
   Part<Linear> value;     // [width, width]
   Part<Linear> out;       // [width, width]
-  Part<Dropout> dropout;  // of the result
+  Part<Dropout> dropout;  // applied to the result
 };
 
 /// GELU (Hendrycks & Gimpel 2016), exactly or as GPT-2 approximates it.
@@ -112,8 +112,8 @@ enum class Gelu {
 
 struct FeedForwardOptions {
   Gelu gelu = Gelu::kTanh;  // which form of GELU
-  bool bias = true;         // of both layers
-  double dropout = 0;       // of the result
+  bool bias = true;         // whether both linear layers have a bias
+  double dropout = 0;       // the probability of dropout in the result
 };
 
 /// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
@@ -128,15 +128,15 @@ class FeedForward : public Layer {
   Gelu gelu_;
 
  public:
-  Part<Linear> up;        // to 4 · width
-  Part<Linear> down;      // and back
-  Part<Dropout> dropout;  // of the result
+  Part<Linear> up;        // the first linear layer, from width to 4 · width
+  Part<Linear> down;      // the second linear layer, from 4 · width back to width
+  Part<Dropout> dropout;  // applied to the result
 };
 
 struct TransformerBlockOptions {
-  CausalSelfAttentionOptions attention = {};  // of the heads
-  FeedForwardOptions feed_forward = {};       // of what follows them
-  LayerNormOptions norm = {};                 // of both norms
+  CausalSelfAttentionOptions attention = {};  // options of the block's attention
+  FeedForwardOptions feed_forward = {};       // options of the block's feed-forward layer
+  LayerNormOptions norm = {};                 // options of both norms
 };
 
 /// A block of GPT-2 (Radford et al. 2019): x + attention(norm1(x)), then x +

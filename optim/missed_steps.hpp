@@ -15,7 +15,7 @@
 
 namespace rowgrad {
 
-/// The values themselves, then the states.
+/// The number of arrays that a rule changes: the values, then each of the states.
 template <class Rule>
 constexpr std::size_t kArraysOf = 1 + Rule::kStates.size();
 
@@ -73,8 +73,8 @@ template <class Rule>
 class MissedSteps {
  public:
   static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
-  using Simd = kernels::Simd;                              // a vector
-  using Vectors = RuleVectors<Rule>;                       // of values, and of each state
+  using Simd = kernels::Simd;                              // numbers of one vector register
+  using Vectors = RuleVectors<Rule>;                       // vectors of values, and of each state
 
   /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
   /// only for moderate values: none overflows, and coefficients below the range of `real` do not
@@ -82,7 +82,7 @@ class MissedSteps {
   class Piece {
    public:
     Piece() = default;
-    /// From a map; what it does not hold for, `missed` replays.
+    /// Applies a map. `missed` replays the steps for values that the map does not hold for.
     Piece(const MissedSteps& missed, const LinearMap<kArrays>& map) : missed_(&missed) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
@@ -134,7 +134,7 @@ class MissedSteps {
     Simd most_ = Simd(real{-1});
   };
 
-  /// Up to step `to` of the history, which is borrowed.
+  /// The steps up to `to` of a history, which is borrowed.
   MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last of the steps

@@ -21,7 +21,7 @@ class Optimizer : private ParameterUser {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  virtual ~Optimizer();
+  virtual ~Optimizer();  // its parameters do not know of it any more
 
   /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
@@ -30,7 +30,7 @@ class Optimizer : private ParameterUser {
   /// nothing has changed.
   virtual void step() = 0;
 
-  const std::vector<Parameter*>& parameters() const { return parameters_; }  // as they were given
+  const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given
 
   /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
   /// does not have, and so would never train. Most likely its layer is a plain member of the model
@@ -71,7 +71,7 @@ class Optimizer : private ParameterUser {
   /// Throws std::invalid_argument for an empty list, a null parameter, and one that is given twice.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
-  /// Adds parameters. Throws the same, and then changes nothing.
+  /// Adds parameters. Throws what the constructor does, and then changes nothing.
   void add_parameters(const std::vector<Parameter*>& parameters);
 
   /// Throws std::logic_error naming a parameter if one was destroyed.

@@ -32,7 +32,7 @@ class PendingRows final : public PendingUpdates {
   /// All must outlive it, but for a parameter that was destroyed: see abandon().
   PendingRows(Parameter& parameter, RowStates& states, const RuleFunctions& rule)
       : parameter_(&parameter), states_(states), rule_(rule), history_(rule) {}
-  ~PendingRows();
+  ~PendingRows();  // applies what is pending
 
   /// Forgets the parameter, which is being destroyed.
   void abandon() { parameter_ = nullptr; }

@@ -20,10 +20,10 @@ namespace rowgrad {
 
 /// Rows to work on, on this thread: rows ids[begin] … ids[end − 1], or begin … end − 1 without ids.
 struct RowRange {
-  const RowView& rows;         // of the table
-  const StepHistory* history;  // of the steps that rows may have missed
-  const std::int32_t* ids;     // null for all from begin to end
-  std::size_t begin, end;      // places in ids, or rows
+  const RowView& rows;         // where the rows of the table are
+  const StepHistory* history;  // the steps that rows may have missed
+  const std::int32_t* ids;     // row numbers; null for all rows from begin to end
+  std::size_t begin, end;      // places in ids, or row numbers if that is null
 
   std::size_t operator[](std::size_t i) const {  // the row at place i
     return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
@@ -35,8 +35,8 @@ using RuleMembers = std::array<real, 32>;
 
 /// A rule is passed as its members.
 struct RuleFunctions {
-  std::string_view name;                     // kName
-  std::span<const std::string_view> states;  // kStates
+  std::string_view name;                     // the rule's name, Rule::kName
+  std::span<const std::string_view> states;  // the names of its states, Rule::kStates
   std::size_t members;                       // number of coefficients
   std::array<bool, kMostStates> always;      // the states that the default options use
 

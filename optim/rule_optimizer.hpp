@@ -75,12 +75,12 @@ class RuleOptimizer : public RuleEngine {
                 "a rule has at most 8 states and 32 members");
 
  public:
-  using Options = typename Rule::Options;  // of the rule
+  using Options = typename Rule::Options;  // the options of the rule
 
   /// Parameters with options of their own.
   struct Group {
     std::vector<Parameter*> parameters = {};  // at least one
-    Options options = {};                     // for all of them
+    Options options = {};                     // the options of all of them
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,

@@ -63,7 +63,7 @@ class StepHistory {
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
-  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // so far
+  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // how many so far
   const std::vector<Run>& runs() const { return runs_; }                        // in their order
 
   /// The members of a run's rule.

@@ -94,8 +94,8 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // no limit
 
 struct OptionRange {          // of an option's values
-  double least = 0;           // that is allowed
-  double below = kUnbounded;  // the least that is not
+  double least = 0;           // the least value that is allowed
+  double below = kUnbounded;  // values are below it
 };
 
 /// Throws std::invalid_argument unless the option is finite as a `real` and least ≤ value < below.

@@ -23,30 +23,29 @@ class RowGradient {
   /// row indices are not strictly increasing or outside the table.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
 
-  const Shape& table_shape() const { return table_shape_; }  // of the whole table
+  const Shape& table_shape() const { return table_shape_; }  // the shape of the whole table
   std::size_t width() const { return table_shape_[1]; }      // numbers in a row
-  std::size_t size() const { return indices_.size(); }       // rows here, not in the table
-  bool empty() const { return indices_.empty(); }            // whether there are none
+  std::size_t size() const { return indices_.size(); }  // the number of rows here, not in the table
+  bool empty() const { return indices_.empty(); }       // whether there are no rows here
 
-  const std::vector<std::int32_t>& indices() const { return indices_; }  // of the rows, increasing
+  const std::vector<std::int32_t>& indices() const { return indices_; }  // row numbers, increasing
   const Tensor& values() const { return values_; }                       // [size(), width()]
   std::span<const real> row(std::size_t index) const {                   // row indices()[index]
     return {values_.data() + index * width(), width()};
   }
 
-  /// The gradient of the whole table, including zeros.
-  Tensor to_dense() const;
+  Tensor to_dense() const;  // the gradient of the whole table, including zeros
 
   /// For `for (auto [index, values] : rows)`: a row's index in the table and its gradient.
   struct Row {
-    std::int32_t index;            // of the table
-    std::span<const real> values;  // its gradient, [width]
+    std::int32_t index;            // the number of the row in the table
+    std::span<const real> values;  // the gradient of the row, [width]
   };
-  struct Iterator {           // over them, in the order of indices()
+  struct Iterator {           // goes over the rows in the order of indices()
     const RowGradient* rows;  // borrowed
-    std::size_t place;        // the row it is at
+    std::size_t place;        // where the row is among the rows
 
-    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }  // that row
+    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }  // the row it is at
     Iterator& operator++() {                                                     // goes to the next
       ++place;
       return *this;
@@ -68,16 +67,17 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  explicit Gradient(const std::string* name) : name_(name) {}  // none, of a value of that name
-  Gradient(Tensor dense) : kind_(std::move(dense)) {}          // dense; NOLINT: implicit
-  Gradient(RowGradient rows) : kind_(std::move(rows)) {}       // rows; NOLINT: implicit
+  explicit Gradient(const std::string* name) : name_(name) {}  // none, for a value of that name
+  /// Holds a gradient for every value, or gradients of some rows; those of the others are zero.
+  Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
+  Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 
-  bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }  // none was added
-  bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }         // a tensor
-  bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }     // rows of a table
-
-  /// "none", "dense" or "rows".
-  std::string_view kind() const;
+  /// Whether no gradient was added; whether it is dense, so that dense() may be called; and whether
+  /// it is of single rows, so that rows() may be called.
+  bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
+  bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
+  bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
+  std::string_view kind() const;  // "none", "dense" or "rows"
 
   /// The dense tensor, or the rows. Throws std::logic_error if the gradient is of another kind.
   const Tensor& dense() const;

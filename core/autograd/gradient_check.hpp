@@ -18,7 +18,7 @@ namespace rowgrad {
 struct GradientCheckOptions {
   double step = sizeof(real) == 8 ? 1e-5 : 1e-2;       // h / max(1, |x|)
   double tolerance = sizeof(real) == 8 ? 1e-7 : 2e-2;  // for |a − b| / max(1, |a|, |b|)
-  std::uint64_t seed = 0;  // of the tapes' random numbers, the same for each evaluation
+  std::uint64_t seed = 0;  // seeds the tapes' random numbers, alike in each evaluation
 };
 
 /// What gradient_check() found.

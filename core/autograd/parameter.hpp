@@ -81,7 +81,7 @@ class Parameter {
   /// A table whose rows are in a file. Throws std::invalid_argument if another parameter has it.
   Parameter(std::string name, TableFile& file);
   Parameter(ParameterOwner& owner, std::string_view name, TableFile& file);
-  ~Parameter();
+  ~Parameter();  // first tells its users: layers, and optimizers, which throw from then on
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
@@ -89,8 +89,8 @@ class Parameter {
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
-  const Shape& shape() const { return stored_.shape(); }       // of its value
-  std::size_t size() const { return element_count(shape()); }  // number of its values
+  const Shape& shape() const { return stored_.shape(); }       // the shape of its value
+  std::size_t size() const { return element_count(shape()); }  // the number of its values
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
   /// assignment), which may leave older values, newer ones or none in the tensor: call value()

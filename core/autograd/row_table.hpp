@@ -24,12 +24,12 @@ class TableFile;
 /// object. `name` is that of the parameter, for messages; it must outlive this object, too.
 class RowTable {
  public:
-  RowTable(const std::string& name, Tensor values);  // with its values in memory
+  RowTable(const std::string& name, Tensor values);  // keeps the values in memory
 
   /// Throws std::invalid_argument if another parameter has the file.
   RowTable(const std::string& name, TableFile& file);
 
-  const Shape& shape() const { return shape_; }  // of all values
+  const Shape& shape() const { return shape_; }  // the shape of the tensor, or of the table
 
   /// All values. Throws std::logic_error naming `function` for a table in a file.
   Tensor& whole(const char* function) {
@@ -86,20 +86,20 @@ class RowTable {
   std::shared_ptr<const bool> lease_;  // of the file
 };
 
-constexpr std::size_t kMostStates = 8;  // of an optimizer, at most
+constexpr std::size_t kMostStates = 8;  // the most states that an optimizer has
 
 /// One row: its values and then its states, null for a state that is not in use, and the step of an
 /// optimizer that all of them are of.
 template <std::size_t N>
 struct Row {
-  std::array<real*, N> arrays;  // values, then states
-  std::uint64_t* step;          // that values and states are of
+  std::array<real*, N> arrays;  // the values, then the states
+  std::uint64_t* step;          // the step that values and states are of
 };
 
 /// Memory for a row that is read from a file.
 struct RowCopy {
-  std::vector<real> values;  // those of the row, then its states
-  std::uint64_t step = 0;    // that all of them are of
+  std::vector<real> values;  // the values of the row, then its states
+  std::uint64_t step = 0;    // the step that all of them are of
 };
 
 /// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
@@ -126,7 +126,7 @@ class RowView {
     return result;
   }
 
-  std::size_t width() const { return width_; }  // of a row
+  std::size_t width() const { return width_; }  // the number of values in a row
 
   /// A view of a single row of zeros instead, of step 0 and with the same states in use.
   RowView zeros(RowCopy& memory) const;

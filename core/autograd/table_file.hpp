@@ -85,12 +85,12 @@ class TableFile {
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
 
-  /// Of the table; its journals are beside it.
+  /// The path of the table; its journals are beside it.
   const std::filesystem::path& path() const { return file_->path(); }
-  std::size_t rows() const { return head().rows; }      // of the table, stored or not
-  std::size_t width() const { return head().width; }    // of a row
+  std::size_t rows() const { return head().rows; }      // the number of rows, stored or not
+  std::size_t width() const { return head().width; }    // the number of values in a row
   Shape shape() const { return {rows(), width()}; }     // [rows(), width()]
-  std::size_t states() const { return head().states; }  // numbers beside each value
+  std::size_t states() const { return head().states; }  // how many numbers are beside each value
 
   /// The number of rows that have a place on the disk.
   std::uint64_t rows_stored() const { return head().now.rows_stored; }

@@ -98,11 +98,11 @@ class Tape {
  public:
   enum Mode { gradient_mode, inference };  // inference: values only, nothing is kept for backward
 
-  explicit Tape(Mode mode = gradient_mode);  // without random numbers
+  explicit Tape(Mode mode = gradient_mode);  // makes one without a generator: dropout throws on it
 
   /// With a generator for ops that draw random numbers, usually the only generator of the run.
   explicit Tape(Random& random, Mode mode = gradient_mode);
-  ~Tape();
+  ~Tape();  // makes the handles to its values throw when they are used
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -149,11 +149,11 @@ class Tape {
   /// What is on the tape, in the order in which it was recorded.
   struct Entry {
     std::string op;                     // "" for leaves
-    std::string name;                   // that of the op, of the parameter, "input" or "constant"
-    Shape shape;                        // of its value
+    std::string name;                   // name of the op or parameter, or "input" or "constant"
+    Shape shape;                        // the shape of its value
     std::string_view gradient;          // the kind of gradient that backward() passed, or "none"
     bool needs_gradient;                // whether it depends on a trainable value
-    std::vector<std::uint32_t> inputs;  // places on the tape
+    std::vector<std::uint32_t> inputs;  // indices of its inputs in entries()
   };
   std::vector<Entry> entries() const;
 
@@ -170,7 +170,7 @@ class Tape {
   std::vector<const Parameter*> parameters() const;
 
   bool is_inference() const { return mode_ == inference; }  // whether it records no rules
-  std::size_t size() const { return nodes_.size(); }        // values on it
+  std::size_t size() const { return nodes_.size(); }        // the number of values recorded
 
  private:
   friend Backward;

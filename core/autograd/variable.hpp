@@ -35,7 +35,7 @@ class Variable {
   /// Whether backward computes its gradient.
   bool needs_gradient() const;
 
-  Tape& tape() const;  // std::logic_error if destroyed
+  Tape& tape() const;  // the tape that has the value
 
  private:
   friend Tape;

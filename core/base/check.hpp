@@ -13,20 +13,20 @@ namespace rowgrad {
 /// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
 /// them and leaves the text truncated.
 struct TextStream : std::ostringstream {
-  TextStream();  // empty
+  TextStream();  // an empty stream that throws if writing to it fails
 };
 
 /// A value of a text, of any type that has an `operator<<`; refers to it. What makes the text needs
 /// not be compiled for each list of types.
 class TextPiece {
  public:
-  /// A text.
+  /// Prints a C string; borrows it.
   TextPiece(const char* text)
       : value_(text), print_([](std::ostream& out, const void* value) {
           out << static_cast<const char*>(value);
         }) {}
 
-  /// A value of any other type.
+  /// Prints a value of any other type; borrows it.
   template <class Value>
   TextPiece(const Value& value)
       : value_(&value), print_([](std::ostream& out, const void* object) {

@@ -29,7 +29,7 @@ namespace rowgrad {
 /// most.
 class IndexPermutation {
  public:
-  /// Of so many indices. Throws std::invalid_argument for 0, and for more than 2^62.
+  /// Permutes this many indices. Throws std::invalid_argument for 0, and for more than 2^62.
   IndexPermutation(std::uint64_t size, std::uint64_t seed);
 
   /// The index that index i is moved to.
@@ -135,11 +135,11 @@ class DataLoader {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
-  /// Makes the next loop the first epoch again. Not during a loop.
+  /// Makes the next loop the first epoch again. Not to be called during a loop.
   void rewind();
 
   Iterator begin();                                   // starts an epoch
-  std::default_sentinel_t end() const { return {}; }  // of the epoch
+  std::default_sentinel_t end() const { return {}; }  // the end of the epoch
 
  private:
   void start_epoch();

@@ -21,7 +21,7 @@ struct EncodeFilesOptions {
   /// The text that a thread encodes at a time. Memory is a few times that for each thread. Only a
   /// longer stretch that cannot be cut anywhere (Tokenizer::last_cut) takes more.
   std::size_t block_bytes = std::size_t{1} << 22;
-  /// 0 for as many as there are processors.
+  /// The number of threads; 0 for one for each processor.
   std::size_t threads = 0;
   /// The text between two calls of TokenFileWriter::save.
   std::uint64_t save_bytes = std::uint64_t{1} << 28;

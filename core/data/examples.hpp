@@ -28,7 +28,7 @@ constexpr std::int32_t kIgnoredTarget = -100;
 /// A text and, for each of its ids, the target or kIgnoredTarget.
 struct Example {
   std::vector<std::int32_t> inputs;   // ids of the text
-  std::vector<std::int32_t> targets;  // as many
+  std::vector<std::int32_t> targets;  // one target for each input
 };
 
 /// A text that is of a class: its last id has the class as a target, all others none. Of a longer
@@ -67,7 +67,7 @@ struct LabelledText {
 /// What read_labelled_texts() found.
 struct LabelledTexts {
   std::vector<LabelledText> texts;  // in the order of the source
-  std::vector<std::string> labels;  // by their numbers
+  std::vector<std::string> labels;  // the labels in the order of their numbers
 };
 
 /// Options of read_labelled_texts().

@@ -22,9 +22,9 @@ namespace rowgrad {
 
 struct NgramHashOptions {
   std::vector<std::size_t> orders = {2, 3};  // tokens of an n-gram, the current one included
-  std::size_t heads = 4;                     // of each order
-  std::size_t rows = 100'000;  // of each head, at least: the next prime number is taken
-  std::uint64_t seed = 0;      // of the multipliers
+  std::size_t heads = 4;                     // the number of heads for each order
+  std::size_t rows = 100'000;  // the least number of a head's rows: the next free prime is taken
+  std::uint64_t seed = 0;      // determines the multipliers
   /// For each id that of all spellings that count as one, at most `vocabulary` − 1 (see
   /// canonical_ids); empty if each stands for itself.
   std::vector<std::int32_t> canonical = {};
@@ -44,21 +44,21 @@ class NgramHash {
   Ids rows(const Ids& texts, std::size_t length) const;
   Ids rows(const Ids& texts) const { return rows(texts, texts.shape().back()); }
 
-  std::size_t lookups() const { return sizes_.size(); }        // a position: orders · heads
-  std::size_t table_rows() const { return table_rows_; }       // of all parts together
-  std::size_t longest() const { return multipliers_.size(); }  // order
+  std::size_t lookups() const { return sizes_.size(); }   // rows of a position: orders · heads
+  std::size_t table_rows() const { return table_rows_; }  // rows of all orders and heads
+  std::size_t longest() const { return multipliers_.size(); }  // tokens in the longest n-grams
 
   /// Lookup i of a position is that of head i % heads() for n-grams of orders()[i / heads()]
   /// tokens.
   const std::vector<std::size_t>& orders() const { return orders_; }
   std::size_t heads() const { return heads_; }
 
-  /// As NgramHashOptions has them.
+  /// The canonical id of each token; empty if each stands for itself.
   const std::vector<std::int32_t>& canonical_ids() const { return canonical_; }
 
   /// The multipliers m, one for each token of the longest n-gram.
   const std::vector<std::uint64_t>& multipliers() const { return multipliers_; }
-  std::vector<std::size_t> sizes() const;  // of the parts
+  std::vector<std::size_t> sizes() const;  // the rows of each part, in the order of lookups
 
  private:
   std::uint64_t canonical(std::int32_t id) const {

@@ -27,19 +27,19 @@ namespace rowgrad {
 
 /// The first 64 bytes of a file, little-endian.
 struct TokenFileHeader {
-  /// "rgtokens"
+  /// "rgtokens", in a file that is finished.
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
-  /// "rgpartly": of a file that is not finished.
+  /// "rgpartly", in a file that is not finished.
   static constexpr std::array<char, 8> kUnfinished = {'r', 'g', 'p', 'a', 'r', 't', 'l', 'y'};
-  static constexpr std::uint32_t kVersion = 1;  // of this format
+  static constexpr std::uint32_t kVersion = 1;  // the version of this format
 
   std::array<char, 8> magic = kMagic;  // kMagic or kUnfinished
   std::uint32_t version = kVersion;    // others are refused
   std::uint32_t bytes_per_id = 0;      // 2 or 4
-  std::uint64_t count = 0;             // of ids
-  std::uint64_t vocabulary_size = 0;   // of the tokenizer; ids are below it
-  std::uint64_t vocabulary_hash = 0;   // of the tokenizer: Vocabulary::hash()
-  std::uint64_t checksum = 0;          // of the ids (class Checksum)
+  std::uint64_t count = 0;             // the number of ids
+  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; all are below it
+  std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
+  std::uint64_t checksum = 0;          // the checksum of the ids (class Checksum)
   /// In a file that is not finished: a checksum of the rest of the header and of what is being
   /// written, and how far that is. Otherwise 0.
   std::uint64_t job = 0;
@@ -69,7 +69,7 @@ class TokenFile {
   /// as its header says, and one of another vocabulary.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
-  const std::filesystem::path& path() const { return file_.path(); }  // of the file
+  const std::filesystem::path& path() const { return file_.path(); }  // the path of the file
 
   /// The number of ids.
   std::uint64_t size() const { return size_; }

@@ -51,7 +51,7 @@ class TokenSequence {
   std::uint64_t size_ = 0;
 };
 
-/// Of a text.
+/// A text cut into a training and a validation part.
 struct Split {
   TokenSequence train;       // its first part
   TokenSequence validation;  // the rest

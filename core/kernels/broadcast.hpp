@@ -38,8 +38,8 @@ Tensor sum_to(Tensor&& x, const Shape& shape);
 /// The nested loops of a broadcast, outermost first; adjacent axes are joined where their strides
 /// allow. A stride of 0 repeats. The strides of the innermost loop are 0 or 1.
 struct BroadcastLoops {
-  std::vector<std::size_t> extents;                 // rounds of each loop
-  std::vector<std::array<std::size_t, 2>> strides;  // of a and b
+  std::vector<std::size_t> extents;                 // for each loop, how many rounds it makes
+  std::vector<std::array<std::size_t, 2>> strides;  // for each loop, the stride of a and that of b
 
   /// Where iteration `index` of the outer `axes` loops begins in a and b.
   std::array<std::size_t, 2> offsets(std::size_t index, std::size_t axes) const {
@@ -52,6 +52,7 @@ struct BroadcastLoops {
     return result;
   }
 };
+/// The loops of a result from a and b, whose shapes must be compatible.
 BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
 
 }  // namespace rowgrad::kernels
@@ -60,7 +61,6 @@ namespace rowgrad::kernels {
 inline namespace ROWGRAD_VECTORS {
 
 /// result = f(a, b). `result` has the common shape of a and b and may be one of them.
-/// The loops of a result from a and b, whose shapes must be compatible.
 void broadcast_into(Tensor& result, const auto& f, const Tensor& a, const Tensor& b) {
   if (result.size() == 0) return;
   const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());

@@ -19,8 +19,8 @@ namespace rowgrad {
 /// distance 0, the one before it for 1 …, and the first one also for all that are farther away. See
 /// relative_rows() in positions.hpp.
 struct RelativeRows {
-  Variable keys;    // what keys have added
-  Variable values;  // what values have added
+  Variable keys;    // rows added to the keys, by distance
+  Variable values;  // rows added to the values, by distance
 };
 
 /// Options of causal_attention() and attention().
@@ -36,7 +36,7 @@ struct AttentionOptions {
   /// by its distance back from the query; see positions.hpp. Distances that never occur get zeros
   /// as their gradient.
   std::optional<Variable> distance_bias = std::nullopt;
-  /// Distances that never occur get zeros as their gradient.
+  /// Rows added to keys and values by distance. Distances that never occur get zero gradients.
   std::optional<RelativeRows> relative = std::nullopt;
 };
 

@@ -29,7 +29,7 @@ struct EmbeddingLookup {
   /// by a tied head, std::logic_error is thrown, as the gradients of that read would belong to
   /// other values.
   std::optional<double> max_norm = std::nullopt;
-  /// May be infinity.
+  /// The p of max_norm's norm; infinity takes the largest |w|.
   double norm_type = 2;
 };
 
@@ -43,9 +43,9 @@ Variable embedding_add(const Variable& table, const Ids& ids, const Variable& ad
 
 /// What becomes of a bag's rows.
 enum class BagMode {
-  kSum,   // with per_sample_weights, if they are given
-  kMean,  // over the ids that are no padding; zeros if there are none
-  kMax    // of each column
+  kSum,   // the sum, with per_sample_weights if they are given
+  kMean,  // the mean over ids that are no padding; zeros if there are none
+  kMax    // the maximum of each column
 };
 
 /// Options of embedding_bag().

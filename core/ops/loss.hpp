@@ -20,8 +20,8 @@ Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::k
 
 /// What becomes of the losses of all targets.
 enum class LossReduction {
-  kMean,  // over those that count
-  kSum    // of those that count
+  kMean,  // the mean over the targets that count
+  kSum    // the sum over the targets that count
 };
 
 /// Options of cross_entropy().

@@ -20,7 +20,7 @@ Variable layer_norm(const Variable& x, const std::optional<Variable>& weight = s
 Variable rms_norm(const Variable& x, const std::optional<Variable>& weight = std::nullopt,
                   double epsilon = 1e-5);
 
-/// Throws std::invalid_argument unless it is finite and not negative.
+/// Throws std::invalid_argument unless epsilon is finite and not negative.
 void check_norm_epsilon(const char* caller, double epsilon);
 
 }  // namespace rowgrad

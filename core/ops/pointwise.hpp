@@ -12,21 +12,21 @@
 
 namespace rowgrad {
 
-/// Element by element, with broadcasting.
+/// Arithmetic element by element, with broadcasting.
 Variable operator+(const Variable& a, const Variable& b);
 Variable operator-(const Variable& a, const Variable& b);
 Variable operator*(const Variable& a, const Variable& b);
 Variable operator/(const Variable& a, const Variable& b);
 Variable operator-(const Variable& x);
 
-/// Of every element and the number.
+/// Arithmetic of every element with the same number.
 Variable operator+(const Variable& x, real number);
 Variable operator-(real number, const Variable& x);
 Variable operator*(const Variable& x, real number);
 Variable operator/(const Variable& x, real number);
 Variable operator/(real number, const Variable& x);
 
-/// Of every element and the number.
+/// Arithmetic of every element with the same number.
 inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }
@@ -59,17 +59,17 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
 }
 
 Variable exp(const Variable& x);          // eˣ
-Variable log(const Variable& x);          // natural; NaN below 0, −∞ at 0
+Variable log(const Variable& x);          // the natural logarithm: NaN below 0, −∞ at 0
 Variable log1p(const Variable& x);        // log(1 + x), exact for small x
-Variable sin(const Variable& x);          // of radians
-Variable cos(const Variable& x);          // of radians
+Variable sin(const Variable& x);          // the sine of x in radians
+Variable cos(const Variable& x);          // the cosine of x in radians
 Variable tanh(const Variable& x);         // (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)
 Variable sigmoid(const Variable& x);      // 1 / (1 + exp(−x))
-Variable log_sigmoid(const Variable& x);  // log of it, which does not underflow
+Variable log_sigmoid(const Variable& x);  // log(sigmoid(x)), which does not underflow
 Variable softplus(const Variable& x);     // log(1 + exp(x)), which does not overflow
 Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradient at 0 is 0
-Variable sqrt(const Variable& x);         // NaN below 0
-Variable abs(const Variable& x);          // the gradient at 0 is 0
+Variable sqrt(const Variable& x);         // the square root: NaN below 0
+Variable abs(const Variable& x);          // the absolute value; the gradient at 0 is 0
 
 /// x to a fixed power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);

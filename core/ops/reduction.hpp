@@ -12,8 +12,8 @@ namespace rowgrad {
 
 /// Whether a reduced axis stays.
 enum class KeepAxes {
-  kNo,  // it goes
-  kYes  // with length 1
+  kNo,  // the axis is removed
+  kYes  // the axis stays, with length 1
 };
 
 /// The sum and the mean of all values, or along these axes.

@@ -46,7 +46,7 @@ Variable squeeze(const Variable& x, int axis);
 /// oldest first, with zeros before the start. With one step, it returns x.
 Variable look_back(const Variable& x, std::size_t steps);
 
-/// For ops with an axis: it, counted from 0.
+/// The number of an axis, counted from 0, for ops that take one.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
   const int count = static_cast<int>(rank);
   check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is outside a rank of ",
@@ -54,7 +54,7 @@ inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank)
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
-/// One flag per axis; none may be named twice.
+/// For each axis whether it is named, for ops that take several; none may be named twice.
 inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int>& axes,
                                       std::size_t rank) {
   std::vector<bool> marked(rank);
@@ -69,8 +69,8 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
 /// A shape split at one axis: the number of elements before, along and after it.
 struct AxisView {
   std::size_t outer = 1;   // elements before the axis
-  std::size_t extent = 1;  // along it
-  std::size_t inner = 1;   // after it
+  std::size_t extent = 1;  // elements along the axis
+  std::size_t inner = 1;   // elements after the axis
 
   /// Splits a shape at an axis that it has.
   AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {

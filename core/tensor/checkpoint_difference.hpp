@@ -22,7 +22,7 @@ struct CheckpointDifference {
     numbers,         // those of the members below
   };
 
-  std::string name;           // of the value
+  std::string name;           // the name of the value that differs
   Kind kind = Kind::numbers;  // how they differ
 
   /// The first number that differs, in row-major order; numbers are equal if their bits are. Its

@@ -42,12 +42,12 @@ struct RunReportOptions {
 
 class RunReport : public RunObserver {
  public:
-  /// Of a run, which it is to observe. Borrows the run and what the options point to. Throws
+  /// Reports on a run that it is to observe. Borrows the run and what the options point to. Throws
   /// std::runtime_error if there is to be a page and its parts were not there when this was built,
   /// and std::invalid_argument if the run is not of a language model on a text that goes on.
   RunReport(const TrainingRun& run, RunReportOptions options);
 
-  /// Of a loop of one's own, which is to call the functions that have no run among their arguments.
+  /// Reports on a loop of one's own, which calls the functions that have no run as an argument.
   RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
 
   /// After the gradients of a step are complete; after the step, with its loss and, if they are to
@@ -56,7 +56,7 @@ class RunReport : public RunObserver {
   void after_step(double loss, std::size_t tokens = 0);
   void at_end();
 
-  /// To tell it of lookups.
+  /// The history, to be told of lookups by a loop of one's own.
   RowHistory& rows() { return own_rows_.value(); }
 
   /// Adds losses that the run did not compute; NaN for none.

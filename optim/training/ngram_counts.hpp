@@ -26,7 +26,7 @@ class NgramCounts {
     std::uint64_t count = 0;            // how often it was looked up
   };
 
-  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;  // told apart, by default
+  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;  // the most that are told apart
 
   /// Borrows the hash.
   explicit NgramCounts(const NgramHash& hash, std::size_t most = kMostNgrams);

@@ -32,18 +32,18 @@ namespace rowgrad {
 
 /// What the rows of a table stand for.
 enum class RowKind { kToken, kPosition, kDistance, kNgram, kRow };
-const char* name_of(RowKind kind);  // "token"
+const char* name_of(RowKind kind);  // the kind's name, such as "token"
 
 /// The history of one table.
 class TableHistory {
  public:
   /// What a row has gone through so far.
   struct Row {
-    std::uint64_t lookups = 0;  // of its id, in all
+    std::uint64_t lookups = 0;  // how often its id was looked up, in all
     std::uint64_t steps = 0;    // in which it had a gradient (that looked it up, where dense),
     std::uint64_t last = 0;     // and the last one of these
-    double squares = 0;         // of its gradients in these
-    double largest = 0;         // gradient norm of a step
+    double squares = 0;         // sum of the squares of its gradients in these
+    double largest = 0;         // the largest gradient norm of a step
     double path = 0;            // sum of the distances it moved in these steps, but for decay
     double momentum = 0;        // distance moved between its gradients, by momentum,
     double decay = 0;           // and by weight decay
@@ -53,15 +53,15 @@ class TableHistory {
   /// A step in which a row had a gradient.
   struct Step {
     std::uint64_t step = 0;               // counted from 1
-    std::uint64_t lookups = 0;            // of the row, in its batch
+    std::uint64_t lookups = 0;            // how often its batch looked the row up
     double gradient_norm = 0;             // before clipping
     double moved = 0;                     // distance, without what weight decay took
     std::vector<std::int32_t> text = {};  // tokens around a lookup, if they are what looks rows up,
     std::size_t place = 0;                // and where in it that was
   };
 
-  static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // followed, at most
-  static constexpr std::size_t kMostSteps = 3;                    // kept of each row
+  static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
+  static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
 
   /// `of_a_window` are the rows that every window looks up, by position or distance; none for
   /// tokens. `labels` are what each row stands for, where that is not its number. The table must
@@ -69,7 +69,7 @@ class TableHistory {
   TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
                std::vector<std::string> labels = {}, std::size_t most_rows = kMostRows);
 
-  /// Of a memory, whose rows are looked up as the hash says; it must outlive this, too.
+  /// For the table of a memory, looked up as the hash says, which must outlive this, too.
   TableHistory(Parameter& table, const NgramHash& hash);
 
   /// Lookups since the last update. Where nobody tells of any, a gradient of a row counts as one.

@@ -19,17 +19,17 @@ enum class Learned {
   kHardly,  // moved less than a tenth as far as the median of those that were
   kYes      // moved farther
 };
-const char* name_of(Learned learned);  // "no"
+const char* name_of(Learned learned);  // "no", "hardly" or "yes"
 
 /// What a row has gone through, and what became of it.
 struct ListedRow {
   std::int32_t id = 0;             // the number of the row
-  std::uint64_t lookups = 0;       // of its id, in all
-  std::uint64_t steps = 0;         // that looked it up: see TableHistory::Row
+  std::uint64_t lookups = 0;       // how often its id was looked up
+  std::uint64_t steps = 0;         // the number of steps that looked it up: see TableHistory::Row
   double gradient_norm = 0;        // root of the sum of squares of its gradients in these
-  double norm = 0;                 // of its values, now
+  double norm = 0;                 // the norm of its values at the end
   double moved = 0;                // distance from where it began; NaN if that is not known
-  Learned learned = Learned::kNo;  // whether it has
+  Learned learned = Learned::kNo;  // whether the row learned, hardly did, or never
 };
 
 /// In the order of ids: all rows of a table, or, of one with more than TableHistory::kMostRows,

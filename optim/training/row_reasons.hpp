@@ -34,26 +34,26 @@ class RowReasons : public RunObserver {
 
   /// A window that looked the row up, at some of its positions.
   struct Window {
-    std::vector<std::int32_t> tokens;    // of the whole window
-    std::vector<std::size_t> positions;  // of the lookups in it
+    std::vector<std::int32_t> tokens;    // the ids of the whole window
+    std::vector<std::size_t> positions;  // where in it the row was looked up
   };
 
   /// A step in which the row had a gradient.
   struct Step {
     std::size_t step = 0;         // counted from 1
-    std::size_t lookups = 0;      // of the row, in its batch
-    double gradient_norm = 0;     // before clipping
+    std::size_t lookups = 0;      // how often its batch looked the row up
+    double gradient_norm = 0;     // the norm of the gradient before clipping
     double moved = 0;             // distance, without what weight decay took
-    double share = 0;             // of the row's whole movement
+    double share = 0;             // its share of the row's whole movement
     std::vector<Window> windows;  // some of those that looked the row up
   };
 
   /// All steps so far, in numbers.
   struct Summary {
     double moved = 0;               // distance from where the row began
-    std::size_t with_gradient = 0;  // steps
-    std::size_t without = 0;        // steps without one, in which it may move
-    std::size_t lookups = 0;        // of the row, in all
+    std::size_t with_gradient = 0;  // the number of steps with a gradient
+    std::size_t without = 0;        // that of steps without one, in which it may move
+    std::size_t lookups = 0;        // how often the row was looked up
 
     double by_gradients = 0;  // shares: of all steps with a gradient, of the others,
     double by_momentum = 0;   // see above
@@ -71,7 +71,7 @@ class RowReasons : public RunObserver {
   /// at the last token of an n-gram.
   RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash, Options options);
 
-  Summary summary() const;  // of the steps so far
+  Summary summary() const;  // the summary of the steps so far
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return true; }

@@ -11,8 +11,8 @@ namespace rowgrad {
 
 /// A text that a model wrote.
 struct Sample {
-  std::size_t steps = 0;  // after which it was made
-  std::string text = {};  // with the prompt
+  std::size_t steps = 0;  // the steps after which it was made
+  std::string text = {};  // the text with its prompt
 };
 
 /// Options of Samples.

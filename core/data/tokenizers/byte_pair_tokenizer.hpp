@@ -33,7 +33,7 @@ class BytePairTokenizer final : public Tokenizer {
   /// Each ordinary token must be a byte or made by a merge.
   BytePairTokenizer(Vocabulary vocabulary, MergeTable merges);
 
-  /// In the order of their ranks.
+  /// The merges in the order of their ranks.
   const std::vector<MergeTable::Merge>& merges() const { return merges_.merges(); }
 
   std::string to_json() const override;
@@ -50,7 +50,7 @@ class BytePairTokenizer final : public Tokenizer {
 /// The contents of a file, and its name in messages.
 struct NamedText {
   std::string name;      // the path, for messages
-  std::string contents;  // of the file
+  std::string contents;  // what is in the file
 };
 
 /// GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …` and then

@@ -36,7 +36,7 @@ bool gpt2_can_cut(std::string_view text, std::size_t offset);
 /// A piece of text of at most 24 bytes, in a form that is fast to compare.
 class PieceKey {
  public:
-  static constexpr std::size_t kLongest = 24;  // in bytes
+  static constexpr std::size_t kLongest = 24;  // the most bytes of a piece
 
   PieceKey() = default;
 
@@ -60,7 +60,7 @@ class PieceKey {
             (words_[2] ^ other.words_[2]) | (length_ ^ other.length_)) == 0;
   }
 
-  std::uint64_t hash() const {  // of the piece
+  std::uint64_t hash() const {  // the hash of the piece
     const std::uint64_t mixed = words_[0] ^ std::rotl(words_[1], 23) ^ std::rotl(words_[2], 47);
     return (mixed * 0x9E3779B97F4A7C15) >> 32;
   }
@@ -81,7 +81,7 @@ class PieceKey {
 /// is fixed (4 MiB): each set has room for two pieces, and a third one evicts the older.
 class PieceCache {
  public:
-  static constexpr std::size_t kMostIds = 7;  // the most that a piece has which is kept
+  static constexpr std::size_t kMostIds = 7;  // pieces with more ids are not kept
 
   PieceCache() : entries_(2 * kSets) {}  // empty
 

@@ -23,9 +23,9 @@ class MergeTable {
  public:
   /// Two tokens become one.
   struct Merge {
-    std::int32_t left;    // the id of the first of them
-    std::int32_t right;   // that of the second
-    std::int32_t merged;  // that of both together
+    std::int32_t left;    // the id of the first token
+    std::int32_t right;   // the id of the second token
+    std::int32_t merged;  // the id of the token that both become
   };
 
   /// The largest number of tokens in a vocabulary.
@@ -46,7 +46,7 @@ class MergeTable {
   /// The same for a line of a file, `left right`, in which bytes are written as printable text.
   void add_line(std::string_view line, const Vocabulary& vocabulary);
 
-  /// In the order of their ranks.
+  /// The merges in the order of their ranks.
   const std::vector<Merge>& merges() const { return merges_; }
 
   /// Whether the id is that of a byte or made by a merge, so that encoding can produce it.

@@ -34,10 +34,10 @@ class CharacterTokenizer final : public Tokenizer {
 
 /// Options of WordTokenizer.
 struct WordOptions {
-  /// In which words get ids.
+  /// The orders in which words may get their ids.
   enum class Order {
-    sorted,           // by code points
-    first_appearance  // in the text
+    sorted,           // sorted by code points
+    first_appearance  // as they first occur in the text
   };
 
   /// The order in which words get their ids; `sorted` compares code points.

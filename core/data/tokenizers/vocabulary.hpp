@@ -60,7 +60,7 @@ class SpecialTokenSearch {
   struct Found {
     std::size_t begin;  // its first byte
     std::size_t end;    // behind its last byte
-    std::int32_t id;    // of the token
+    std::int32_t id;    // the id of the token
   };
 
   /// Refuses a token that is not special in this vocabulary.
