@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,36 @@ CLI::Option* add(CLI::App& app, const Option& option) {
       option.value);
 }
 
+// Options as help2man reads them: "-h, --help", no {false} behind --no-…, and two blanks before the
+// text, of which one is part of what stands before it.
+class HelpFormatter : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    // From 2.5 on, CLI11 puts the blanks itself.
+    const bool is_old = CLI11_VERSION_MAJOR == 2 && CLI11_VERSION_MINOR < 5;
+    std::string names;
+    for (const char c : CLI::Formatter::make_option_name(option, is_positional))
+      names += c == ',' && is_old ? std::string(", ") : std::string(1, c);
+    return names.substr(0, names.find("{false}"));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return CLI::Formatter::make_option_opts(option) + ' ';
+  }
+};
+
+// What the help says of an option with a value: "--epochs N", and the default behind the text. A
+// default that could not be given, such as 0 threads, is left to the text.
+void describe(CLI::Option& added, const Option& option) {
+  const Values& values = option.values;
+  std::string kind = values.shown.substr(0, values.shown.find(" >="));
+  std::erase_if(kind, [](char c) { return c == '(' || c == ')'; });
+  added.type_name(kind == option.name ? "" : kind.empty() ? "TEXT" : kind);
+  std::string value = added.get_default_str();
+  if (value.starts_with('[')) value = value.substr(1, value.size() - 2);
+  if (!value.empty() && (!values.refusal || values.refusal(value).empty()))
+    added.description(concat(option.help, " (default: ", value, ')'));
+  added.default_str("");
+}
+
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./,=:@%+";
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -53,15 +84,15 @@ CommandLine::CommandLine(std::string about, OptionTable options)
 
 void CommandLine::parse(int argc, const char* const* argv) {
   CLI::App app(about_);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag(
       "--version", [] { return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe()); },
       "Print the version, the level of the library and OpenBLAS's kernel, and exit");
   app.option_defaults()->always_capture_default();
   for (const Option& option : options_) {
     CLI::Option* added = add(app, option)->required(option.rules.required);
-    if (option.values.refusal)
-      added->check(CLI::Validator(option.values.refusal, option.values.shown));
-    if (added->get_default_str() == "[]") added->default_str("");
+    if (option.values.refusal) added->check(CLI::Validator(option.values.refusal, ""));
+    if (option.value.index() > 1) describe(*added, option);  // no flag
   }
   for (const Option& option : options_) {
     CLI::Option* added = app.get_option(option.name);
