@@ -28,7 +28,7 @@ train() {
   shift
   output=$("$@" --version)
   [[ $output == *"level $level,"* ]] || fail "expected level $level, got: $output"
-  output=$("$@" --max-steps 3 --sample 0)
+  output=$("$@" --max-steps 3 --sample 0 --hidden 32 --validation 0.02)
   loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' <<<"$output")
   [[ $loss ]] || fail "there is no loss in: $output"
   echo "$level: loss $loss"

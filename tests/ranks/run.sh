@@ -78,6 +78,16 @@ expect_same_numbers alone ranks
 rm ranks
 echo "samples on the way and at the end: those of a run alone"
 
+# A rank whose OpenBLAS has another kernel, if it does have it.
+mixed=("${verdict[@]}" --hidden "3000,1000" --max-steps 1)
+timeout 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
+  : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" >log 2>&1 || fail "a run of two kinds of machines failed"
+if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
+  grep -q "^Rank 1 computes other last bits than rank 0, with .*Sandybridge" log ||
+    fail "a rank of another kind is not named"
+  echo "a rank that computes other last bits is named"
+fi
+
 # A launcher that speaks nothing but PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
