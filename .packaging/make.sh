@@ -21,9 +21,14 @@ rm -f "$build"/*.deb "$build"/*.tar.xz
 # The sources: what git has or, where there is no git, what is here but for builds. The same bytes
 # wherever they are packed.
 version=$(sed -n 's/^project(rowgrad VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
-{ git -C "$root" ls-files -z 2>/dev/null ||
-  (cd "$root" && find . -type f -not -path './build*' -not -path '*/__pycache__/*' -printf '%P\0'); } |
-  LC_ALL=C sort -z |
+list_sources() {
+  if [[ -e $root/.git ]]; then
+    git -C "$root" ls-files -z
+  else
+    (cd "$root" && find . -type f -not -path './build*' -not -path '*/__pycache__/*' -printf '%P\0')
+  fi
+}
+list_sources | LC_ALL=C sort -z |
   tar -C "$root" --null --files-from=- --transform "s,^,rowgrad-$version/," --mtime="@$SOURCE_DATE_EPOCH" \
     --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=gnu -cJf "$build/rowgrad-$version.tar.xz"
 ls "$build"/*.deb "$build"/*.tar.xz

@@ -9,6 +9,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
 rounds=5
 workloads=("$@")
 (($#)) || workloads=(W1 W2-1k W2-50k W3)
+for workload in "${workloads[@]}"; do
+  grep -q "\"name\": \"$workload\"" "$root/tests/bench/workloads.json" ||
+    { echo "levels.sh: $workload is no workload of tests/bench/workloads.json" >&2 && exit 2; }
+done
 
 install_packages libbenchmark-dev
 configure -DROWGRAD_BENCHMARKS=ON
