@@ -40,9 +40,9 @@ Schedule Schedule::linear_warmup(const LinearWarmupOptions& options) {
   check_share(kName, "start_factor", options.start_factor);
   check_share(kName, "end_factor", options.end_factor);
   return {kName, options.steps, [options](std::uint64_t step) {
-            const double steps = as_double(std::min(step, options.steps));
-            return options.start_factor +
-                   (options.end_factor - options.start_factor) * steps / as_double(options.steps);
+            const double place = as_double(std::min(step, options.steps));
+            return std::lerp(options.start_factor, options.end_factor,
+                             place / as_double(options.steps));
           }};
 }
 

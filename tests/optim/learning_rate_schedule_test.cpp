@@ -116,6 +116,21 @@ TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
   EXPECT_EQ(Schedule::step_decay({.every = 3}).factor(far), 0);
 }
 
+// Also where steps / steps of a difference is not the difference.
+TEST(Schedule, EndsAtItsEndFactorAndLeavesItsRangeNowhere) {
+  for (const double start : {0.0, 1.0 / 3, 0.1, 0.3, 0.55, 0.7, 0.9})
+    for (const double end : {0.0, 0.1, 1.0})
+      for (std::uint64_t steps = 1; steps <= 1000; ++steps) {
+        const Schedule schedule =
+            Schedule::linear_warmup({.steps = steps, .start_factor = start, .end_factor = end});
+        ASSERT_EQ(schedule.factor(0), start) << steps;
+        ASSERT_EQ(schedule.factor(steps), end) << start << ' ' << steps;
+        const double last_but_one = schedule.factor(steps - 1);
+        ASSERT_TRUE(std::min(start, end) <= last_but_one && last_but_one <= std::max(start, end))
+            << start << " to " << end << " in " << steps;
+      }
+}
+
 TEST(Schedule, OfOneStepIsDefined) {
   EXPECT_EQ(Schedule::linear_warmup({.steps = 1, .start_factor = 0}).factor(0), 0);
   EXPECT_EQ(Schedule::cosine({.steps = 1}).factor(0), 1);
