@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
+#include <numbers>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -113,10 +115,8 @@ inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
 inline Simd exp(const Simd& x) { return Simd(xsimd::exp(x.batch())); }
 inline Simd expm1(const Simd& x) { return Simd(xsimd::expm1(x.batch())); }
-inline Simd log(const Simd& x) { return Simd(xsimd::log(x.batch())); }
 inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
 inline Simd tanh(const Simd& x) { return Simd(xsimd::tanh(x.batch())); }
-inline Simd erf(const Simd& x) { return Simd(xsimd::erf(x.batch())); }
 inline Simd floor(const Simd& x) { return Simd(xsimd::floor(x.batch())); }
 inline Simd ceil(const Simd& x) { return Simd(xsimd::ceil(x.batch())); }
 inline Simd min(const Simd& a, const Simd& b) { return Simd(xsimd::min(a.batch(), b.batch())); }
@@ -125,6 +125,16 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
   return Simd(xsimd::fma(a.batch(), b.batch(), c.batch()));
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
+
+/// Those of xsimd are wrong for subnormal doubles, and NaN where a power of a double overflows.
+inline Simd log(const Simd& x) {
+  const Mask subnormal = x < std::numeric_limits<real>::min();
+  const Simd y(xsimd::log(select(subnormal, x * 0x1p54, x).batch()));
+  return y - select(subnormal, 54 * std::numbers::ln2, 0);
+}
+inline Simd erf(const Simd& x) {
+  return Simd(xsimd::erf(select(x > 6, 6, select(x < -6, -6, x)).batch()));  // erf(6) rounds to 1
+}
 
 /// f of each lane: for functions of single numbers.
 template <class F>

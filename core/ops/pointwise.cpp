@@ -135,9 +135,6 @@ constexpr real kTwice = 4 * kInverseSqrt2Pi;  // 2 sqrt(2 / π)
 Simd gelu_share(Simd x) {
   return real{1} / (real{1} + exp(Simd(-kTwice) * (x + Simd(kCubic) * x * x * x)));
 }
-Simd gelu_twice_inner_derivative(Simd x) {
-  return Simd(kTwice) * (real{1} + Simd(3 * kCubic) * x * x);
-}
 
 // log(1 + exp(−|x|)): what softplus(x) has beyond max(x, 0). In (0, log 2], so nothing overflows.
 Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
@@ -291,8 +288,9 @@ Variable gelu(const Variable& x) {
 Variable gelu_tanh(const Variable& x) {
   return with_slope("gelu_tanh", x, [](Simd v) {
     const Simd share = gelu_share(v);
-    const Simd rest = v * (real{1} - share) * gelu_twice_inner_derivative(v);
-    return std::pair(v * share, share * (real{1} + rest));
+    // 0 far from 0, before a power of v overflows.
+    const Simd rest = share * (real{1} - share) * v;
+    return std::pair(v * share, share + Simd(kTwice) * (rest + Simd(3 * kCubic) * rest * v * v));
   });
 }
 

@@ -126,6 +126,7 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
   const auto log_of = [](long double v) { return std::log(v); };
   for (const Range& range :
        {Range{std::numeric_limits<real>::min(), std::numeric_limits<real>::max(), true},
+        Range{std::numeric_limits<real>::denorm_min(), std::numeric_limits<real>::min(), true},
         Range{0.5, 2}, Range{0.99, 1.01}})
     EXPECT_LE(worst_error(range, log_simd, log_of), 2) << "log " << range.low;
 
@@ -141,12 +142,14 @@ TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
 }
 
 TEST(VectorFunctions, GoToTheirLimitsOutsideIt) {
-  const Tensor x = tensor({4}, {-kInfinity, -10000, 10000, kInfinity});
-  EXPECT_EQ(map(kExp, x), tensor({4}, {0, 0, kInfinity, kInfinity}));
-  EXPECT_EQ(map([](const Simd& v) { return tanh(v); }, x), tensor({4}, {-1, -1, 1, 1}));
-  EXPECT_EQ(map([](const Simd& v) { return erf(v); }, x), tensor({4}, {-1, -1, 1, 1}));
+  constexpr real kMost = std::numeric_limits<real>::max();
+  const Tensor x = tensor({6}, {-kInfinity, -kMost, -10000, 10000, kMost, kInfinity});
+  EXPECT_EQ(map(kExp, x), tensor({6}, {0, 0, 0, kInfinity, kInfinity, kInfinity}));
+  EXPECT_EQ(map([](const Simd& v) { return tanh(v); }, x), tensor({6}, {-1, -1, -1, 1, 1, 1}));
+  EXPECT_EQ(map([](const Simd& v) { return erf(v); }, x), tensor({6}, {-1, -1, -1, 1, 1, 1}));
   const auto log_simd = [](const Simd& v) { return log(v); };
-  EXPECT_EQ(map(log_simd, tensor({3}, {0, 1, kInfinity})), tensor({3}, {-kInfinity, 0, kInfinity}));
+  EXPECT_EQ(map(log_simd, tensor({4}, {-0.0, 0, 1, kInfinity})),
+            tensor({4}, {-kInfinity, -kInfinity, 0, kInfinity}));
   EXPECT_TRUE(std::isnan(map(log_simd, full({1}, -1)).data()[0]));
 }
 

@@ -78,6 +78,10 @@ TEST(Pointwise, HasTheGradientsOfDifferenceQuotients) {
                        function.name);
 }
 
+// Squares, cubes and fifth powers of some of them overflow.
+constexpr real kMax = std::numeric_limits<real>::max();
+const real kFar[] = {1000, std::cbrt(kMax) * 2, std::sqrt(kMax) * 2, kMax / 2, kMax};
+
 TEST(Pointwise, SaturatesWithoutOverflow) {
   Tape tape;
   const Variable x = tape.input(tensor({4}, {-kInfinity, -1000, 1000, kInfinity}));
@@ -86,20 +90,21 @@ TEST(Pointwise, SaturatesWithoutOverflow) {
   EXPECT_EQ(sigmoid(x).value(), tensor({4}, {0, 0, 1, 1}));
   EXPECT_EQ(relu(x).value(), tensor({4}, {0, 0, 1000, kInfinity}));
 
-  const Tensor far = tensor({2}, {-1000, 1000});
-  for (const auto form : {gelu, gelu_tanh})
-    EXPECT_EQ(form(tape.input(far)).value(), tensor({2}, {0, 1000}));
+  for (const real size : kFar)
+    for (const auto form : {gelu, gelu_tanh, silu})
+      EXPECT_EQ(form(tape.input(tensor({2}, {-size, size}))).value(), tensor({2}, {0, size}));
 }
 
 TEST(Pointwise, HasFiniteGradientsWhereItSaturates) {
-  const Tensor far = tensor({2}, {-1000, 1000});
-  const Tensor weights = gradient_of([](Inputs in) { return in[0]; }, far).dense();
-  const Tensor step = tensor({2}, {0, weights(1)});  // 0 on the left, 1 on the right
-  EXPECT_EQ(gradient_of([](Inputs x) { return tanh(x[0]); }, far).dense(), zeros({2}));
-  EXPECT_EQ(gradient_of([](Inputs x) { return sigmoid(x[0]); }, far).dense(), zeros({2}));
-  EXPECT_EQ(gradient_of([](Inputs x) { return relu(x[0]); }, far).dense(), step);
-  for (const auto form : {gelu, gelu_tanh})
-    EXPECT_EQ(gradient_of([form](Inputs x) { return form(x[0]); }, far).dense(), step);
+  for (const real size : kFar) {
+    const Tensor far = tensor({2}, {-size, size});
+    const Tensor weights = gradient_of([](Inputs in) { return in[0]; }, far).dense();
+    const Tensor step = tensor({2}, {0, weights(1)});  // 0 on the left, 1 on the right
+    for (const auto form : {tanh, sigmoid})
+      EXPECT_EQ(gradient_of([form](Inputs x) { return form(x[0]); }, far).dense(), zeros({2}));
+    for (const auto form : {relu, gelu, gelu_tanh, silu})
+      EXPECT_EQ(gradient_of([form](Inputs x) { return form(x[0]); }, far).dense(), step) << size;
+  }
 }
 
 TEST(Log, IsMinusInfinityAtZeroAndNotANumberBelow) {
