@@ -7,6 +7,7 @@
 
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/panels.hpp>
+#include <rowgrad/core/kernels/softmax.hpp>
 
 namespace rowgrad::kernels {
 namespace {
@@ -192,7 +193,7 @@ class RowBlock {
         const std::size_t row = panel * kPanel + lane;
         inverse[lane] = row < rows_ ? static_cast<real>(weight_of(row) / total[lane]) : real{0};
         if (row < rows_)
-          loss += weight_of(row) * (std::log(total[lane]) + most[lane] - target_logits_[row]);
+          loss += weight_of(row) * ExpSum{most[lane], total[lane]}.above(target_logits_[row]);
       }
       for (std::size_t block = 0; block < blocks_; ++block)
         map_span(

@@ -24,46 +24,37 @@ real largest(const real* x, std::size_t count) {
   return result;
 }
 
-double log_sum_exp(const real* x, std::size_t count) {
-  const real most = largest(x, count);
-  if (!std::isfinite(most)) {  // there is no NaN, or it was lost: max(NaN, −∞) is −∞
-    const auto is_nan = [](real number) { return std::isnan(number); };
-    return std::any_of(x, x + count, is_nan) ? std::numeric_limits<double>::quiet_NaN() : most;
-  }
-  const Simd shift(most);
-  const real total = sum_span(
-      count, [&](const Simd& v) { return exp(v - shift); }, x);
-  return most + std::log(static_cast<double>(total));
+ExpSum exp_sum(const real* x, std::size_t count, real shift) {
+  const real sum = sum_span(
+      count, [shift = Simd(shift)](const Simd& v) { return exp(v - shift); }, x);
+  return {shift, static_cast<double>(sum)};
 }
 
-// v − shift for a shift with more digits than a `real`. The rounded shift is subtracted first,
-// which is exact if v is close to it, and then the rounding error of the shift.
-class MinusDouble {
- public:
-  explicit MinusDouble(double shift)
-      : rounded_(static_cast<real>(shift)),
-        rest_(static_cast<real>(std::isfinite(shift) ? shift - static_cast<real>(shift) : 0)) {}
-  Simd operator()(const Simd& v) const { return (v - rounded_) - rest_; }
-
- private:
-  Simd rounded_;
-  Simd rest_;
-};
+// exp(x − shift) · factor of a row.
+void scaled_exp(const real* x, std::size_t width, real shift, double factor, real* to) {
+  map_span(
+      width, to,
+      [shift = Simd(shift), factor = Simd(factor)](const Simd& v) {
+        return exp(v - shift) * factor;
+      },
+      x);
+}
 
 }  // namespace
 
-void log_sum_exp_rows(const real* x, std::size_t rows, std::size_t width, double* result) {
-  for_each_row(rows, width, [&](std::size_t i) { result[i] = log_sum_exp(x + i * width, width); });
+void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift_is_finite,
+                  ExpSum* sums) {
+  for_each_row(rows, width, [&](std::size_t i) {
+    const real most = largest(x + i * width, width);
+    const bool shifts = std::isfinite(most) || !shift_is_finite;
+    sums[i] = exp_sum(x + i * width, width, shifts ? most : 0);
+  });
 }
 
-void log_sum_exp_rows_backward(const real* x, const double* log_sums, const real* dy,
-                               std::size_t rows, std::size_t width, real* dx) {
+void log_sum_exp_rows_backward(const real* x, const ExpSum* sums, const real* dy, std::size_t rows,
+                               std::size_t width, real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
-    const MinusDouble minus_log_sum(log_sums[i]);
-    const Simd factor(dy[i]);
-    map_span(
-        width, dx + i * width, [&](const Simd& v) { return exp(minus_log_sum(v)) * factor; },
-        x + i * width);
+    scaled_exp(x + i * width, width, sums[i].shift, dy[i] / sums[i].sum, dx + i * width);
   });
 }
 
@@ -95,8 +86,15 @@ void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std:
 
 void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
   for_each_row(rows, width, [&](std::size_t i) {
-    const MinusDouble minus_log_sum(log_sum_exp(x + i * width, width));
-    map_span(width, y + i * width, minus_log_sum, x + i * width);
+    const real* from = x + i * width;
+    const ExpSum row = exp_sum(from, width, largest(from, width));
+    // Neither difference cancels: no number is above the shift, and no sum below 1.
+    map_span(
+        width, y + i * width,
+        [shift = Simd(row.shift), log_sum = Simd(std::log(row.sum))](const Simd& v) {
+          return (v - shift) - log_sum;
+        },
+        from);
   });
 }
 
@@ -112,7 +110,7 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
   });
 }
 
-void cross_entropy_rows_backward(const real* logits, const double* log_sums,
+void cross_entropy_rows_backward(const real* logits, const ExpSum* sums,
                                  const std::int32_t* targets, const real* row_weights, real scale,
                                  std::size_t rows, std::size_t width, real* gradient) {
   for_each_row(rows, width, [&](std::size_t i) {
@@ -121,12 +119,8 @@ void cross_entropy_rows_backward(const real* logits, const double* log_sums,
       std::fill_n(to, width, real{0});
       return;
     }
-    const MinusDouble minus_log_sum(log_sums[i]);
     const real row_scale = row_weights[i] * scale;
-    const Simd factor(row_scale);
-    map_span(
-        width, to, [&](const Simd& v) { return exp(minus_log_sum(v)) * factor; },
-        logits + i * width);
+    scaled_exp(logits + i * width, width, sums[i].shift, row_scale / sums[i].sum, to);
     to[targets[i]] -= row_scale;
   });
 }

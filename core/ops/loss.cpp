@@ -16,6 +16,8 @@
 namespace rowgrad {
 namespace {
 
+using ExpSums = std::vector<kernels::ExpSum, PoolAllocator<kernels::ExpSum>>;
+
 using RowsForward = void (*)(const real*, std::size_t, std::size_t, real*);
 using RowsBackward = void (*)(const real*, const real*, std::size_t, std::size_t, real*);
 
@@ -60,15 +62,15 @@ Variable logsumexp(const Variable& x, int axis, KeepAxes keep) {
   shape.back() = 1;
   if (keep == KeepAxes::kNo) shape.pop_back();
   Tensor value = empty(shape);
-  std::vector<double, PoolAllocator<double>> log_sums(value.size());
-  kernels::log_sum_exp_rows(x.value().data(), log_sums.size(), width, log_sums.data());
-  std::transform(log_sums.begin(), log_sums.end(), value.data(),
-                 [](double log_sum) { return static_cast<real>(log_sum); });
+  ExpSums sums(value.size());
+  kernels::exp_sum_rows(x.value().data(), sums.size(), width, true, sums.data());
+  std::transform(sums.begin(), sums.end(), value.data(),
+                 [](const kernels::ExpSum& row) { return static_cast<real>(row.above(0)); });
   return record("logsumexp", {x}, std::move(value),
-                [width, log_sums = std::move(log_sums)](Backward& node) {
+                [width, sums = std::move(sums)](Backward& node) {
                   Tensor gradient = empty(node.input_shape(0));
-                  kernels::log_sum_exp_rows_backward(node.input(0).data(), log_sums.data(),
-                                                     node.gradient().data(), log_sums.size(), width,
+                  kernels::log_sum_exp_rows_backward(node.input(0).data(), sums.data(),
+                                                     node.gradient().data(), sums.size(), width,
                                                      gradient.data());
                   node.give(0, std::move(gradient));
                 });
@@ -189,22 +191,22 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   const std::size_t classes = logits.shape().back();
   const std::size_t rows = targets.size();
 
-  std::vector<double, PoolAllocator<double>> log_sums(rows);
-  kernels::log_sum_exp_rows(logits.value().data(), rows, classes, log_sums.data());
+  ExpSums sums(rows);
+  kernels::exp_sum_rows(logits.value().data(), rows, classes, false, sums.data());
   std::vector<real, PoolAllocator<real>> weights(rows, 0);
   double total = 0;
   for (std::size_t i = 0; i < counted.rows.size(); ++i) {
     const std::size_t row = counted.rows[i];
     const auto target = static_cast<std::size_t>(targets.data()[row]);
     weights[row] = counted.weights.empty() ? real{1} : counted.weights[i];
-    total += weights[row] * (log_sums[row] - logits.value().data()[row * classes + target]);
+    total += weights[row] * sums[row].above(logits.value().data()[row * classes + target]);
   }
   return record(kName, {logits}, scalar(static_cast<real>(total * scale)),
                 [targets, scale, rows, classes, weights = std::move(weights),
-                 log_sums = std::move(log_sums)](Backward& node) {
+                 sums = std::move(sums)](Backward& node) {
                   Tensor gradient = empty(node.input_shape(0));
                   kernels::cross_entropy_rows_backward(
-                      node.input(0).data(), log_sums.data(), targets.data(), weights.data(),
+                      node.input(0).data(), sums.data(), targets.data(), weights.data(),
                       static_cast<real>(scale * *node.gradient().data()), rows, classes,
                       gradient.data());
                   node.give(0, std::move(gradient));

@@ -121,18 +121,17 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     std::copy_n(text.begin(), inputs.size(), inputs.begin());
     Tape tape(Tape::inference);
     const Variable logits = model.forward(tape, inputs);
-    std::vector<double> log_sums(inputs.size());
-    kernels::log_sum_exp_rows(logits.value().data(), inputs.size(), vocabulary, log_sums.data());
+    std::vector<kernels::ExpSum> sums(inputs.size());
+    kernels::exp_sum_rows(logits.value().data(), inputs.size(), vocabulary, false, sums.data());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::span row(logits.value().data() + i * vocabulary, vocabulary);
       const std::int32_t target = text[i + 1];
       ids.push_back(target);
-      losses.push_back(
-          rounded(log_sums[i] - static_cast<double>(row[static_cast<std::size_t>(target)])));
+      losses.push_back(rounded(sums[i].above(row[static_cast<std::size_t>(target)])));
       json shares = json::array();
       const std::vector<std::size_t> likeliest = largest(row, kExpected);
       for (const std::size_t id : likeliest)
-        shares.push_back(in_thousandths(std::exp(static_cast<double>(row[id]) - log_sums[i])));
+        shares.push_back(in_thousandths(std::exp(-sums[i].above(row[id]))));
       expected.push_back(likeliest);
       probabilities.push_back(std::move(shares));
     }
