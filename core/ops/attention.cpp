@@ -160,14 +160,17 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
     call.relative_distances = inputs.back().shape()[0];
   }
   call.inputs = inputs.size();
+  bool for_backward = false;
+  for (const Variable& input : inputs) {
+    check_state(&input.tape() == &q.tape(), name, ": a variable belongs to another tape");
+    for_backward |= input.needs_gradient();
+  }
   if (const double p = options.dropout_p; p > 0) {
     Random& random = q.tape().random(op);
     const Shape weights{call.batch, call.heads, call.queries, call.keys};
     call.mask = kernels::draw_dropout_mask(random, element_count(weights, op), p);
     call.mask_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
   }
-  bool for_backward = false;
-  for (const Variable& input : inputs) for_backward |= input.needs_gradient();
   if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
 
   Tensor value = empty(q.shape());

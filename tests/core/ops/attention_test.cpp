@@ -549,9 +549,11 @@ TEST(CausalAttention, RefusesWhatDoesNotFit) {
       apply(x, x, x, 2, 0.1, Shape{3, 5}),
       "causal_attention: distance_bias has shape [3, 5], expected [2, distances] with no fewer "
       "distances than the 5 keys");
-  EXPECT_TRUE(bits_of(random.state_dict()) == state);
   Tape plain_tape;
   const Variable y = plain_tape.input(zeros(x));
+  EXPECT_ERROR(std::logic_error, "causal_attention: a variable belongs to another tape",
+               causal_attention(tape.input(zeros(x)), y, y, {.heads = 2, .dropout_p = 0.1}));
+  EXPECT_TRUE(bits_of(random.state_dict()) == state);
   EXPECT_ERROR_WITH(std::logic_error, "causal_attention",
                     causal_attention(y, y, y, {.heads = 2, .dropout_p = 0.1}));
 }
