@@ -142,12 +142,13 @@ class HeadBackward {
     const std::size_t relative = a_.relative_distances > 0 ? queries : 0;
     for (std::size_t i = 0; i < relative; ++i) {
       add_panel(by_distance(i, q_products_), scores_.data() + i * kPanel);
-      add_panel(by_distance(i, upstream_products_), gradients_.data() + i * kPanel);
+      if (wants_scores_)
+        add_panel(by_distance(i, upstream_products_), gradients_.data() + i * kPanel);
     }
     for (std::size_t i = 0; i < queries; ++i) differentiate(key, query + i, i * kPanel);
     for (std::size_t i = 0; i < relative; ++i) {
       add_panel(scores_.data() + i * kPanel, by_distance(i, weight_sums_));
-      add_panel(gradients_.data() + i * kPanel, by_distance(i, score_sums_));
+      if (wants_scores_) add_panel(gradients_.data() + i * kPanel, by_distance(i, score_sums_));
     }
 
     const auto add_keys_product = [&](const Tensor& of_scores, const Tensor& panels, Tensor& to) {

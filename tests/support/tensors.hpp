@@ -2,6 +2,7 @@
 
 // Tensors for tests: values in closed form, access by index, and comparison entry by entry.
 
+#include <cfenv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,14 @@ namespace rowgrad::testing {
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
+
+/// Whether `run` computes, on this thread, anything that raises one of these floating-point
+/// exceptions, whatever becomes of it.
+inline bool raises(int exceptions, const auto& run) {
+  std::feclearexcept(exceptions);
+  run();
+  return std::fetestexcept(exceptions) != 0;
+}
 
 /// A tensor with this shape and these values in row-major order.
 inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
