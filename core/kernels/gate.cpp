@@ -77,7 +77,7 @@ void gate_rows_backward(const real* k, const real* x, std::size_t rows, std::siz
                         const real* d_gates, const GateGradients& gradients) {
   const double share = 1 / static_cast<double>(width);
   const std::size_t blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
-  Tensor sums = zeros({blocks, width});
+  Tensor sums = zeros({gradients.weights != nullptr ? blocks : 0, width});
   parallel_for(
       blocks, row_grain(kRowsPerBlock * width),
       [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
@@ -89,10 +89,10 @@ void gate_rows_backward(const real* k, const real* x, std::size_t rows, std::siz
           const double of_x = ds * row.score * row.x_scale * row.x_scale * share;
           const real* const from_k = k + i * width;
           const real* const from_x = x + i * width;
-          real* const block_sums = all_sums + i / kRowsPerBlock * width;
-          for (std::size_t c = 0; c < width; ++c)
-            block_sums[c] += static_cast<real>(factor * static_cast<double>(from_k[c]) *
-                                               static_cast<double>(from_x[c]));
+          if (gradients.weights != nullptr)
+            for (std::size_t c = 0; c < width; ++c)
+              all_sums[i / kRowsPerBlock * width + c] += static_cast<real>(
+                  factor * static_cast<double>(from_k[c]) * static_cast<double>(from_x[c]));
           if (gradients.k != nullptr)
             for (std::size_t c = 0; c < width; ++c)
               gradients.k[i * width + c] =

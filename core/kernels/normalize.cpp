@@ -157,8 +157,8 @@ struct LineOfGradient {
 }
 
 // dx of a group of rows, unless it is null; it may be dy if it is not to be added. Adds the rows'
-// gradients of the weight and, in layer normalisation, of the bias to `weight_sums`.
-template <RowNorm kNorm, std::size_t kRows>
+// gradients of the weight and, in layer normalisation, of the bias to `weight_sums`, if wanted.
+template <RowNorm kNorm, bool kWantsWeights, std::size_t kRows>
 void backward_group(const real* x, const real* dy, std::size_t width, std::size_t ahead,
                     const real* weight, const RowScaling* scalings, real* weight_sums, real* dx,
                     bool add_dx) {
@@ -167,8 +167,8 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
   std::copy_n(scalings, kRows, rows.begin());
   const auto mean = means<kRows, 2>(width, [=](auto& sums, const auto& vector) {
     const Simd w = vector.load(weight);
-    Simd weight_sum = vector.load(weight_sums);
-    Simd bias_sum = kLayer ? vector.load(weight_sums + width) : w;
+    Simd weight_sum = kWantsWeights ? vector.load(weight_sums) : w;
+    Simd bias_sum = kWantsWeights && kLayer ? vector.load(weight_sums + width) : w;
     for (std::size_t r = 0; r < kRows; ++r) {
       const Simd normal = normalized(vector.load(x + r * width, rows[r].shift), rows[r]);
       const Simd upstream = vector.load(dy + r * width);
@@ -178,8 +178,8 @@ void backward_group(const real* x, const real* dy, std::size_t width, std::size_
       weight_sum = fma(upstream, normal, weight_sum);
       if constexpr (kLayer) bias_sum += upstream;
     }
-    vector.store(weight_sum, weight_sums);
-    if constexpr (kLayer) vector.store(bias_sum, weight_sums + width);
+    if constexpr (kWantsWeights) vector.store(weight_sum, weight_sums);
+    if constexpr (kWantsWeights && kLayer) vector.store(bias_sum, weight_sums + width);
   });
   if (dx == nullptr) return;
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -220,12 +220,12 @@ void forward_rows(const real* x, std::size_t rows, std::size_t width, const real
   });
 }
 
-template <RowNorm kNorm>
+template <RowNorm kNorm, bool kWantsWeights>
 void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t width,
                    const real* weight, const RowScaling* scalings, const NormGradients& gradients) {
   constexpr std::size_t kParts = kNorm == RowNorm::kLayer ? 2 : 1;  // dweight and dbias
   const std::size_t blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
-  Tensor sums = zeros({blocks, kParts, width});
+  Tensor sums = zeros({kWantsWeights ? blocks : 0, kParts, width});
   parallel_for(blocks, row_grain(kRowsPerBlock * width),
                [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
                  for (std::size_t block = first; block < last; ++block) {
@@ -235,13 +235,13 @@ void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t 
                    for_each_group(
                        begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
                          const std::size_t at = row * width;
-                         backward_group<kNorm, count()>(
+                         backward_group<kNorm, kWantsWeights, count()>(
                              x + at, dy + at, width, ahead, weight, scalings + row, block_sums,
                              gradients.x != nullptr ? gradients.x + at : nullptr, gradients.add_x);
                        });
                  }
                });
-  if (gradients.weight == nullptr && gradients.bias == nullptr) return;
+  if (!kWantsWeights) return;
   const Tensor total = sum_along(sums, {true, false, false});
   if (gradients.weight != nullptr) std::copy_n(total.data(), width, gradients.weight);
   if (gradients.bias != nullptr)
@@ -261,9 +261,15 @@ void normalize_rows(RowNorm norm, const real* x, std::size_t rows, std::size_t w
 void normalize_rows_backward(RowNorm norm, const real* x, const real* dy, std::size_t rows,
                              std::size_t width, const real* weight, const RowScaling* scalings,
                              const NormGradients& gradients) {
-  const auto backward = norm == RowNorm::kLayer ? backward_rows<RowNorm::kLayer>
-                                                : backward_rows<RowNorm::kRootMeanSquare>;
-  backward(x, dy, rows, width, weight, scalings, gradients);
+  const auto go_back = [&]<RowNorm kNorm>() {
+    const bool wants_weights = gradients.weight != nullptr || gradients.bias != nullptr;
+    const auto backward = wants_weights ? backward_rows<kNorm, true> : backward_rows<kNorm, false>;
+    backward(x, dy, rows, width, weight, scalings, gradients);
+  };
+  if (norm == RowNorm::kLayer)
+    go_back.operator()<RowNorm::kLayer>();
+  else
+    go_back.operator()<RowNorm::kRootMeanSquare>();
 }
 
 }  // namespace rowgrad::kernels

@@ -38,15 +38,15 @@ Variable memory_gate(const Variable& key, const Variable& x, const Variable& key
                   Tensor dkey = empty(node.input(0).shape());
                   Tensor dx = empty(x_so_far != nullptr ? Shape{0} : node.input(1).shape());
                   Tensor dweights = empty({width});
-                  kernels::gate_rows_backward(of(0), of(1), rows, width, weights.data(),
-                                              kept.data(), node.output().data(),
-                                              node.gradient().data(),
-                                              {.k = node.needs(0) ? dkey.data() : nullptr,
-                                               .x = !node.needs(1)        ? nullptr
-                                                    : x_so_far != nullptr ? x_so_far->data()
-                                                                          : dx.data(),
-                                               .add_x = x_so_far != nullptr,
-                                               .weights = dweights.data()});
+                  kernels::gate_rows_backward(
+                      of(0), of(1), rows, width, weights.data(), kept.data(), node.output().data(),
+                      node.gradient().data(),
+                      {.k = node.needs(0) ? dkey.data() : nullptr,
+                       .x = !node.needs(1)        ? nullptr
+                            : x_so_far != nullptr ? x_so_far->data()
+                                                  : dx.data(),
+                       .add_x = x_so_far != nullptr,
+                       .weights = node.needs(2) || node.needs(3) ? dweights.data() : nullptr});
                   if (node.needs(0)) node.give(0, std::move(dkey));
                   if (node.needs(1)) node.give(1, x_so_far != nullptr ? Gradient() : std::move(dx));
                   if (node.needs(2))

@@ -53,8 +53,8 @@ Variable normalize_last_axis(OpName op, RowNorm norm, std::initializer_list<Vari
                                      node.input(1).data(), scalings.data(),
                                      {.x = node.needs(0) ? dx : nullptr,
                                       .add_x = sum != nullptr,
-                                      .weight = dweight.data(),
-                                      .bias = has_bias ? dbias.data() : nullptr});
+                                      .weight = node.needs(1) ? dweight.data() : nullptr,
+                                      .bias = has_bias && node.needs(2) ? dbias.data() : nullptr});
     if (node.needs(0)) node.give(0, sum != nullptr ? Gradient() : std::move(upstream));
     if (node.needs(1)) node.give(1, std::move(dweight));
     if (has_bias && node.needs(2)) node.give(2, std::move(dbias));

@@ -197,6 +197,40 @@ TEST(Normalize, KeepsWhatIsNotFiniteInItsRow) {
         }
 }
 
+TEST(Normalize, SumsUpGradientsOfWeightsOnlyIfTheyAreNeeded) {
+  // Gradients of the rows are moderate, and overflow as soon as some of them are added.
+  const Threads scope(1);
+  constexpr std::size_t kRows = 64;
+  const real large = std::numeric_limits<real>::max() / 8;
+  const auto rows_of = [](const std::vector<real>& row) {
+    Tensor x = empty({kRows, row.size()});
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = row[i % row.size()];
+    return x;
+  };
+  const struct {
+    const char* name;
+    Function op;
+    Tensor upstream;
+  } cases[] = {
+      {"layer_norm", [](Inputs in) { return layer_norm(in[0], in[1], in[1]); },
+       rows_of({large, -large, large, -large})},
+      {"rms_norm", [](Inputs in) { return rms_norm(in[0], in[1]); },
+       rows_of({large, -large, large, -large})},
+      {"memory_gate", [](Inputs in) { return memory_gate(in[2], in[0], in[1], in[1], 1e-5); },
+       rows_of({large})}};
+  for (const auto& each : cases)
+    for (const bool needed : {false, true}) {
+      Tape tape;
+      const Tensor weight = full({4}, 1);
+      const std::vector<Variable> in{tape.input(rows_of({1, 1, -1, -1})),
+                                     needed ? tape.input(weight) : tape.constant(weight),
+                                     tape.input(rows_of({1, real{-0.9}, 1, -1}))};
+      const Variable y = each.op(in);
+      EXPECT_EQ(raises(FE_OVERFLOW, [&] { tape.backward(y, each.upstream); }), needed) << each.name;
+      for (const real number : tape.gradient(in[0]).dense()) ASSERT_TRUE(std::isfinite(number));
+    }
+}
+
 TEST(Normalize, TakesXWithoutRows) {
   Tape tape;
   const Variable x = tape.input(zeros({2, 0, 3}));
