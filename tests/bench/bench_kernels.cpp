@@ -7,11 +7,13 @@
 
 #include <benchmark/benchmark.h>
 
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
+#include <rowgrad/core/ops/attention.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad::kernels {
@@ -235,6 +237,52 @@ BENCHMARK(head)
     ->Args({32, 256, 1132})
     ->Args({4096, 256, 50257})
     ->Args({512, 768, 50257})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// Causal attention of two texts, 12 heads of width 64, without what comes before and after it.
+// Arguments: the length of the texts, and whether gradients are computed, too.
+void attention(benchmark::State& state) {
+  const Shape shape{2, argument(state, 0), 768};
+  std::vector<Tensor> qkv;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) qkv.push_back(Random(seed).normal(shape));
+  const Tensor upstream = full(shape, 1);
+  const bool backward = argument(state, 1) != 0;
+  for (auto _ : state) {
+    Tape tape(backward ? Tape::gradient_mode : Tape::inference);
+    std::vector<Variable> x;
+    for (const Tensor& tensor : qkv) x.push_back(tape.input(tensor));
+    const Variable y = causal_attention(x[0], x[1], x[2], {.heads = 12});
+    if (backward) tape.backward(y, upstream);
+  }
+}
+BENCHMARK(attention)
+    ->ArgNames({"length", "backward"})
+    ->ArgsProduct({{64, 256, 1024}, {0, 1}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// The attention of one more token of a text, 12 heads of width 64. Argument: the tokens before it.
+void attention_to_the_past(benchmark::State& state) {
+  const std::size_t past = argument(state, 0);
+  KeyValueCache cache(past + 1, 768);
+  const auto attend = [&](const Tensor& tokens) {
+    Tape tape(Tape::inference);
+    const Variable x = tape.constant(tokens);
+    causal_attention(x, x, x, {.heads = 12}, &cache);
+  };
+  attend(Random(1).normal({1, past, 768}));
+  const Tensor next = Random(2).normal({1, 1, 768});
+  for (auto _ : state) {
+    attend(next);
+    cache.truncate(past);
+  }
+}
+BENCHMARK(attention_to_the_past)
+    ->ArgName("tokens")
+    ->Arg(64)
+    ->Arg(256)
+    ->Arg(1024)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
