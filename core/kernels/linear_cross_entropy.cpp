@@ -31,7 +31,8 @@ class RowBlock {
         logits_(empty({panel_count(rows), head.classes, kPanel})),
         maxima_(empty({panel_count(rows), blocks_, kPanel})),
         sums_(empty(maxima_.shape())),
-        target_logits_(rows) {}
+        target_logits_(rows),
+        missing_of_bias_(zeros({head.bias == nullptr ? 0 : head.classes})) {}
 
   /// The sum of the losses of `rows` rows, starting at row `first`.
   double losses(std::size_t first, std::size_t rows) {
@@ -240,15 +241,20 @@ class RowBlock {
     });
   }
 
-  void add_bias_gradient(const Classes& classes, real* gradient) const {
+  void add_bias_gradient(const Classes& classes, real* gradient) {
     for (std::size_t i = 0; i < classes.count; ++i) {
       Simd sum(real{0});
       for (std::size_t panel = 0; panel < panels_; ++panel)
         for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
           sum +=
               Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
+      // Kahan 1965: what each addition rounds away is added with the next block.
       real& to = gradient[classes.first + i];
-      to = sum_of_lanes(sum) + (first_ > 0 ? to : real{0});
+      real& missing = missing_of_bias_.data()[classes.first + i];
+      const real before = first_ > 0 ? to : real{0};
+      const real added = sum_of_lanes(sum) + missing;
+      to = before + added;
+      missing = added - (to - before);
     }
   }
 
@@ -308,6 +314,7 @@ class RowBlock {
   Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax
   Tensor sums_;    // [panel, block, kPanel]: sums of exponentials
   std::vector<real> target_logits_;
+  Tensor missing_of_bias_;  // what rounding took from the gradient of the bias
 };
 
 }  // namespace

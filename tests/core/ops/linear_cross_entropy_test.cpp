@@ -115,6 +115,17 @@ TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
     }
 }
 
+TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverAnyNumberOfRows) {
+  constexpr std::size_t kRows = 300'001;
+  const Ids targets = to_ids(std::vector<std::int32_t>(kRows, 0));
+  Tape tape;
+  const Variable bias = tape.input(zeros({3}));
+  tape.backward(linear_cross_entropy(tape.constant(zeros({kRows, 1})), tape.constant(zeros({3, 1})),
+                                     bias, targets));
+  expect_near(tape.gradient(bias).dense(), tensor({3}, {real{-2} / 3, real{1} / 3, real{1} / 3}),
+              1e-6);
+}
+
 TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
   const real never = -std::numeric_limits<real>::infinity();
   const HeadCase item{{3, 2}, 300};
