@@ -14,9 +14,8 @@
 namespace rowgrad {
 namespace {
 
-real inverse_count(std::size_t of_x, std::size_t of_sum) {
-  check_argument(of_x > 0, "mean: there are no numbers to take the mean of");
-  return static_cast<real>(of_sum) / static_cast<real>(of_x);
+void check_mean(const Variable& x) {
+  check_argument(x.value().size() > 0, "mean: there are no numbers to take the mean of");
 }
 
 std::vector<int> all_axes(const Variable& x) {
@@ -42,9 +41,11 @@ Variable variance(std::string_view op, const Variable& x, const std::vector<int>
   const double divisor = static_cast<double>(count) - options.correction;
   check_argument(divisor > 0, op, ": ", count, " values with a correction of ", options.correction,
                  " leave nothing to divide by");
-  const Variable total = sum(x, axes, KeepAxes::kYes);
-  const Variable rest = x - total * static_cast<real>(1.0 / static_cast<double>(count));
-  return sum(rest * rest, axes, options.keep) * static_cast<real>(1 / divisor);
+  // The mean of large numbers is rounded. Centring a second time takes away what the first left.
+  Variable rest = x;
+  for (int time = 0; time < 2; ++time)
+    rest = rest - sum(rest, axes, KeepAxes::kYes) / static_cast<real>(count);
+  return sum(rest * rest, axes, options.keep) / static_cast<real>(divisor);
 }
 
 Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
@@ -82,11 +83,16 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   });
 }
 
-Variable mean(const Variable& x) { return sum(x) * inverse_count(x.value().size(), 1); }
+// Both divide: with a rounded reciprocal of the count, the mean of 41 ones would not be one.
+Variable mean(const Variable& x) {
+  check_mean(x);
+  return sum(x) / static_cast<real>(x.value().size());
+}
 
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
+  check_mean(x);
   const Variable total = sum(x, axes, keep);
-  return total * inverse_count(x.value().size(), total.value().size());
+  return total / static_cast<real>(x.value().size() / total.value().size());
 }
 
 Variable cumsum(const Variable& x, int axis) {
