@@ -9,23 +9,12 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 4096;          // values summed in registers; block sums are doubles
+constexpr std::size_t kRunningSum = 32;       // rows that are added one after another
 constexpr std::size_t kRows = 256;            // summed at a time, at least
 constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
 // Twice as many, which reads memory faster, for matrices that have enough of them for all threads.
 constexpr std::size_t kWideColumns = 2 * kColumns;
 constexpr std::size_t kWideMatrix = 64 * kWideColumns;
-
-double sum_block(const real* values, std::size_t count) {
-  constexpr std::size_t kStep = 4 * kLanes;  // four sums hide the latency of an addition
-  Simd sums[4] = {Simd(real{0}), Simd(real{0}), Simd(real{0}), Simd(real{0})};
-  std::size_t i = 0;
-  for (; i + kStep <= count; i += kStep)
-    for (std::size_t k = 0; k < 4; ++k) sums[k] += Simd::load_unaligned(values + i + k * kLanes);
-  double total = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  for (; i < count; ++i) total += values[i];
-  return total;
-}
 
 // out = Σ over `rows` rows, `stride` apart, of N vectors, whose sums stay in registers. In rows far
 // apart, the processor does not expect what comes after these; it is prefetched.
@@ -46,8 +35,18 @@ void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out)
   for (std::size_t k = 0; k < N; ++k) sums[k].store_unaligned(out + k * kLanes);
 }
 
-// The same for `width` values.
+// The same for `width` values, at most kWideColumns. Many rows are summed as two halves, so that
+// the error grows with the logarithm of their number (Higham 1993, "The accuracy of floating point
+// summation"), and not with the number itself.
 void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
+  if (rows > kRunningSum) {
+    const std::size_t half = rows / 2;
+    std::array<real, kWideColumns> second;
+    sum_rows(x, half, stride, width, out);
+    sum_rows(x + half * stride, rows - half, stride, width, second.data());
+    map_span(width, out, std::plus<>(), out, second.data());
+    return;
+  }
   constexpr std::size_t kWide = kWideColumns / kLanes;
   constexpr std::size_t kNarrow = kColumns / kLanes;
   std::size_t i = 0;
@@ -58,6 +57,17 @@ void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t w
   std::fill(out + i, out + width, real{0});
   for (std::size_t row = 0; row < rows; ++row)
     map_span(width - i, out + i, std::plus<>(), out + i, x + row * stride + i);
+}
+
+// The sum of `count` values, as rows of kColumns.
+real sum_values(const real* values, std::size_t count) {
+  const std::size_t rows = count / kColumns;
+  std::array<real, kColumns> columns;
+  sum_rows(values, rows, kColumns, kColumns, columns.data());
+  const auto sums = [&](std::size_t k) { return Simd::load_unaligned(&columns[k * kLanes]); };
+  double total = sum_of_lanes((sums(0) + sums(1)) + (sums(2) + sums(3)));
+  for (std::size_t i = rows * kColumns; i < count; ++i) total += values[i];
+  return static_cast<real>(total);
 }
 
 // out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
@@ -98,22 +108,15 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
 }  // namespace
 
 real sum(const real* values, std::size_t count) {
-  const std::size_t blocks = (count + kBlock - 1) / kBlock;
-  auto block_sum = [&](std::size_t block) {
-    const std::size_t first = block * kBlock;
-    return sum_block(values + first, std::min(kBlock, count - first));
-  };
-  double total = 0;
-  if (count < 2 * kGrainNumbers) {
-    for (std::size_t block = 0; block < blocks; ++block) total += block_sum(block);
-  } else {
-    std::vector<double> sums(blocks);
-    parallel_for(blocks, kGrainNumbers / kBlock, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t block = begin; block < end; ++block) sums[block] = block_sum(block);
-    });
-    for (const double part : sums) total += part;
-  }
-  return static_cast<real>(total);
+  if (count < 2 * kGrainNumbers) return sum_values(values, count);
+  std::vector<real> parts((count + kGrainNumbers - 1) / kGrainNumbers);
+  parallel_for(parts.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t part = begin; part < end; ++part) {
+      const std::size_t first = part * kGrainNumbers;
+      parts[part] = sum_values(values + first, std::min(kGrainNumbers, count - first));
+    }
+  });
+  return sum(parts.data(), parts.size());
 }
 
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {

@@ -2,7 +2,8 @@
 
 // Functions of two arrays whose shapes are broadcast against each other as in NumPy: shapes are
 // aligned at their last axis, and an axis that is missing or has length 1 is repeated. And sums,
-// which undo it; values are added in an order that depends only on the shape, never on the threads.
+// which undo it; values are added in an order that depends only on the shape, never on the threads,
+// and by halves, so that a sum of millions is as accurate as one of few.
 
 #include <array>
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace rowgrad::kernels {
 
-/// The sum of `count` values: blocks of a fixed size in vector registers, block sums in double.
+/// The sum of `count` values.
 real sum(const real* values, std::size_t count);
 
 /// Sums x over the axes marked in `reduced` (one entry per axis), which keep length 1.
