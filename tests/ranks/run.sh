@@ -127,11 +127,12 @@ echo "options that differ: an error that names rank and option"
 # endless OPTION...: a run on two ranks, once it has saved something
 endless() {
   rm -f ranks
-  on_ranks 2 "${run[@]}" --epochs 1000000 --save ranks --save-every 1 "$@" >log 2>&1 &
+  timeout 120 mpirun --oversubscribe -n 2 "${run[@]}" --epochs 1000000 --save ranks --save-every 1 "$@" \
+    >log 2>&1 &
   job=$!
   until [[ -e ranks ]]; do sleep 0.05; done
-  # mpirun's own command line has the same words.
-  second=$(pgrep -f "^${run[0]} .*--epochs 1000000" | tail -n 1)
+  launcher=$(pgrep -P "$job")
+  second=$(pgrep -P "$launcher" | tail -n 1)
 }
 
 endless
@@ -162,7 +163,7 @@ expect_error "MPI has not started after 3 seconds: a rank hangs"
 echo "a rank that hangs before MPI has started: the end of all, in words"
 
 endless
-pkill -INT -f "^mpirun .*--epochs 1000000"
+kill -INT "$launcher"
 wait "$job" || true
 expect_error "Stopped by"
 "${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
