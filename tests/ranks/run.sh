@@ -27,7 +27,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 on_ranks() {
   local count=$1
   shift
-  timeout 120 mpirun --oversubscribe -n "$count" "$@"
+  timeout -k 5 120 mpirun --oversubscribe -n "$count" "$@"
 }
 
 fail() {
@@ -80,7 +80,7 @@ echo "samples on the way and at the end: those of a run alone"
 
 # A rank whose OpenBLAS has another kernel, if it does have it.
 mixed=("${verdict[@]}" --hidden "3000,1000" --max-steps 1)
-timeout 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
+timeout -k 5 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
   : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" >log 2>&1 || fail "a run of two kinds of machines failed"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
   grep -q "^Rank 1 computes other last bits than rank 0, with .*Sandybridge" log ||
@@ -119,7 +119,7 @@ on_ranks 3 "${run[@]}" --shards 2 --max-steps 2 >log 2>&1 || status=$?
 ((status != 0)) || fail "two shards were enough for three ranks"
 expect_error "2 shards for 3 ranks"
 
-timeout 60 mpirun --oversubscribe -n 1 "${run[@]}" --max-steps 2 : \
+timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --max-steps 2 : \
   -n 1 "${run[@]}" --max-steps 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
 expect_error "rank 1 has another seed than rank 0: 5, expected 123"
 echo "options that differ: an error that names rank and option"
@@ -156,11 +156,26 @@ echo "a rank that hangs: the end of all, named, and a whole checkpoint"
 
 # Stopped before MPI has started, which no rank can do without it.
 status=0
-timeout 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
+timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
   -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-patience 3 >log 2>&1 || status=$?
 ((status != 0 && status != 124)) || fail "a run with a rank that does not start: status $status"
 expect_error "MPI has not started after 3 seconds: a rank hangs"
 echo "a rank that hangs before MPI has started: the end of all, in words"
+
+# Stopped when training has ended, while the first rank waits for a reader of its --json.
+rm -f ranks
+mkfifo json
+on_ranks 2 "${run[@]}" --max-steps 3 --save ranks --json json --rank-patience 3 >log 2>&1 &
+job=$!
+until [[ -e ranks ]]; do sleep 0.05; done
+kill -STOP "$(pgrep -P "$(pgrep -P "$(pgrep -P "$job")")" | tail -n 1)"  # timeout, mpirun, ranks
+cat json >run.json
+status=0
+wait "$job" || status=$?
+((status != 0 && status != 124)) || fail "a run with a rank that does not end: status $status"
+expect_error "MPI has not ended after 3 seconds: a rank hangs"
+"${run[@]}" --resume ranks --max-steps 4 >log 2>&1 || fail "no whole checkpoint"
+echo "a rank that hangs when training has ended: the end of all, in words"
 
 endless
 kill -INT "$launcher"
