@@ -25,6 +25,7 @@ class FileFaults : public ::testing::Test {
   // What a table ends with does depend on all of its bits.
   std::string end_of(const std::string& command) const {
     const std::string output = output_of(command);
+    EXPECT_HAS(output, "Sample ");
     return output.substr(std::min(output.size(), output.find("Sample ")));
   }
 

@@ -115,40 +115,6 @@ TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
       gemm({&number, 1, kTooLong}, {&number, kTooLong, 1}, {&number, 1, 1}));
 }
 
-// On one core with AVX-512, BLAS was measured to be 17 (double) to 38 times (float) as fast as this
-// loop, and 5 to 10 times with its oldest kernel. The loops that xtensor-blas uses without a BLAS
-// are no faster than this one.
-TEST(Gemm, RunsAtManyTimesTheSpeedOfAPlainLoop) {
-  constexpr std::size_t kSide = 192;
-  const Threads one(1);  // two that wait for each other would measure other load
-  const Tensor a = irregular({kSide, kSide}, 1);
-  const Tensor b = irregular({kSide, kSide}, 2);
-  Tensor result = empty({kSide, kSide});
-  const auto best_seconds = [](const auto& multiply) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      multiply();
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      best = std::min(best, seconds.count());
-    }
-    return best;
-  };
-  const double loop = best_seconds([&] {
-    for (std::size_t i = 0; i < kSide; ++i)
-      for (std::size_t j = 0; j < kSide; ++j) {
-        real total = 0;
-        for (std::size_t k = 0; k < kSide; ++k)
-          total += a.data()[i * kSide + k] * b.data()[k * kSide + j];
-        result.data()[i * kSide + j] = total;
-      }
-  });
-  const double product = best_seconds([&] {
-    gemm({a.data(), kSide, kSide}, {b.data(), kSide, kSide}, {result.data(), kSide, kSide});
-  });
-  EXPECT_GT(loop, 3 * product) << "a plain loop takes " << loop << " s, gemm " << product;
-}
-
 TEST(Gemm, AgreesOnOneAndTwoThreads) {
   const Tensor a = irregular({200, 150}, 1);
   const Tensor b = irregular({150, 180}, 2);

@@ -140,7 +140,7 @@ void run(std::string_view input) {
   static const std::vector<Checkpoint> originals = checkpoints();
   static const std::string changed = path("changed");
   FuzzedDataProvider data(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-  Checkpoint file = originals[data.ConsumeIntegralInRange<std::size_t>(0, 3)];
+  Checkpoint file = originals[data.ConsumeIntegralInRange<std::size_t>(0, originals.size() - 1)];
   for (int changes = data.ConsumeIntegralInRange(0, 4); changes > 0; --changes) change(file, data);
 
   try {
