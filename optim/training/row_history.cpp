@@ -15,6 +15,7 @@ namespace rowgrad {
 namespace {
 
 constexpr double kMostDecay = 0.999999;  // of a value in a step
+constexpr double kLeastKept = 1e-30;     // of a value that decay has left, to tell where it began
 constexpr std::size_t kFramesOfASteppedRun = 20;
 constexpr std::size_t kTokensBefore = 8;  // of a lookup, that are kept as its text
 constexpr std::size_t kTokensAfter = 3;
@@ -138,12 +139,18 @@ void TableHistory::look_up(const Batch& batch) {
   batches_.push_back(batch.inputs);
 }
 
+// What decay has left of each value, or 1 where that is too little to tell where one began.
+double TableHistory::kept() const {
+  const double kept = std::exp(log_kept_);
+  return kept < kLeastKept ? 1 : kept;
+}
+
 // Before rows move that nobody follows, in a way that cannot be told backwards.
 void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
   if (!moves_all || start_.size() > 0 || !table_->stored().allows_passes()) return;
   start_ = table_->copy();
-  start_ /= static_cast<real>(std::exp(log_kept_));
+  start_ /= static_cast<real>(kept());
 }
 
 // Remembers the values that these rows began with, if it does not know them yet.
@@ -157,7 +164,7 @@ void TableHistory::begin(std::span<const std::int32_t> ids) {
   steps_.resize(ids_.size());
   latest_.insert(latest_.end(), values.begin(), values.end());
   const std::size_t width = table_->shape()[1];
-  const auto kept = static_cast<real>(std::exp(log_kept_));
+  const auto kept = static_cast<real>(this->kept());
   for (std::size_t i = known; i < ids_.size(); ++i)
     for (std::size_t c = 0; c < width; ++c)
       first_.push_back(start_.size() > 0
@@ -326,7 +333,7 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
   const std::size_t width = value.size();
   if (start_.size() > 0)
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
-  if (!knows_starts()) return std::nan("");
+  if (has_unknown_decay_ || std::exp(log_kept_) < kLeastKept) return std::nan("");
   return std::expm1(0 - log_kept_) * distance(width, value.data(), value.data(), 0);
 }
 

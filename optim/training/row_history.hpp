@@ -109,7 +109,9 @@ class TableHistory {
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
 
   /// The rows that had a gradient, in the order of their first ones; what happened to each, and how
-  /// far each is from where it began (see knows_starts).
+  /// far each is from where it began or, where that cannot be told, from where it was before its
+  /// first gradient: in a table in a file with a decay that is not known, and where decay had left
+  /// nothing of the row by then.
   const std::vector<std::int32_t>& ids() const { return ids_; }
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> moved() const;
@@ -135,9 +137,6 @@ class TableHistory {
   /// only those that were looked up are followed.
   bool is_dense() const { return is_dense_; }
 
-  /// Whether it is known where rows began: or moved() is from before the first gradient of each.
-  bool knows_starts() const { return start_.size() > 0 || !has_unknown_decay_; }
-
   /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
   /// whether there is decay that is not known.
   std::optional<double> kept_without_gradient() const;
@@ -160,6 +159,7 @@ class TableHistory {
     double gradient_norm = 0;
   };
 
+  double kept() const;
   void copy_start(bool knows_decay);
   void begin(std::span<const std::int32_t> ids);
   bool follows(std::int32_t id) const;

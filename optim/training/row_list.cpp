@@ -42,9 +42,9 @@ void mark_learned(std::vector<ListedRow>& rows) {
     if (looked_up(row) && !std::isnan(row.moved)) distances.push_back(row.moved);
   const double least = kHardly * median(std::move(distances));
   for (ListedRow& row : rows)
-    row.learned = !looked_up(row)      ? Learned::kNo
-                  : row.moved <= least ? Learned::kHardly
-                                       : Learned::kYes;
+    row.learned = !looked_up(row)     ? Learned::kNo
+                  : row.moved > least ? Learned::kYes
+                                      : Learned::kHardly;
 }
 
 bool is_control(char32_t character) {
@@ -119,7 +119,7 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
         row.lookups = what.lookups;
         row.steps = what.steps;
         row.gradient_norm = std::sqrt(what.squares);
-        row.moved = history.knows_starts() ? moved[found->second] : std::nan("");
+        row.moved = moved[found->second];
       } else {
         row.moved = history.moved_unfollowed(row.id, value);
       }

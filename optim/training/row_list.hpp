@@ -28,7 +28,7 @@ struct ListedRow {
   std::uint64_t steps = 0;         // the number of steps that looked it up: see TableHistory::Row
   double gradient_norm = 0;        // root of the sum of squares of its gradients in these
   double norm = 0;                 // the norm of its values at the end
-  double moved = 0;                // distance from where it began; NaN if that is not known
+  double moved = 0;                // see TableHistory::moved(); NaN if that is not known
   Learned learned = Learned::kNo;  // whether the row learned, hardly did, or never
 };
 

@@ -306,6 +306,23 @@ TEST(RowList, SaysWhichRowsNeverLearned) {
     }
 }
 
+// Where decay has left nothing of the rows before their first gradient.
+TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
+  Parameter table("token.weight", irregular({3, 4}));
+  SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});
+  TableHistory history(table, RowKind::kToken);
+  for (std::uint64_t number = 1; number < 1500; ++number)
+    step(sgd, table, history, number, {0}, *sgd.idle_decay(table));
+  const Tensor before = table.copy();
+  step(sgd, table, history, 1500, {0, 1}, *sgd.idle_decay(table));
+  const std::vector<ListedRow> rows = list_rows(history);
+  EXPECT_GT(rows[1].moved, 0.1);
+  EXPECT_NEAR(rows[1].moved, distance(table.value(), before, 1), 1e-6);
+  EXPECT_EQ(rows[1].learned, Learned::kYes);
+  EXPECT_TRUE(std::isnan(rows[2].moved));
+  EXPECT_EQ(rows[2].learned, Learned::kNo);
+}
+
 TEST(RowList, SaysThatNothingLearnedWhereNothingMoved) {
   Parameter table("token.weight", irregular({3, 4}));
   TableHistory history(table, RowKind::kToken);
