@@ -130,7 +130,6 @@ void inspect(const CommandLine& line, const Options& options) {
     shown.rows = &rows;
     shown.samples = nullptr;  // it makes none
     page.emplace(run, std::move(shown));
-    run.observe(*page);
   }
   std::vector<std::vector<std::uint64_t>> starts;
   for (const TableHistory& table : rows.tables()) starts.push_back(fingerprints(table.table()));
@@ -176,7 +175,7 @@ void inspect(const CommandLine& line, const Options& options) {
     write_file(options.json,
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
-  if (page) report_files.announce();
+  if (page) report_files.announce(*page);
 }
 
 OptionTable table_of(Options& o) {

@@ -69,7 +69,8 @@ RunReportOptions ReportFiles::options_for(const TextRun& training, Ids prompt) {
               }};
 }
 
-void ReportFiles::announce() const {
+void ReportFiles::announce(const RunReport& report) const {
+  check_runtime(report.fault().empty(), "the report is not complete: ", report.fault());
   if (!options_.page.empty()) std::cout << "Report in  " << options_.page << '\n';
   if (!options_.data.empty()) std::cout << "Its data in " << options_.data << '\n';
   if (options_.open && !interrupted()) open_in_browser(options_.page);

@@ -102,7 +102,7 @@ const TableHistory& of_tokens(const RowHistory& rows) { return rows.tables().at(
 class Results : public RunObserver {
  public:
   Results(const TrainProgram& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          const RowHistory& rows, RunReport* page)
+          const RowHistory& rows, std::optional<RunReport>& page)
       : options_(options),
         corpus_(corpus),
         training_(training),
@@ -131,7 +131,7 @@ class Results : public RunObserver {
     if (interrupted()) return;
     const double loss = training_.validation_loss().value();
     results.validation_loss = loss;
-    if (page_ != nullptr) page_->add({training_.run.steps(), std::nan(""), loss});
+    if (page_) page_->add({training_.run.steps(), std::nan(""), loss});
     std::cout << "\nValidation " << bits(loss)
               << " a token; knowing only how often each token occurs gives " << bits(baseline)
               << '\n';
@@ -198,7 +198,7 @@ class Results : public RunObserver {
   TextRun& training_;
   Samples& samples_;
   const RowHistory& rows_;
-  RunReport* page_;
+  std::optional<RunReport>& page_;
   OwnFile json_;
   OwnFile config_;
   OwnFile rows_file_;
@@ -273,12 +273,6 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   RowHistory rows(training->model(), training->options().context);
   if (options.report.wanted() || !options.row_list.empty()) run.observe(rows);
   std::optional<RunReport> page;
-  if (options.report.wanted()) {
-    RunReportOptions shown = report_files.options_for(*training, prompt);
-    shown.about = about_run(line, *training, corpus);
-    shown.rows = &rows;
-    page.emplace(run, std::move(shown));
-  }
   ProgressLines progress(
       options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
   Samples samples(training->samples, training->tokenizer(),
@@ -297,15 +291,20 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   Checkpoints checkpoint(leads || options.save.empty() ? options.save : "/dev/null",
                          options.save_every, [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  Results results(options, corpus, *training, samples, rows, page ? &*page : nullptr);
+  Results results(options, corpus, *training, samples, rows, page);
   run.observe(progress);
   run.observe(samples);
   run.observe(checkpoint);
   run.observe(metrics);
   run.observe(results);
-  if (page) run.observe(*page);
+  if (options.report.wanted()) {
+    RunReportOptions shown = report_files.options_for(*training, prompt);
+    shown.about = about_run(line, *training, corpus);
+    shown.rows = &rows;
+    page.emplace(run, std::move(shown));
+  }
   run.train(options.max_steps > 0 ? options.max_steps : kNoLimit);
-  if (leads) report_files.announce();
+  if (leads && page) report_files.announce(*page);
 }
 
 OptionTable table_of(TrainProgram& o) {

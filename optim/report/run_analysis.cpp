@@ -262,8 +262,9 @@ json attention_json(GptModel& model, const Ids& prompt) {
           {"weights", std::move(layers)}};
 }
 
-json tape_json(LanguageModel& model, const Ids& inputs, const Ids& targets, Random random) {
+json tape_json(LanguageModel& model, Ids inputs, Ids targets, Random random) {
   Tape tape(random);
+  for (Ids* ids : {&inputs, &targets}) ids->reshape(Ids::shape_type{1, ids->size()});
   tape.backward(model.loss(tape, inputs, targets));
   for (Parameter* parameter : model.parameters()) parameter->zero_gradient();
   json all = json::array();

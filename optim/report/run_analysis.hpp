@@ -37,8 +37,7 @@ nlohmann::json embeddings_json(const Parameter& table, const std::vector<std::in
 /// The attention weights of each head on a prompt.
 nlohmann::json attention_json(GptModel& model, const Ids& prompt);
 
-/// The ops of one step on a batch, with its gradients, which are cleared afterwards.
-nlohmann::json tape_json(LanguageModel& model, const Ids& inputs, const Ids& targets,
-                         Random random);
+/// The ops of one step on a text, with its gradients, which are cleared afterwards.
+nlohmann::json tape_json(LanguageModel& model, Ids inputs, Ids targets, Random random);
 
 }  // namespace rowgrad

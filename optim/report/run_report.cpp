@@ -223,6 +223,7 @@ RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& opti
                           std::in_place, model,
                           run == nullptr ? 0 : run->parts().loader.windows().context())),
       rows_(options_.rows != nullptr ? *options_.rows : *own_rows_) {
+  changes_ = changes();
   if (!options_.page.empty()) check_report_page();
   if (!options_.write)
     options_.write = [](const std::string& path, const std::string& contents) {
@@ -233,14 +234,15 @@ RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& opti
 RunReport::RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options)
     : RunReport(nullptr, model, optimizer, std::move(options)) {}
 
-RunReport::RunReport(const TrainingRun& run, RunReportOptions options)
+RunReport::RunReport(TrainingRun& run, RunReportOptions options)
     : RunReport(&run, run.parts().model, run.parts().optimizer, std::move(options)) {
-  if (!run.is_first_rank()) return;
   const Timer timer(cost_);
   const std::size_t vocabulary = as_language_model(run.parts().model, "RunReport").vocabulary();
   check_argument(!run.parts().loader.windows().has_own_targets(),
                  "RunReport: the windows have targets of their own, expected those of a text that "
                  "goes on");
+  run.observe(*this);
+  if (!run.is_first_rank()) return;
   const TokenSequence* validation = validation_text(run);
   uniform_loss_ = std::log(static_cast<double>(vocabulary));
   unigram_loss_ = unigram_loss(
@@ -263,11 +265,22 @@ void RunReport::before_update() {
   const Timer timer(cost_);
   if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
   measure_norm(steps_ + 1, kNormSteps, 0);
+  changed_before_ = changes() != changes_;
+  changes_ = changes();
+  awaits_step_ = true;
+}
+
+// How often the model's values have changed.
+std::uint64_t RunReport::changes() const {
+  std::uint64_t sum = 0;
+  for (const Parameter* parameter : model_.parameters()) sum += parameter->version();
+  return sum;
 }
 
 // `most` is the norm at which gradients are clipped; 0 for none.
 void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
   rows_now_ = rows_.tables().empty() ? 0 : rows_.tables().front().rows_now();
+  rate_now_ = optimizer_.learning_rate();  // a schedule goes on before the step is over
   if (step % every != 0 && step != 1) return;
   const double norm = gradient_norm(model_.parameters());
   norm_step_.push_back(step);
@@ -283,6 +296,11 @@ void RunReport::after_step(const TrainingRun& run, double loss) {
 
 void RunReport::after_step(double loss, std::size_t tokens) {
   const Timer timer(cost_);
+  const bool was_late = changed_before_ && changes() == changes_;
+  check_state(awaits_step_ && !was_late, "RunReport: before_update() was not called before step ",
+              steps_ + 1, " was made: call it between backward and the optimizer's step()");
+  awaits_step_ = false;
+  changes_ = changes();
   ++steps_;
   tokens_ += tokens;
   if (own_rows_) own_rows_->after_update(steps_);
@@ -297,7 +315,7 @@ void RunReport::add_point(double loss, double tokens_per_second) {
   if (++summed_ < steps_a_point_) return;
   curves_.step.push_back(steps());
   curves_.loss.push_back(loss_sum_ / static_cast<double>(summed_));
-  curves_.learning_rate.push_back(optimizer_.learning_rate());
+  curves_.learning_rate.push_back(rate_now_);
   curves_.tokens_per_second.push_back(tokens_per_second);
   curves_.rows.push_back(row_sum_ / static_cast<double>(summed_));
   loss_sum_ = row_sum_ = 0;
@@ -326,25 +344,34 @@ void RunReport::between_steps(const TrainingRun& run) {
 // Writes what there is, unless the last time was so recent that it would slow the run.
 void RunReport::write_if_due() {
   const auto begin = Clock::now();
-  if (has_failed_ || begin - last_end_ < kShareOfTime * last_cost_) return;
-  try {
-    write(data());
-  } catch (const std::exception& error) {
-    std::cerr << "\nThe report is not written for now: " << error.what() << '\n';
-    has_failed_ = true;
-  }
+  if (!fault_.empty() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  attempt([&] { write(false); });
   last_end_ = Clock::now();
   last_cost_ = last_end_ - begin;
 }
 
-void RunReport::at_end() { write(data(true)); }
+void RunReport::at_end() {
+  fault_.clear();
+  attempt([&] { write(true); });
+}
 
-void RunReport::write(const std::string& data) const {
+void RunReport::write(bool at_end) {
+  const std::string data = this->data(at_end);
   if (!options_.page.empty()) options_.write(options_.page, report_page(data));
   if (!options_.data.empty()) options_.write(options_.data, data);
 }
 
-std::string RunReport::data(bool at_end) const {
+// Calls what may throw.
+void RunReport::attempt(const auto& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    fault_ = error.what();
+    std::cerr << "\nThe report is not complete: " << fault_ << '\n';
+  }
+}
+
+std::string RunReport::data(bool at_end) {
   const auto begin = Clock::now();
   const bool whole = at_end && options_.goes_on();
   const bool has_ended = run_ == nullptr || run_->has_ended();
@@ -381,7 +408,8 @@ std::string RunReport::data(bool at_end) const {
                                      : tables.front().table().shape()[0];
   report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
   if (run_ != nullptr) add_losses(data);
-  if (whole) add_analysis(data);
+  if (whole) attempt([&] { add_analysis(data); });
+  if (!fault_.empty()) report["run"]["fault"] = fault_;
   const auto now = Clock::now();
   const auto seconds = [](Clock::duration time) {
     return rounded(std::chrono::duration<double>(time).count());

@@ -36,22 +36,25 @@ struct RunReportOptions {
   /// Asked while the model reads its text at the end: false leaves out the rest. If it is false at
   /// the end of the run, nothing is read at all.
   std::function<bool()> goes_on = [] { return true; };
-  /// Writes a file. One that cannot be written in the course of the run is only mentioned, once.
+  /// Writes a file; what it throws is a fault().
   std::function<void(const std::string& path, const std::string& contents)> write = {};
 };
 
+/// Does not end the run that it reports on: see fault().
 class RunReport : public RunObserver {
  public:
-  /// Reports on a run that it is to observe. Borrows the run and what the options point to. Throws
-  /// std::runtime_error if there is to be a page and its parts were not there when this was built,
-  /// and std::invalid_argument if the run is not of a language model on a text that goes on.
-  RunReport(const TrainingRun& run, RunReportOptions options);
+  /// Reports on a run, which it observes from now on: it must live as long as an observer has to.
+  /// Borrows the run and what the options point to. Throws std::runtime_error if there is to be a
+  /// page and its parts were not there when this was built, and std::invalid_argument if the run is
+  /// not of a language model on a text that goes on.
+  RunReport(TrainingRun& run, RunReportOptions options);
 
   /// Reports on a loop of one's own, which calls the functions that have no run as an argument.
   RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
 
   /// After the gradients of a step are complete; after the step, with its loss and, if they are to
-  /// be shown, its tokens; and at the end.
+  /// be shown, its tokens; and at the end. A step before which before_update() was not called, or
+  /// only after it was made, is a std::logic_error.
   void before_update();
   void after_step(double loss, std::size_t tokens = 0);
   void at_end();
@@ -64,7 +67,12 @@ class RunReport : public RunObserver {
 
   /// The data so far; at the end with what the model makes of the text and, if it is a GPT, of the
   /// prompt.
-  std::string data(bool at_end = false) const;
+  std::string data(bool at_end = false);
+
+  /// What went wrong while it was written, or while the model read its text at the end; empty if
+  /// nothing did. It is said on std::cerr, the page has it, and the run goes on. In the course of
+  /// the run nothing is written after a fault; at its end, the report is tried again.
+  const std::string& fault() const { return fault_; }
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return own_rows_.has_value(); }
@@ -85,12 +93,14 @@ class RunReport : public RunObserver {
   };
   RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
             RunReportOptions options);
+  std::uint64_t changes() const;
   std::size_t steps() const { return run_ != nullptr ? run_->steps() : steps_; }
   void measure_norm(std::size_t step, std::size_t every, double most);
   void add_point(double loss, double tokens_per_second);
   void halve_curves();
   void write_if_due();
-  void write(const std::string& data) const;
+  void write(bool at_end);
+  void attempt(const auto& call);
   struct Json;
   void add_losses(Json& data) const;
   void add_analysis(Json& data) const;
@@ -102,7 +112,11 @@ class RunReport : public RunObserver {
   Layer& model_;
   const Optimizer& optimizer_;
   RunReportOptions options_;
-  std::size_t steps_ = 0, tokens_ = 0;  // of a loop of one's own
+  // Of a loop of one's own: how often the values have changed, whether they have between the last
+  // step and before_update(), and whether that was called.
+  std::size_t steps_ = 0, tokens_ = 0;
+  std::uint64_t changes_ = 0;
+  bool changed_before_ = false, awaits_step_ = false;
   std::size_t first_step_;
   std::optional<RowHistory> own_rows_;
   const RowHistory& rows_;
@@ -113,11 +127,12 @@ class RunReport : public RunObserver {
   std::size_t summed_ = 0;
   std::vector<std::uint64_t> norm_step_;
   std::vector<double> norm_, clipped_;
-  std::size_t rows_now_ = 0;
+  std::size_t rows_now_ = 0;  // of the step that is made,
+  double rate_now_ = 0;       // and its learning rate
   std::vector<Evaluation> more_evaluations_;
   Clock::time_point start_ = Clock::now();
   Clock::duration cost_ = {};  // what all of this took, but for writing at the end
-  bool has_failed_ = false;
+  std::string fault_;
   Clock::time_point last_end_ = Clock::now();
   Clock::duration last_cost_ = {};
 };

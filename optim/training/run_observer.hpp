@@ -36,6 +36,9 @@ struct Evaluation {
 /// Derive from it, and override what is of interest.
 class RunObserver {
  public:
+  RunObserver() = default;
+  RunObserver(const RunObserver&) = delete;  // runs know it by its address
+  RunObserver& operator=(const RunObserver&) = delete;
   virtual ~RunObserver() = default;
 
   /// Whether only the first of several ranks calls it, as is right for one that writes or prints.

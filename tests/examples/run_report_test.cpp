@@ -21,12 +21,47 @@ std::unique_ptr<TextRun> start(std::variant<NextTokenShape, GptShape> shape) {
                                    short_text());
 }
 
+// Takes ids of two axes, as language_model.hpp promises them to a model of one's own.
+struct OwnModel : LanguageModel {
+  explicit OwnModel(Random& random)
+      : token(*this, "token", 9, 4, random), head(*this, "head", 4, 9, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    check_argument(ids.dimension() == 2, "OwnModel: ids have ", ids.dimension(), " axes");
+    check_runtime(training() || !fails, "OwnModel: cannot be evaluated");
+    return head.forward(token.forward(tape, ids));
+  }
+  std::size_t context() const override { return 4; }
+  std::size_t vocabulary() const override { return 9; }
+
+  bool fails = false;  // in evaluation
+  Part<Embedding> token;
+  Part<Linear> head;
+};
+
+// A run of it, of four steps whose learning rates are 0.1, 0.2, 0.3 and 0.4.
+struct OwnRun {
+  Random random{1};
+  OwnModel model{random};
+  SGD optimizer{model.parameters(), {.learning_rate = 0.1}};
+  LearningRateSchedule schedule{optimizer, Schedule::lambda([](std::uint64_t step) {
+                                  return static_cast<double>(step + 1);
+                                })};
+  DataLoader loader{TokenWindows(to_ids(std::vector{1, 2, 3, 4, 5, 6, 7, 8, 1}), {.context = 4}),
+                    {.batch = 1}};
+  TrainingRun run{{.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .schedule = &schedule,
+                   .steps = 4}};
+};
+
 json described(TextRun& training, bool at_end) {
   RunReport report(training.run, {.about = R"({"program": "test"})",
                                   .tokenizer = &training.tokenizer(),
                                   .samples = &training.samples,
                                   .prompt = to_ids(std::vector{1, 2, 3})});
-  training.run.observe(report);
   training.run.train();
   training.run.forget(report);
   return json::parse(report.data(at_end));
@@ -41,7 +76,6 @@ TEST(RunReport, WritesAPage) {
   std::filesystem::current_path(folder.path());
   // [watch]
   RunReport report(run, {.page = "run.html"});
-  run.observe(report);
   run.train();
   // [watch]
   std::filesystem::current_path(here);
@@ -88,6 +122,77 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_LT(report["run"]["report_seconds"], report["run"]["seconds"]);
   EXPECT_EQ(report["tables"][1]["kind"], "position");
   EXPECT_EQ(report["tables"][1]["frames"].back()["rows"].size(), 16U);
+}
+
+TEST(RunReport, ShowsAModelOfOnesOwn) {
+  static_assert(!std::is_copy_constructible_v<RunReport>);
+  OwnRun own;
+  std::string data;
+  RunReport report(
+      own.run, {.data = "data", .write = [&](const std::string&, const std::string& contents) {
+                  data = contents;
+                }});
+  EXPECT_TRUE(own.run.train());
+  EXPECT_EQ(report.fault(), "");
+  const json shown = json::parse(data);
+  EXPECT_EQ(shown["run"]["state"], "finished");
+  EXPECT_FALSE(shown["run"].contains("fault"));
+  EXPECT_EQ(shown["curves"]["learning_rate"], (json{0.1, 0.2, 0.3, 0.4}));
+  EXPECT_EQ(shown["text"]["ids"].size(), 9U);
+  EXPECT_EQ(shown["tape"].back()["shape"], json::array());
+}
+
+TEST(RunReport, DoesNotEndARunThatItCannotShow) {
+  for (const bool has_space : {false, true}) {
+    OwnRun own;
+    own.model.fails = has_space;
+    std::string data;
+    RunReport report(
+        own.run, {.data = "data", .write = [&](const std::string&, const std::string& contents) {
+                    check_runtime(has_space, "no space");
+                    data = contents;
+                  }});
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(own.run.train());
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(report.fault(), has_space ? "OwnModel: cannot be evaluated" : "no space");
+    EXPECT_HAS(said, concat("The report is not complete: ", report.fault()));
+    if (!has_space) continue;
+    const json shown = json::parse(data);
+    EXPECT_EQ(shown["run"]["state"], "finished");
+    EXPECT_EQ(shown["run"]["fault"], report.fault());
+    EXPECT_EQ(shown["curves"]["step"].size(), 4U);
+    EXPECT_FALSE(shown.contains("text"));
+  }
+}
+
+// In a loop of one's own: b for before_update(), s for the optimizer's step, z for zero_grad(), and
+// after_step() at the end of each step.
+TEST(RunReport, RefusesALoopThatTellsItOfGradientsTooLate) {
+  const std::string late = "RunReport: before_update() was not called before step ";
+  const std::map<std::string, std::string> loops{
+      {"bs bs bs", "no error"}, {"bsz bsz", "no error"}, {"bs zb bs", "no error"},
+      {"sb", late + "1"},       {"szb", late + "1"},     {"bs sb", late + "2"},
+      {"s", late + "1"},        {"bs s", late + "2"}};
+  for (const auto& [loop, expected] : loops) {
+    Random random(1);
+    OwnModel model(random);
+    SGD optimizer(model.parameters());
+    RunReport report(model, optimizer, {});
+    std::istringstream steps(loop);
+    const auto train = [&] {
+      for (std::string calls; steps >> calls;) {
+        optimizer.zero_grad();
+        Tape tape;
+        tape.backward(model.loss(tape, Ids{{1, 2}}, Ids{{2, 3}}));
+        for (const char call : calls)
+          call == 'b' ? report.before_update() : call == 's' ? optimizer.step() : optimizer.zero_grad();
+        report.after_step(1);
+      }
+    };
+    const std::string error = error_of<std::logic_error>(train);
+    EXPECT_EQ(error.substr(0, expected.size()), expected) << loop;
+  }
 }
 
 TEST(RunReport, DoesNotChangeTheRun) {

@@ -118,7 +118,7 @@ function reasonsOf(known) {
 }
 
 /** Tables of which every window looks up the same rows, the first `used` ones. */
-function windowTable(kind, name, rows, used, steps, labels) {
+export function windowTable(kind, name, rows, used, steps, labels) {
   return {
     name, kind, rows, width: 128, labels,
     frames: steps.map((step) => ({

@@ -178,6 +178,13 @@ testReport("a run of a few steps has curves, and lines of models that know nothi
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
 });
 
+const faulty = makeReport({ steps: 60, frames: 3 });
+faulty.run.fault = "GRU: cannot read it";
+
+testReport("a report that is not complete says why", faulty, {}, async (other) => {
+  assert.equal(await textOf(other, "#state"), "This report is not complete: GRU: cannot read it");
+});
+
 const diverged = makeReport({ steps: 60, frames: 3 });
 for (const losses of [diverged.curves.loss, diverged.norms.norm, diverged.norms.clipped, diverged.text.loss]) losses.fill(null);
 for (const one of diverged.evaluations) one.training_loss = one.validation_loss = null;

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { pixelOf, placeOn, shareReport, slide, testReport, textOf } from "./browser.mjs";
-import { makeReport, makeResumedReport } from "./fixture.mjs";
+import { makeReport, makeResumedReport, windowTable } from "./fixture.mjs";
 
 const report = makeReport();
 const [table] = report.tables;
@@ -219,6 +219,16 @@ testReport("a table that also has dense gradients says what can be told apart", 
   assert.match(await textOf(other, "#rows-says"), /All rows have dense gradients.* followed from its first lookup/);
   assert.match(await textOf(other, "#rows-body tbody tr"), /not followed – – not followed –$/);
   assert.equal(await other.$('[data-key="momentum"]'), null);
+});
+
+const long = makeReport({ steps: 60, frames: 3 });
+const many = { ...windowTable("row", "many.weight", 131072, 131072, [60]), reasons: undefined };
+many.frames[0].moved[777] = 9;
+long.tables.push(many);
+
+testReport("as many rows as the history follows are shown, and that which moved most is named", long, {}, async (other) => {
+  assert.equal(await other.$(".notice:not(#state)"), null);
+  assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9,/);
 });
 
 const coupled = makeReport({ steps: 60, frames: 3, table: "coupled" });

@@ -162,6 +162,11 @@ export function spaceBefore(report, id) {
   return report.run.tokenizer?.name === "word" && !joinsLeft.test(report.vocabulary[id] ?? "") ? " " : "";
 }
 
+/** The place of the largest; they may be too many for Math.max(...). @param {number[]} numbers */
+export function placeOfMost(numbers) {
+  return numbers.reduce((most, number, place) => (number > numbers[most] ? place : most), 0);
+}
+
 /** @param {ArrayLike<number>} numbers */
 export function mean(numbers) {
   let sum = 0;

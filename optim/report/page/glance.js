@@ -1,6 +1,6 @@
 // The questions that a reader comes with, and answers computed from the data.
 
-import { lastFrame, mean, rowName, sinceWords, spaceBefore, tokenName, tokenTable, untouchedNote } from "./data.js";
+import { lastFrame, mean, placeOfMost, rowName, sinceWords, spaceBefore, tokenName, tokenTable, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPlural, formatText } from "./format.js";
 import { lossGroups, trainedWords, validationWords } from "./text.js";
@@ -95,7 +95,7 @@ function movedMost(report) {
   const table = tokenTable(report);
   const frame = table?.frames.at(-1);
   if (!table || !frame || frame.rows.length === 0) return undefined;
-  const most = frame.moved.reduce((best, moved, place) => (moved > frame.moved[best] ? place : best), 0);
+  const most = placeOfMost(frame.moved);
   const row = frame.rows[most];
   const answer = { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row };
   if (!(frame.moved[most] > 0))

@@ -32,11 +32,12 @@ function describeState({ run, curves, text }) {
   if (run.state === "running")
     return `The run was still going on when this was written, after step ${formatCount(steps)}. ` +
       "Reload the page to see how it goes on; the text and the embeddings are shown when it is over.";
-  if (run.state !== "stopped") return "";
+  const fault = run.fault === undefined ? "" : `This report is not complete: ${formatText(run.fault)}`;
+  if (run.state !== "stopped") return fault;
   const planned = Number(run.options?.["--steps"]);
   const all = planned > steps ? ` of ${formatCount(planned)}` : "";
   return (steps === 0 ? "Stopped before its first step." : `Stopped after step ${formatCount(steps)}${all}.`) +
-    (text ? "" : " The text and the embeddings are missing, as it was interrupted.");
+    (fault !== "" ? ` ${fault}` : text ? "" : " The text and the embeddings are missing, as it was interrupted.");
 }
 
 /** @param {Report["run"]} run */

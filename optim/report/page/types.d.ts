@@ -12,6 +12,7 @@ export interface Run {
   seconds: number;
   report_seconds?: number;
   state: "running" | "stopped" | "finished";
+  fault?: string;
   first_step: number;
   machine?: string;
   text?: { source: string; bytes: number };

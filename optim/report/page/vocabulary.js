@@ -2,7 +2,7 @@
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
-import { FrameView, lastFrame, measureOf, measures, rowLabel, rowName, sinceWords, tokenTable } from "./data.js";
+import { FrameView, lastFrame, measureOf, measures, placeOfMost, rowLabel, rowName, sinceWords, tokenTable } from "./data.js";
 import { untouchedNote, untouchedWords } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
 import { formatCount, formatPercent, formatPlural } from "./format.js";
@@ -193,7 +193,7 @@ function showStrips(report) {
           (strip.view.touched(row) ? figures.join(", ") : `${untouchedWords(report, table)}. ${untouchedNote(table)}`);
       }
       const { rows, moved } = strip.view.frame;
-      strip.map.mark(rows[moved.indexOf(Math.max(...moved))] ?? 0); // so that there is something to read
+      strip.map.mark(rows[placeOfMost(moved)] ?? 0); // so that there is something to read
       strip.onShow = read;
       return strip;
     });
