@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -98,21 +99,24 @@ void StepHistory::forget(std::size_t count) {
   };
   drop(runs_, count);
   drop(members_, count * member_count());
-  drop(maps_, count * map_size());
-  for (std::size_t level = 0; level < blocks_.size(); ++level)
-    drop(blocks_[level], (count >> level) * map_size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    drop(blocks_[i], (count >> (kLeastLevel + i)) * map_size());
 }
 
 void StepHistory::reserve_step() {
   make_room(runs_);
   make_room(members_, member_count());
-  make_room(maps_, map_size());
   make_room(powers_, map_size());
-  for (std::size_t level = 0;; ++level) {  // the levels that complete_last_run() would reach
-    if (blocks_.size() == level) blocks_.emplace_back();
-    make_room(blocks_[level], map_size());
-    if (blocks_[level].size() / map_size() % 2 == 0) return;
+  for (std::size_t i = 0; i < blocks_completed(); ++i) {
+    if (blocks_.size() == i) blocks_.emplace_back();
+    make_room(blocks_[i], map_size());
   }
+}
+
+// How many levels get a block if another run begins.
+std::size_t StepHistory::blocks_completed() const {
+  const auto zeros = static_cast<std::size_t>(std::countr_zero(runs_.size()));
+  return runs_.empty() || zeros < kLeastLevel ? 0 : zeros - kLeastLevel + 1;
 }
 
 void StepHistory::append(const real* members, std::uint64_t count) {
@@ -130,15 +134,15 @@ void StepHistory::append(const real* members, std::uint64_t count) {
 template <std::size_t N>
 void StepHistory::append_run(const real* members, std::uint64_t count) {
   Run next{rule_->idle(members), steps() + count};
-  LinearMap<N> map = idle_map<N>(*rule_, members);
-  if (next.idle == Idle::kReplay || !is_bounded<N>(map)) {
+  if (next.idle != Idle::kReplay && !is_bounded<N>(idle_map<N>(*rule_, members)))
     next.idle = Idle::kReplay;
-    map = identity_map<N>();
+  for (std::size_t i = 0; i < blocks_completed(); ++i) {
+    if (blocks_.size() == i) blocks_.emplace_back();
+    const std::size_t level = kLeastLevel + i;
+    push_back<N>(blocks_[i], block<N>(level, (runs_.size() >> level) - 1));
   }
-  if (!runs_.empty()) complete_last_run<N>();
   runs_.push_back(next);
   members_.insert(members_.end(), members, members + member_count());
-  push_back<N>(maps_, map);
   powers_.clear();
 }
 
@@ -170,13 +174,27 @@ LinearMap<N> StepHistory::compose_steps(std::uint64_t from, std::uint64_t to) co
   }
   while (run < last) {  // the largest aligned block that begins here and ends before `last`
     std::size_t level = 0;
-    while (level + 1 < blocks_.size() && (run >> level & 1) == 0 &&
-           run + (std::size_t{2} << level) <= last)
-      ++level;
-    result = compose<N>(map_at<N>(blocks_[level], run >> level), result);
+    while ((run >> level & 1) == 0 && run + (std::size_t{2} << level) <= last) ++level;
+    result = compose<N>(block<N>(level, run >> level), result);
     run += std::size_t{1} << level;
   }
   return compose<N>(power<N>(last, to - begin_of(last)), result);
+}
+
+// One step of a run; meaningless for kReplay.
+template <std::size_t N>
+LinearMap<N> StepHistory::step_of(std::size_t run) const {
+  return runs_[run].idle == Idle::kReplay ? identity_map<N>() : idle_map<N>(*rule_, members(run));
+}
+
+// Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.
+template <std::size_t N>
+LinearMap<N> StepHistory::block(std::size_t level, std::size_t i) const {
+  if (level == 0) return power<N>(i, runs_[i].end - begin_of(i));
+  if (level >= kLeastLevel && level - kLeastLevel < blocks_.size())
+    if (const Maps& kept = blocks_[level - kLeastLevel]; i < kept.size() / (N * N))
+      return map_at<N>(kept, i);
+  return compose<N>(block<N>(level - 1, 2 * i + 1), block<N>(level - 1, 2 * i));
 }
 
 // The step of a run, applied `count` times.
@@ -184,8 +202,8 @@ template <std::size_t N>
 LinearMap<N> StepHistory::power(std::size_t run, std::uint64_t count) const {
   LinearMap<N> result = identity_map<N>();
   bool first = true;
-  LinearMap<N> square = map_at<N>(maps_, run);
   const bool known = run + 1 == runs_.size();
+  LinearMap<N> square = known ? map_at<N>(powers_, 0) : step_of<N>(run);
   for (std::size_t bit = 0; count >> bit != 0; ++bit) {
     if (known) {
       if ((count >> bit & 1) != 0) square = map_at<N>(powers_, bit);
@@ -202,23 +220,12 @@ template <std::size_t N>
 void StepHistory::extend_powers() {
   const std::uint64_t count = runs_.back().end - begin_of(runs_.size() - 1);
   for (std::size_t bits = powers_.size() / (N * N); count >> bits != 0; ++bits) {
-    const LinearMap<N> half =
-        bits == 0 ? map_at<N>(maps_, runs_.size() - 1) : map_at<N>(powers_, bits - 1);
-    push_back<N>(powers_, bits == 0 ? half : compose<N>(half, half));
-  }
-}
-
-template <std::size_t N>
-void StepHistory::complete_last_run() {
-  const std::size_t last = runs_.size() - 1;
-  LinearMap<N> block = power<N>(last, runs_[last].end - begin_of(last));
-  for (std::size_t level = 0;; ++level) {
-    if (blocks_.size() == level) blocks_.emplace_back();
-    Maps& row = blocks_[level];
-    push_back<N>(row, block);
-    const std::size_t count = row.size() / (N * N);
-    if (count % 2 != 0) return;
-    block = compose<N>(map_at<N>(row, count - 1), map_at<N>(row, count - 2));
+    if (bits == 0) {
+      push_back<N>(powers_, step_of<N>(runs_.size() - 1));
+      continue;
+    }
+    const LinearMap<N> half = map_at<N>(powers_, bits - 1);
+    push_back<N>(powers_, compose<N>(half, half));
   }
 }
 

@@ -53,7 +53,8 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 
 /// Steps 1 … steps() of one rule, with equal consecutive steps stored as one run. Any range of
 /// steps that have a closed form is composed in a number of products that grows with the logarithm
-/// of its length.
+/// of its length: blocks of 2^kLeastLevel runs and more are kept as maps, smaller ones are composed
+/// when they are needed, as they would take most of the memory.
 class StepHistory {
  public:
   explicit StepHistory(const RuleFunctions& rule) : rule_(&rule) {}  // without any steps
@@ -98,24 +99,28 @@ class StepHistory {
  private:
   using Maps = std::vector<Coefficient>;  // one after the other, by rows
 
+  static constexpr std::size_t kLeastLevel = 3;
+
   std::size_t member_count() const;
   std::size_t map_size() const;
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
   template <std::size_t N>
+  LinearMap<N> step_of(std::size_t run) const;
+  template <std::size_t N>
   LinearMap<N> power(std::size_t run, std::uint64_t count) const;
+  std::size_t blocks_completed() const;
+  template <std::size_t N>
+  LinearMap<N> block(std::size_t level, std::size_t i) const;
   template <std::size_t N>
   void append_run(const real* members, std::uint64_t count);
-  template <std::size_t N>
-  void complete_last_run();
   template <std::size_t N>
   void extend_powers();
 
   const RuleFunctions* rule_;
   std::vector<Run> runs_;
-  std::vector<real> members_;  // of the runs' rules
-  Maps maps_;                  // of one step of each run; meaningless for kReplay
-  std::vector<Maps> blocks_;  // blocks_[k] composes runs i · 2^k … (i + 1) · 2^k − 1, but the last
-  Maps powers_;               // 2^k steps of the last run
+  std::vector<real> members_;      // of the runs' rules
+  std::vector<Maps> blocks_;       // of level kLeastLevel, then of those above
+  Maps powers_;                    // 2^k steps of the last run
   std::uint64_t last_replay_ = 0;  // the last step that has no closed form
 };
 
