@@ -181,12 +181,13 @@ void OpenFile::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write", path_);
 }
 
-// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder; the
-// new file is in place by then, so that is not a failure.
+// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder, and
+// say so with other errors than a disk that fails or is full.
 void sync_folder(const fs::path& folder) {
-  const OpenFile opened =
-      open_file({}, folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (opened.descriptor() >= 0) ::fsync(opened.descriptor());
+  const char* const name = folder.empty() ? "." : folder.c_str();
+  const OpenFile opened = open_file({}, name, O_RDONLY | O_DIRECTORY);
+  if (opened.descriptor() >= 0 && ::fsync(opened.descriptor()) == 0) return;
+  if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail("cannot write", name);
 }
 
 bool file_exists(const fs::path& path) {
@@ -268,17 +269,19 @@ LockedFile::~LockedFile() {
 }
 
 void LockedFile::publish() {
-  const char *from = temporary_.c_str(), *to = path().c_str();
+  fs::path name = path();
+  const char *from = temporary_.c_str(), *to = name.c_str();
   int result = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
   if (result != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot do that
     result = file_exists(path()) ? (errno = EEXIST, -1) : ::rename(from, to);
   if (result != 0) fail("cannot write", path());
-  temporary_.clear();
+  temporary_.swap(name);  // until it is known to be on the disk
   sync_folder(path().parent_path());
+  temporary_.clear();
 }
 
 void LockedFile::replace(const fs::path& target, std::optional<fs::perms> permissions) {
-  const fs::path folder = target.parent_path();  // now, as nothing may fail after the rename
+  const fs::path folder = target.parent_path();  // now, as after the rename only the disk may fail
   if (permissions && ::fchmod(descriptor(), static_cast<mode_t>(*permissions)) != 0)
     fail("cannot write", target);
   // Without this, a crash soon after the rename could leave an empty file in the target's place.

@@ -27,7 +27,8 @@ std::string read_file(const std::filesystem::path& path);
 std::string read_standard_input();
 
 /// Replaces the contents of a file, or changes nothing at all: `contents` are written to a new file
-/// beside it, which is synced to the disk and renamed over it. The file keeps its permissions; a
+/// beside it, which is synced to the disk and renamed over it. (If the folder then cannot be
+/// synced, this throws although the new contents are in place.) The file keeps its permissions; a
 /// new one gets the usual ones. A symbolic link stays a link, and its target is replaced. A device
 /// or a pipe (/dev/stdout) is written to directly.
 void write_file(const std::filesystem::path& path, std::string_view contents);
@@ -176,8 +177,8 @@ class PartialFile : public LockedFile {
   std::optional<std::filesystem::perms> permissions_;  // of the file that is replaced
 };
 
-/// Returns when files that were created, renamed or removed in a folder are so on the disk, if the
-/// file system can tell.
+/// Returns when files that were created, renamed or removed in a folder are so on the disk. Does
+/// nothing if the file system cannot sync folders.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace rowgrad

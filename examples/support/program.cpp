@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -23,27 +24,37 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 
 constexpr int kStatusOfSignals = 128;  // shells report 128 + the signal's number
 
-const char* name_of(int signal) { return signal == SIGINT ? "Ctrl-C" : "SIGTERM"; }
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kNames{"Ctrl-C", "SIGTERM", "SIGHUP"};
+
+std::size_t index_of(int signal) {
+  return static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
+}
 
 // Prepared in advance, because a signal handler may do hardly anything; never destroyed, because a
 // signal may come after main.
-auto& last_words = *new std::array<std::string, 2>;
+auto& last_words = *new std::array<std::string, kSignals.size()>;
 
 void handle(int signal) {
   int none = 0;
   if (held && noted.compare_exchange_strong(none, signal)) return;
-  const std::string& words = last_words[signal == SIGINT ? 0 : 1];
+  const std::string& words = last_words[index_of(signal)];
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, words.data(), words.size());
   ::_exit(kStatusOfSignals + signal);
 }
 
 void handle_signals(const std::string& name) {
   const std::string begin = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + name + ": stopped by ";
-  last_words = {begin + name_of(SIGINT) + '\n', begin + name_of(SIGTERM) + '\n'};
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    last_words[i] = begin + kNames[i] + '\n';
+    struct sigaction before {};
+    ::sigaction(kSignals[i], nullptr, &before);
+    if (kSignals[i] == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup has it ignored
+    ::sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 // A file that is opened does not get the number of standard output, and what is printed does not
@@ -90,7 +101,7 @@ HeldInterrupts::HeldInterrupts() { held = true; }
 HeldInterrupts::~HeldInterrupts() { held = false; }
 
 bool interrupted() { return noted != 0; }
-const char* interruption() { return name_of(noted); }
+const char* interruption() { return kNames[index_of(noted)]; }
 
 void open_in_browser(const std::string& file) {
   char program[] = "xdg-open";

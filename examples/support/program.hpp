@@ -15,11 +15,12 @@ struct EndOfProgram {
 
 /// Runs a program's work and returns the exit status for main: that of `work` or of
 /// an EndOfProgram, or 1 after another exception, whose message goes to standard error, or if
-/// standard output could not take all output. Ctrl-C and SIGTERM end the program at once with a
-/// message and the status that shells use for them, 130 and 143, unless a HeldInterrupts exists.
+/// standard output could not take all output. Ctrl-C, SIGTERM and SIGHUP end the program at once
+/// with a message and the status that shells use for them, 130, 143 and 129, unless a
+/// HeldInterrupts exists. (Under nohup, SIGHUP does nothing.)
 int run_program(const std::string& name, const std::function<int()>& work);
 
-/// While one exists, the first Ctrl-C or SIGTERM is only recorded, so that work that must not be
+/// While one exists, the first of these signals is only recorded, so that work that must not be
 /// lost can stop at a suitable point: its loops check interrupted(). The next signal ends the
 /// program at once. A recorded signal determines the status that run_program returns.
 class HeldInterrupts {
@@ -30,7 +31,7 @@ class HeldInterrupts {
   HeldInterrupts& operator=(const HeldInterrupts&) = delete;
 };
 
-/// Whether a signal has been recorded, and which one: "Ctrl-C" or "SIGTERM".
+/// Whether a signal has been recorded, and which one: "Ctrl-C", "SIGTERM" or "SIGHUP".
 bool interrupted();
 const char* interruption();
 

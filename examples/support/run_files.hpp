@@ -26,9 +26,10 @@ class RunFile : public RunObserver {
   void after_epoch(const TrainingRun&, const EpochRecord&) override { rewrite(); }
   void at_end(const TrainingRun&) override;
 
- private:
+ protected:
   void rewrite();
 
+ private:
   std::string path_;
   std::size_t every_;
   std::function<void()> write_;

@@ -1,10 +1,24 @@
 #include <iostream>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/test.hpp"
+
+namespace {
+int error_of_folders = 0;  // that syncing one gives; 0 for none
+}
+
+// In the place of the C library's.
+extern "C" int fsync(int file) {
+  struct stat status {};
+  if (error_of_folders == 0 || ::fstat(file, &status) != 0 || !S_ISDIR(status.st_mode))
+    return static_cast<int>(::syscall(SYS_fsync, file));
+  errno = error_of_folders;
+  return -1;
+}
 
 namespace {
 
@@ -194,6 +208,32 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
   EXPECT_EQ(error, "cannot write " + path + ": File too large");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries(folder), 1u);
+}
+
+TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  const auto error = [&](int of_folders, const auto& write) {
+    error_of_folders = of_folders;
+    const std::string message = error_of<std::system_error>(write);
+    error_of_folders = 0;
+    return message;
+  };
+  const auto publish = [&] { LockedFile(folder / "new", LockedFile::Open::kNew).publish(); };
+  const auto make_table = [&] {
+    TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2});
+  };
+  const std::string failed = "cannot write " + folder.path().string() + ": Input/output error";
+  EXPECT_EQ(error(EIO, [&] { write_file(path, "contents"); }), failed);
+  EXPECT_EQ(error(EIO, publish), failed);
+  EXPECT_EQ(error(EIO, make_table), failed);
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  EXPECT_FALSE(fs::exists(folder / "table"));
+  // A file system that cannot do it.
+  EXPECT_EQ(error(EINVAL, [&] { write_file(path, "contents"); }), "no error");
+  EXPECT_EQ(error(EINVAL, publish), "no error");
+  EXPECT_EQ(error(EINVAL, make_table), "no error");
+  EXPECT_EQ(entries(folder), 4u);  // the table has a journal
 }
 
 // A process that is halted while it writes a file.
