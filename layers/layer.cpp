@@ -184,6 +184,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
   for (const auto& [name, parameter] : parameters) parameter->check_saved(state, name);
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
+  if (options.check_only) return report;
   // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
   // place, which cannot fail.
   for (const bool marks : {true, false})

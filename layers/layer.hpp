@@ -32,10 +32,10 @@ class Part;
 struct LoadOptions {        // of Layer::load_state_dict()
   bool strict = true;       // refuse missing and unexpected names
   std::string names = "*";  // patterns of the names, in layer and state, to load
+  bool check_only = false;  // throw what loading would, but load nothing
 };
 
-/// The names that the state lacks, and those in it that the layer does not have.
-struct LoadReport {
+struct LoadReport {                     // of Layer::load_state_dict()
   std::vector<std::string> missing;     // names of the layer that the state lacks
   std::vector<std::string> unexpected;  // names of the state that the layer lacks
 };
@@ -86,16 +86,14 @@ class Layer : public ParameterOwner {
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
   /// saved and loaded with the layer that owns it, under its name there. Of a table in a file it is
-  /// the mark of its checkpoint, which loading takes it back to (TableFile::mark and restore say
-  /// what they throw).
+  /// the mark of its checkpoint, which loading takes it back to (see TableFile::mark and restore).
   Checkpoint state_dict(std::string_view names = "*") const;
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
   /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
-  /// missing or unexpected (the message lists the first few); then nothing changes, nor for tables
-  /// in files that have no such mark or a damaged journal. If writing a table fails after that,
-  /// those before it have gone back, and nothing else has changed: open that one again, and load
-  /// the same state.
+  /// missing or unexpected, or for tables in files that have no such mark; then nothing changes. If
+  /// writing a table fails after that, those before it have gone back, and nothing else has
+  /// changed: open that one again, and load the same state.
   LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For

@@ -58,12 +58,14 @@ class Optimizer : private ParameterUser {
   virtual std::uint64_t rows_visited() const = 0;
 
   /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.
-  /// Save the values of the parameters with it, and load them first. Loading a state from a source
-  /// that is not trusted may take long: it may claim any number of steps, some of which are
-  /// replayed. Both throw std::invalid_argument if two parameters have the same name;
-  /// loading also if a name, a shape or a value does not fit, and then changes nothing.
+  /// Save the values of the parameters with it, and load them first. A state from a source that is
+  /// not trusted may take long: it may claim any number of steps, some of which are replayed. Both
+  /// throw std::invalid_argument if two parameters have the same name; loading also if a name, a
+  /// shape or a value does not fit, and then changes nothing. check_state_dict() throws that before
+  /// the values of the parameters are loaded, if an optimizer has its own.
   virtual Checkpoint state_dict() const = 0;
   virtual void load_state_dict(const Checkpoint& state) = 0;
+  virtual void check_state_dict(const Checkpoint& /*state*/) const {}
 
  protected:
   Optimizer() = default;  // without parameters, which are added then

@@ -13,7 +13,7 @@ namespace rowgrad {
 namespace {
 
 // The most runs in a history: kMostRuns or, for large tables, one per kValuesPerRun values, which
-// takes about as much memory as the table.
+// takes a fifth of the table's memory at most.
 constexpr std::size_t kMostRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
@@ -197,7 +197,7 @@ Checkpoint PendingRows::state_dict() const {
   return state;
 }
 
-void PendingRows::load(const Checkpoint& state, std::uint64_t most_steps) {
+void PendingRows::load(const Checkpoint& state, std::uint64_t most_steps, bool values_follow) {
   const std::string& name = parameter_->name();
   check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '", name,
                  "' is no table, but its state has lazy rows");
@@ -213,10 +213,10 @@ void PendingRows::load(const Checkpoint& state, std::uint64_t most_steps) {
                    ", expected a number from 1 to ", most);
     history_.append(rules.data() + run * rule_.members, static_cast<std::uint64_t>(steps[run]));
   }
-  states_.load_rows(state, history_.steps());
+  states_.load_rows(state, history_.steps(), values_follow);
   loaded_ = true;
   const RowView rows = states_.view();
-  if (all_rows(rows).end == 0) return;
+  if (values_follow || all_rows(rows).end == 0) return;
 
   Tensor values = empty(parameter_->shape());
   read_all(values.data());

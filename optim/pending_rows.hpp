@@ -26,7 +26,7 @@ namespace rowgrad {
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
 /// history is not shortened: for each step whose rule differs from the one before, it takes some
-/// 140 bytes with SGD and 450 with Adam.
+/// 50 bytes with SGD and 90 with Adam.
 class PendingRows final : public PendingUpdates {
  public:
   /// All must outlive it, but for a parameter that was destroyed: see abandon().
@@ -63,8 +63,9 @@ class PendingRows final : public PendingUpdates {
   /// Loads such a state into a new object, for a parameter that has made `most_steps` steps. If a
   /// row, brought up to date, differs from the parameter's in any bit, the parameter's values are
   /// kept, and only the states of the row, which the caller has already loaded, are brought up to
-  /// date. The parameter does not change before take_over(), which cannot fail.
-  void load(const Checkpoint& state, std::uint64_t most_steps);
+  /// date. The parameter does not change before take_over(), which cannot fail. If its values
+  /// follow, the state is only checked.
+  void load(const Checkpoint& state, std::uint64_t most_steps, bool values_follow);
   void take_over();
 
  private:

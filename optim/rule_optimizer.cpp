@@ -198,27 +198,38 @@ Checkpoint RuleEngine::state_dict() const {
   return all;
 }
 
-void RuleEngine::load_state_dict(const Checkpoint& state) {
+void RuleEngine::check_parameters(const Checkpoint& state) const {
   check_parameters_live();
   const std::set<std::string> known = check_names("load_state_dict");
   for (const std::string& name : state.names())
     check_argument(known.contains(name), rule_.name,
                    "::load_state_dict: there is no parameter for ", in_quotes(name));
+}
+
+void RuleEngine::check_state_dict(const Checkpoint& state) const {
+  check_parameters(state);
+  for (const auto& slot : slots_) loaded(*slot, state.part(slot->parameter.name()), true);
+}
+
+void RuleEngine::load_state_dict(const Checkpoint& state) {
+  check_parameters(state);
   std::vector<std::unique_ptr<Slot>> loaded;
   for (const auto& slot : slots_)
-    loaded.push_back(this->loaded(*slot, state.part(slot->parameter.name())));
+    loaded.push_back(this->loaded(*slot, state.part(slot->parameter.name()), false));
   for (const auto& slot : loaded) slot->pending.take_over();
   slots_.swap(loaded);  // what is pending in the old ones is applied when they are destroyed
 }
 
-auto RuleEngine::loaded(const Slot& slot, const Checkpoint& state) const -> std::unique_ptr<Slot> {
+// If the values of the parameter follow, all is checked that does not depend on them.
+auto RuleEngine::loaded(const Slot& slot, const Checkpoint& state, bool values_follow) const
+    -> std::unique_ptr<Slot> {
   auto loaded = std::make_unique<Slot>(slot.parameter, rule_, slot.group);
   loaded->rows_visited = slot.rows_visited + slot.pending.rows_visited();
   loaded->steps = state.count(kSteps);
   if (loaded->steps == 0) return loaded;
-  loaded->states.load(state, rule_.always);
+  loaded->states.load(state, rule_.always, values_follow);
   const Checkpoint pending = state.part(kPending);
-  if (!pending.empty()) loaded->pending.load(pending, loaded->steps);
+  if (!pending.empty()) loaded->pending.load(pending, loaded->steps, values_follow);
   return loaded;
 }
 

@@ -24,6 +24,7 @@ class RuleEngine : public Optimizer {
   std::uint64_t rows_visited() const override;
   Checkpoint state_dict() const override;
   void load_state_dict(const Checkpoint& state) override;
+  void check_state_dict(const Checkpoint& state) const override;
 
  protected:
   /// Borrows the functions.
@@ -53,7 +54,8 @@ class RuleEngine : public Optimizer {
   void forget(const Parameter& parameter) noexcept override;
   void prepare_step(Slot& slot, Step& step) const;
   void make_step(Step& step) const;
-  std::unique_ptr<Slot> loaded(const Slot& slot, const Checkpoint& state) const;
+  void check_parameters(const Checkpoint& state) const;
+  std::unique_ptr<Slot> loaded(const Slot& slot, const Checkpoint& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;
 
   const RuleFunctions& rule_;

@@ -275,7 +275,8 @@ std::vector<std::string> saved_names(std::span<const std::string_view> names) {
 // What states in a file were saved as before checkpoints had its mark.
 constexpr std::string_view kOldMark = "in the table's file";
 
-void RowStates::check_mark(const std::string& saved) const {
+void RowStates::check_mark(const std::string& saved, bool values_follow) const {
+  if (values_follow) return table_.file_->check_mark(saved);
   const std::string mark = table_.file_->mark();
   check_argument(saved == mark, owner_, "::load_state_dict: the state is of '", saved, "', but ",
                  table_.file_->path().string(), " is at '", mark,
@@ -290,12 +291,14 @@ void RowStates::save(Checkpoint& state) const {
   }
 }
 
-void RowStates::load(const Checkpoint& state, const std::array<bool, kMostStates>& always) {
+void RowStates::load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+                     bool values_follow) {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const std::string name(names_[i]);
     if (!always[i] && !has_rows(state, name)) continue;
     if (TableFile* const file = table_.file_) {
-      if (state.text(name) != kOldMark) check_mark(state.text(name));
+      if (state.text(name) != kOldMark) check_mark(state.text(name), values_follow);
+      if (values_follow) continue;
       in_file_[i] = file->state_place(name);
       check_argument(in_file_[i].has_value(), owner_, "::load_state_dict: ", file->path().string(),
                      " has no ", name, " of its rows");
@@ -311,8 +314,8 @@ void RowStates::save_rows(Checkpoint& state) const {
   state.put("at", std::vector<std::int64_t>(steps_.begin(), steps_.end()));
 }
 
-void RowStates::load_rows(const Checkpoint& state, std::uint64_t last) {
-  if (table_.file_ != nullptr) return check_mark(state.text("file"));
+void RowStates::load_rows(const Checkpoint& state, std::uint64_t last, bool values_follow) {
+  if (table_.file_ != nullptr) return check_mark(state.text("file"), values_follow);
   loaded_ = rows_in(state, "values", table_.shape_);
   const std::vector<std::int64_t> steps = state.integers("at");
   check_argument(steps.size() == table_.shape_[0], owner_, "::load_state_dict: '", table_.name_,

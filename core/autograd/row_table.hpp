@@ -221,20 +221,22 @@ class RowStates {
   /// Puts the states that have begun into `state`, by name: their values or, if a file has them,
   /// the mark of its checkpoint. Reads those that are there or that `always` says must be there,
   /// for a new object; throws std::invalid_argument for values that are missing or of another
-  /// shape, and if the file is at another mark.
+  /// shape, and if the file is at another mark or, where the values follow and it will go back to
+  /// theirs, cannot go back to this one.
   void save(Checkpoint& state) const;
-  void load(const Checkpoint& state, const std::array<bool, kMostStates>& always);
+  void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+            bool values_follow);
 
   /// The same for the stored values of rows and their steps: "values", "at", or "file": the mark of
   /// the file's checkpoint. The loaded values replace the table's in take_over(), which cannot
   /// fail; until then they are seen by view() only. No step may be after `last`.
   void save_rows(Checkpoint& state) const;
-  void load_rows(const Checkpoint& state, std::uint64_t last);
+  void load_rows(const Checkpoint& state, std::uint64_t last, bool values_follow);
   void take_over() noexcept;
 
  private:
   void check_steps(std::span<const std::int32_t> ids, std::uint64_t last) const;
-  void check_mark(const std::string& saved) const;
+  void check_mark(const std::string& saved, bool values_follow) const;
 
   RowTable& table_;
   std::string_view owner_;

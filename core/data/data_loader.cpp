@@ -78,8 +78,24 @@ std::size_t DataLoader::window_at(std::size_t i) const {
   return order_.empty() ? i : static_cast<std::size_t>(order_[i]);
 }
 
+// What batches depend on besides the position.
+Checkpoint DataLoader::data() const {
+  Checkpoint data;
+  data.put("windows", windows_.size());
+  data.put("context", windows_.context());
+  data.put("stride", windows_.stride());
+  data.put("batch", options_.batch);
+  data.put("drop_last", options_.drop_last);
+  data.put("shuffle", options_.shuffle);
+  data.put("generator", options_.generator != nullptr);
+  data.put("seed", static_cast<std::int64_t>(options_.seed));
+  data.put("ids_checksum", static_cast<std::int64_t>(windows_.checksum()));
+  return data;
+}
+
 Checkpoint DataLoader::state_dict() const {
   Checkpoint state;
+  state.put("data", data());
   state.put("epoch", position_.epoch);
   state.put("batch", position_.batch);
   if (options_.generator != nullptr) state.put("order_seed", order_seed_);
@@ -87,6 +103,13 @@ Checkpoint DataLoader::state_dict() const {
 }
 
 void DataLoader::load_state_dict(const Checkpoint& state) {
+  if (const Checkpoint saved = state.part("data"); !saved.empty()) {
+    const Checkpoint present = data();
+    for (const std::string& name : present.names())
+      check_argument(saved.integer(name) == present.integer(name),
+                     "DataLoader::load_state_dict: the state is of a loader with ", name, ' ',
+                     saved.integer(name), ", this one has ", present.integer(name));
+  }
   const Position position = {.epoch = state.count("epoch"), .batch = state.count("batch")};
   check_argument(position.batch < size_, "DataLoader::load_state_dict: there is no batch ",
                  position.batch, " in an epoch of ", size_, " batches");

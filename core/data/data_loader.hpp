@@ -130,8 +130,11 @@ class DataLoader {
   /// start of the next epoch.
   Position position() const { return position_; }
 
-  /// The position. After loading, the next loop continues from there to the end of that epoch. Do
-  /// not load during a loop.
+  /// The position, and what it is a position in, "data": how many windows there are and are in a
+  /// batch, their context and stride, how they are shuffled, and a checksum of the ids. Loading
+  /// refuses the state of a loader with others; one without "data", of version 0.2.0, is taken.
+  /// After loading, the next loop continues from there to the end of that epoch. Do not load during
+  /// a loop.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -142,6 +145,7 @@ class DataLoader {
   std::default_sentinel_t end() const { return {}; }  // the end of the epoch
 
  private:
+  Checkpoint data() const;
   void start_epoch();
   void make_batches();
   const Batch& next_batch();

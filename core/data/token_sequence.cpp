@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
 
 namespace rowgrad {
@@ -63,6 +64,21 @@ Ids TokenSequence::ids() const {
   Ids all(Ids::shape_type{static_cast<std::size_t>(size_)});
   read(0, all.storage());
   return all;
+}
+
+std::uint64_t TokenSequence::checksum() const {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 20, kParts = 256, kIds = 64;
+  Checksum sum;
+  sum.add(size_);
+  const auto add = [&](std::uint64_t begin, std::uint64_t count) {
+    for (const std::int32_t id : slice(begin, count).ids()) sum.add(static_cast<std::uint64_t>(id));
+  };
+  if (size_ <= kMost) {
+    add(0, size_);
+  } else {
+    for (std::uint64_t i = 0; i < kParts; ++i) add((size_ - kIds) / (kParts - 1) * i, kIds);
+  }
+  return sum.value();
 }
 
 void TokenSequence::check_unchanged() const {
@@ -152,6 +168,12 @@ void TokenWindows::read_inputs(std::size_t i, std::span<std::int32_t> inputs) co
 
 void TokenWindows::read_targets(std::size_t i, std::span<std::int32_t> targets) const {
   read(targets_, i, targets);
+}
+
+std::uint64_t TokenWindows::checksum() const {
+  Checksum sum(text_.checksum());
+  if (has_own_targets_) sum.add(targets_.checksum());
+  return sum.value();
 }
 
 void TokenWindows::check_unchanged() const {

@@ -37,6 +37,10 @@ class TokenSequence {
   /// All ids, in an array of their own.
   Ids ids() const;
 
+  /// A checksum that tells other ids apart: of all of them or, if they are more than 2^20, of their
+  /// number and of a sample of 2^14, so that no large file is read.
+  std::uint64_t checksum() const;
+
   /// Throws std::runtime_error if a file was changed after it was opened.
   void check_unchanged() const;
 
@@ -97,6 +101,7 @@ class TokenWindows {
   std::size_t size() const { return size_; }
 
   std::size_t context() const { return options_.context; }  // length of a window
+  std::size_t stride() const { return options_.stride; }    // from one window to the next
   const TokenSequence& text() const { return text_; }       // what windows are cut from
   /// Whether the targets are given, and not the next ids.
   bool has_own_targets() const { return has_own_targets_; }
@@ -104,6 +109,9 @@ class TokenWindows {
   /// Copies the inputs of window i, and the targets: [context] each.
   void read_inputs(std::size_t i, std::span<std::int32_t> inputs) const;
   void read_targets(std::size_t i, std::span<std::int32_t> targets) const;
+
+  /// A checksum of the ids and of the targets, if these are given: see TokenSequence.
+  std::uint64_t checksum() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.
   void check_unchanged() const;

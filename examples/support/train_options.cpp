@@ -538,4 +538,14 @@ TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
   return resumed;
 }
 
+std::string changed_options(TrainOptions now, TrainOptions before) {
+  const OptionTable earlier = table_of(before);
+  std::string text;
+  for (const Option& option : table_of(now))
+    if (const std::string was = json_of(*find(earlier, option.name)); was != json_of(option))
+      text +=
+          concat(text.empty() ? "" : ", ", option.name, ' ', json_of(option), " instead of ", was);
+  return text;
+}
+
 }  // namespace rowgrad

@@ -163,4 +163,7 @@ void complete(const CommandLine& line, TrainOptions& options);
 TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
                              const TrainOptions& saved);
 
+/// What differs in them, for people: "--learning-rate 0.01 instead of 0.3".
+std::string changed_options(TrainOptions now, TrainOptions before);
+
 }  // namespace rowgrad

@@ -206,15 +206,24 @@ class Results : public RunObserver {
   std::size_t first_step_;
 };
 
-// All ranks save, as each has its own files of tables; but only the first writes the file.
+// All ranks save, as each has its own files of tables; but only the first writes the file. Tables
+// can go back to the checkpoint before the last one, but not to none: so a new run has one before
+// they change.
 struct Checkpoints : RunFile {
   using RunFile::RunFile;
   bool is_for_first_rank() const override { return false; }
+  void at_begin(const TrainingRun& run) override {
+    RunFile::at_begin(run);
+    if (run.steps() == 0 && has_tables) rewrite();
+  }
+  bool has_tables = false;  // in files
 };
 
-// A new run, or the one to be resumed, with options that have been checked.
+// A new run, or the one to be resumed, with options that have been checked. Says which of the saved
+// ones have `changed`.
 std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainProgram& options,
-                                         const Corpus& corpus, ProcessGroup* ranks) {
+                                         const Corpus& corpus, ProcessGroup* ranks,
+                                         std::string& changed) {
   if (options.resume.empty()) {
     line.check_effects();
     return start(line, options, corpus, ranks);
@@ -222,6 +231,7 @@ std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainPro
   auto training = TextRun::resume(options.resume, corpus, ranks);
   TrainOptions resumed = resumed_options(line, options.train, training->options());
   line.check_effects(table_of(resumed));
+  changed = changed_options(resumed, training->options());
   training->set_options(resumed);
   return training;
 }
@@ -248,14 +258,16 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
   const Corpus corpus = Corpus::find(options.corpus);
-  const auto training = start_or_resume(line, options, corpus, ranks.get());
+  std::string changed;
+  const auto training = start_or_resume(line, options, corpus, ranks.get(), changed);
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
   const Ids prompt = encode_prompt(*training, options);
   if (ranks != nullptr) check_ranks(*ranks, *training);
   print_start(*training, corpus);
   if (!options.resume.empty())
-    std::cout << "Going on from " << options.resume << ", step " << run.steps() << '\n';
+    std::cout << "Going on from " << options.resume << ", step " << run.steps()
+              << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';
   if (run.continues_bits() != true)
     std::cout << "From here on, bits " << (run.continues_bits() ? "are" : "may be")
               << " others than those of a run that never stopped: the checkpoint "
@@ -290,6 +302,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                    }});
   Checkpoints checkpoint(leads || options.save.empty() ? options.save : "/dev/null",
                          options.save_every, [&] { training->save(options.save); });
+  checkpoint.has_tables = !training->options().table_paths().empty();
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page);
   run.observe(progress);

@@ -103,12 +103,15 @@ std::size_t TrainingRun::tokens_left(std::size_t last_step) const {
   const auto tokens = [&](std::size_t steps) {
     const std::size_t whole = steps / steps_per_epoch();
     const std::size_t more = steps % steps_per_epoch();
+    if (whole >= kNoLimit / an_epoch) return kNoLimit;
     return whole * an_epoch + std::min(more * parts_.accumulate * a_batch, an_epoch);
   };
-  return tokens(std::max(std::min(steps_in_all(), last_step), steps_)) - tokens(steps_);
+  const std::size_t all = tokens(std::max(std::min(steps_in_all(), last_step), steps_));
+  return all == kNoLimit ? all : all - tokens(steps_);
 }
 
 bool TrainingRun::has_ended() const {
+  if (awaits_evaluation() || evaluation_is_due()) return false;
   return parts_.steps > 0 ? steps_left() == 0 : history_.size() >= parts_.epochs;
 }
 
@@ -129,6 +132,9 @@ bool TrainingRun::goes_on() {
 }
 
 bool TrainingRun::train(std::size_t last_step) {
+  check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
+                 "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
+                 "a last step");
   train_until(last_step, kNoLimit);
   return has_ended();
 }
@@ -182,11 +188,16 @@ void TrainingRun::make_steps() {
   }
 }
 
-// Evaluates, if that is due and was not done yet.
-void TrainingRun::make_evaluation() {
-  const EvaluationParts& evaluation = parts_.evaluation;
+// Whether the last step has an evaluation that was not made yet.
+bool TrainingRun::evaluation_is_due() const {
+  const std::size_t every = parts_.evaluation.every;
   const bool known = !evaluations_.empty() && evaluations_.back().steps == steps_;
-  if (evaluation.every == 0 || (steps_ - 1) % evaluation.every != 0 || known) return;
+  return steps_ > 0 && every > 0 && (steps_ - 1) % every == 0 && !known;
+}
+
+void TrainingRun::make_evaluation() {
+  if (!evaluation_is_due()) return;
+  const EvaluationParts& evaluation = parts_.evaluation;
   const Random before = parts_.random;
   const auto losses = evaluate(*evaluation.training, evaluation.validation, evaluation.batches);
   if (!losses) {

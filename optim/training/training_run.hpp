@@ -23,7 +23,7 @@
 
 namespace rowgrad {
 
-/// For runs without an end.
+/// For what has no limit, or one that cannot be counted.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 /// Evaluations in the course of epochs. They draw from the run's random numbers only where the
@@ -78,7 +78,8 @@ struct TrainingParts {
   /// Whether the first step may leave parameters without a gradient, as models do of which each
   /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-  /// The length of the run: steps or, if that is 0, epochs.
+  /// The length of the run: steps or, if that is 0, epochs. Without it, train() has to be told when
+  /// to stop.
   std::size_t epochs = kNoLimit;
   std::size_t steps = 0;
   EvaluationParts evaluation = {};  // after some steps of an epoch
@@ -109,9 +110,10 @@ class TrainingRun {
   /// still be under way, so further steps throw std::logic_error: start all processes again, from a
   /// saved state.
   ///
-  /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
-  /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
-  /// may be added to the optimizer between epochs.
+  /// Throws std::invalid_argument if the run has no length and there is no last step. Throws
+  /// std::logic_error for a parameter that gets a gradient but is none of the optimizer's and, in
+  /// the first step, for one of the optimizer's that gets none (see allow_unused). Groups may be
+  /// added to the optimizer between epochs.
   bool train(std::size_t last_step = kNoLimit);
 
   /// The same for one epoch, or the rest of it. Returns whether its record was added.
@@ -138,7 +140,8 @@ class TrainingRun {
   std::size_t steps_in_all() const;
   std::size_t steps_left() const { return steps_in_all() - std::min(steps_, steps_in_all()); }
 
-  /// The tokens of the steps that are left until the end or until `last_step`.
+  /// The tokens of the steps that are left until the end or until `last_step`; kNoLimit if they are
+  /// too many to be counted.
   std::size_t tokens_left(std::size_t last_step) const;
   std::size_t tokens_left() const { return tokens_left(last_step_); }
 
@@ -176,7 +179,14 @@ class TrainingRun {
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
   /// as if it had never stopped, bit for bit, on a machine with the same arithmetic. Loading throws
   /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
-  /// changes nothing.
+  /// changes nothing (if the optimizer has check_state_dict()). Text, windows, batches and their
+  /// order have to be the same (DataLoader::state_dict), and so does `accumulate`.
+  ///
+  /// What else its parts are made with may change, and is taken as it is now: the length of the
+  /// run, the shape of its schedule, clip_norm and clip_from, the loss and its weights, validation
+  /// and evaluations, shards and ranks, and options of optimizer and model that have no part in
+  /// their states (weight decay, dropout). So may learning rates, unless there is a schedule: its
+  /// state has the rates that it began with, and sets them.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -184,6 +194,7 @@ class TrainingRun {
   void follow_optimizer();
   void train_until(std::size_t last_step, std::size_t last_epoch);
   void make_steps();
+  bool evaluation_is_due() const;
   void make_evaluation();
   bool goes_on();
   void each(const auto& call) const;
@@ -204,8 +215,9 @@ class TrainingRun {
   void compare_ranks() const;
   void finish_epoch();
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
-  void load(const Checkpoint& state, bool checked);
-  void check_progress() const;
+  Checkpoint progress() const;
+  void load_progress(const Checkpoint& state);
+  void check_progress(const Checkpoint& optimizer) const;
 
   TrainingParts parts_;
   SingleProcess alone_;

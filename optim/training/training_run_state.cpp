@@ -88,9 +88,15 @@ std::vector<EpochRecord> history_in(const Checkpoint& state) {
 }  // namespace
 
 Checkpoint TrainingRun::state_dict() const {
-  Checkpoint state;
+  Checkpoint state = progress();
   state.put("model", parts_.model.state_dict());
   state.put("optimizer", parts_.optimizer.state_dict());
+  return state;
+}
+
+// All but the model and the optimizer, which are large, or in files.
+Checkpoint TrainingRun::progress() const {
+  Checkpoint state;
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
   state.put("loader", parts_.loader.state_dict());
   state.put("random", parts_.random.state_dict());
@@ -110,23 +116,28 @@ Checkpoint TrainingRun::state_dict() const {
 }
 
 void TrainingRun::load_state_dict(const Checkpoint& state) {
-  const Checkpoint before = state_dict();
+  const Checkpoint model = state.part("model"), optimizer = state.part("optimizer");
+  std::optional<std::uint64_t> arithmetic;
+  const Checkpoint before = progress();
   try {
     check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                    "TrainingRun: the state has a schedule, the run has none");
-    std::optional<std::uint64_t> arithmetic;
     if (state.contains("arithmetic"))
       arithmetic = static_cast<std::uint64_t>(state.integer("arithmetic"));
-    load(state, true);
-    loaded_arithmetic_ = arithmetic;
+    load_progress(state);
+    check_progress(optimizer);
+    parts_.model.load_state_dict(model, {.check_only = true});
+    parts_.optimizer.check_state_dict(optimizer);
   } catch (...) {
-    load(before, false);
+    load_progress(before);
     throw;
   }
+  parts_.model.load_state_dict(model);
+  parts_.optimizer.load_state_dict(optimizer);
+  loaded_arithmetic_ = arithmetic;
 }
 
-// Loads the optimizer last: how much work that takes depends on counts that are checked first.
-void TrainingRun::load(const Checkpoint& state, bool checked) {
+void TrainingRun::load_progress(const Checkpoint& state) {
   history_ = history_in(state.part("history"));
   const Checkpoint evaluations = state.part("evaluations");  // which older states do not have
   evaluations_ = evaluations.empty() ? std::vector<Evaluation>()
@@ -137,20 +148,11 @@ void TrainingRun::load(const Checkpoint& state, bool checked) {
   parts_.loader.load_state_dict(state.part("loader"));
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
-  if (checked) check_progress();
-  const Checkpoint optimizer = state.part("optimizer");
-  for (Parameter* parameter : parts_.optimizer.parameters()) {
-    const std::string name = parameter->name() + ".step";
-    const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
-    check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,
-                   ", more than the ", steps_, " steps of the run");
-  }
-  parts_.model.load_state_dict(state.part("model"));
-  parts_.optimizer.load_state_dict(optimizer);
 }
 
-// Checks all counts against each other and against the batches in an epoch.
-void TrainingRun::check_progress() const {
+// Checks all counts against each other, against the batches in an epoch, and those of an
+// optimizer's state: how much work that takes depends on them.
+void TrainingRun::check_progress(const Checkpoint& optimizer) const {
   const auto position = parts_.loader.position();
   const std::size_t batch = steps_ % steps_per_epoch() * parts_.accumulate;
   check_argument(history_.size() == position.epoch ||
@@ -171,6 +173,12 @@ void TrainingRun::check_progress() const {
     check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
                    "TrainingRun: the history has ", history_[i].steps, " steps after epoch ",
                    i + 1);
+  for (Parameter* parameter : parts_.optimizer.parameters()) {
+    const std::string name = parameter->name() + ".step";
+    const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
+    check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,
+                   ", more than the ", steps_, " steps of the run");
+  }
 }
 
 }  // namespace rowgrad

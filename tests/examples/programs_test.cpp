@@ -272,10 +272,11 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   expect_refused(in_folder("inspect_rows --corpus corpus --run early --why 1 --from late"),
                  "--from: is at step 12, and --run at step 5");
   // Another rate from step 5 on, which a run from the start does not know.
-  ASSERT_EQ(shell(in_folder("train_verdict --corpus corpus --resume early --learning-rate 0.2 "
-                            "--max-steps 8 --sample 0 --save changed >/dev/null"))
-                .status,
-            0);
+  EXPECT_HAS(shell(in_folder("train_verdict --corpus corpus --resume early --learning-rate 0.2 "
+                             "--epochs 20 --max-steps 8 --sample 0 --save changed"))
+                 .output,
+             "Going on from early, step 5, as if never stopped but for --epochs 20 instead of 15, "
+             "--learning-rate 0.2 instead of 0.1\n");
   const std::string changed = "inspect_rows --corpus corpus --run changed --why 3";
   expect_refused(in_folder(changed), "ends at other values of row 3");
   EXPECT_HAS(shell(in_folder(changed + " --from early")).output, "bit for bit");
@@ -296,7 +297,9 @@ TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
   ASSERT_EQ(shell(in_folder(run + "--max-steps 1 --save ck")).status, 0);
   const std::string resumed = "train_verdict --corpus corpus --resume ck --max-steps 2 --sample 0";
   const std::string notice = "arithmetic gives other last bits";
-  EXPECT_EQ(shell(in_folder(resumed)).output.find(notice), std::string::npos);
+  const std::string output = shell(in_folder(resumed)).output;
+  EXPECT_HAS(output, "\nGoing on from ck, step 1\n");
+  EXPECT_EQ(output.find(notice), std::string::npos);
   const Outcome elsewhere = shell(
       concat("cd ", folder_.path().string(), "; export OPENBLAS_CORETYPE=Sandybridge; ", resumed));
   EXPECT_EQ(elsewhere.status, 0) << elsewhere.output;
@@ -564,29 +567,40 @@ Outcome signalled_while_reading(int signal, const TemporaryFolder& folder) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status), read_file(errors)};
 }
 
+constexpr std::array<std::pair<int, const char*>, 3> kSignals{
+    {{SIGINT, "Ctrl-C"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
+
 TEST(Programs, AreEndedBySignalsWhileTheyRead) {
   const TemporaryFolder folder;
-  const Outcome interrupt = signalled_while_reading(SIGINT, folder);
-  EXPECT_EQ(interrupt.status, 130);
-  EXPECT_EQ(interrupt.output, "train_verdict: stopped by Ctrl-C\n");
-  const Outcome terminate = signalled_while_reading(SIGTERM, folder);
-  EXPECT_EQ(terminate.status, 143);
-  EXPECT_EQ(terminate.output, "train_verdict: stopped by SIGTERM\n");
+  for (const auto& [signal, name] : kSignals) {
+    const Outcome outcome = signalled_while_reading(signal, folder);
+    EXPECT_EQ(outcome.status, 128 + signal);
+    EXPECT_EQ(outcome.output, concat("train_verdict: stopped by ", name, '\n'));
+  }
 }
 
 TEST(RunProgram, EndsAtTheFirstSignalOrWhileTheyAreHeldAtTheSecond) {
-  const auto stopped = ::testing::ExitedWithCode(143);
-  EXPECT_EXIT(run_program("some", [] { return std::raise(SIGTERM); }), stopped,
-              "^some: stopped by SIGTERM\n$");
-  const auto held = [](int signals) {
-    const HeldInterrupts interrupts;
-    for (int i = 0; i < signals; ++i) std::raise(SIGTERM);
-    return interrupted() ? 0 : 1;
-  };
-  EXPECT_EXIT(run_program("some", [&] { return held(2); }), stopped, "stopped by SIGTERM");
-  EXPECT_EQ(run_program("some", [&] { return held(1); }), 143);
-  EXPECT_EQ(run_program("some", [&] { return held(0); }), 1);
-  EXPECT_FALSE(interrupted());
+  for (const auto& [number, name] : kSignals) {
+    const int signal = number;
+    const auto stopped = ::testing::ExitedWithCode(128 + signal);
+    EXPECT_EXIT(run_program("some", [&] { return std::raise(signal); }), stopped,
+                concat("^some: stopped by ", name, "\n$"));
+    const auto held = [&](int signals) {
+      const HeldInterrupts interrupts;
+      for (int i = 0; i < signals; ++i) std::raise(signal);
+      return interrupted() ? 0 : 1;
+    };
+    EXPECT_EXIT(run_program("some", [&] { return held(2); }), stopped, concat("stopped by ", name));
+    EXPECT_EQ(run_program("some", [&] { return held(1); }), 128 + signal);
+    EXPECT_EQ(run_program("some", [&] { return held(0); }), 1);
+    EXPECT_FALSE(interrupted());
+  }
+}
+
+TEST(RunProgram, GoesOnAfterItsTerminalIfNohupSaysSo) {
+  std::signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 }  // namespace

@@ -128,10 +128,10 @@ TEST(RunReport, ShowsAModelOfOnesOwn) {
   static_assert(!std::is_copy_constructible_v<RunReport>);
   OwnRun own;
   std::string data;
-  RunReport report(
-      own.run, {.data = "data", .write = [&](const std::string&, const std::string& contents) {
-                  data = contents;
-                }});
+  RunReport report(own.run,
+                   {.data = "data", .write = [&](const std::string&, const std::string& contents) {
+                      data = contents;
+                    }});
   EXPECT_TRUE(own.run.train());
   EXPECT_EQ(report.fault(), "");
   const json shown = json::parse(data);
@@ -170,10 +170,10 @@ TEST(RunReport, DoesNotEndARunThatItCannotShow) {
 // after_step() at the end of each step.
 TEST(RunReport, RefusesALoopThatTellsItOfGradientsTooLate) {
   const std::string late = "RunReport: before_update() was not called before step ";
-  const std::map<std::string, std::string> loops{
-      {"bs bs bs", "no error"}, {"bsz bsz", "no error"}, {"bs zb bs", "no error"},
-      {"sb", late + "1"},       {"szb", late + "1"},     {"bs sb", late + "2"},
-      {"s", late + "1"},        {"bs s", late + "2"}};
+  const std::map<std::string, std::string> loops{{"bs bs bs", "no error"}, {"bsz bsz", "no error"},
+                                                 {"bs zb bs", "no error"}, {"sb", late + "1"},
+                                                 {"szb", late + "1"},      {"bs sb", late + "2"},
+                                                 {"s", late + "1"},        {"bs s", late + "2"}};
   for (const auto& [loop, expected] : loops) {
     Random random(1);
     OwnModel model(random);
@@ -186,7 +186,9 @@ TEST(RunReport, RefusesALoopThatTellsItOfGradientsTooLate) {
         Tape tape;
         tape.backward(model.loss(tape, Ids{{1, 2}}, Ids{{2, 3}}));
         for (const char call : calls)
-          call == 'b' ? report.before_update() : call == 's' ? optimizer.step() : optimizer.zero_grad();
+          call == 'b'   ? report.before_update()
+          : call == 's' ? optimizer.step()
+                        : optimizer.zero_grad();
         report.after_step(1);
       }
     };

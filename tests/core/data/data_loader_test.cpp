@@ -274,6 +274,49 @@ TEST(DataLoader, RefusesAPositionThatItCannotBeAt) {
   EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4}}));
 }
 
+TEST(DataLoader, RefusesTheStateOfAnother) {
+  Numbers ids(21), other_ids(21);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::iota(other_ids.begin(), other_ids.end(), 0);
+  other_ids[9] = 8;
+  const WindowOptions pairs{.context = 2, .stride = 2};
+  const auto own_targets = [&](const Numbers& targets) {
+    return TokenWindows(to_ids(ids), to_ids(targets), {.context = 3, .stride = 2});
+  };
+  const DataLoaderOptions options{.batch = 3, .shuffle = true, .seed = 5};
+  Random random(1);
+  DataLoader loader(TokenWindows(to_ids(ids), pairs), options);
+  const Checkpoint state = loader.state_dict();
+  const auto refusal = [&](TokenWindows windows, const DataLoaderOptions& others) {
+    DataLoader other(std::move(windows), others);
+    return error_of<std::invalid_argument>([&] { other.load_state_dict(state); });
+  };
+  const auto with_options = [&](const DataLoaderOptions& others) {
+    return refusal(TokenWindows(to_ids(ids), pairs), others);
+  };
+  const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
+  EXPECT_EQ(with_options(options), "no error");
+  EXPECT_EQ(with_options({.batch = 4, .shuffle = true, .seed = 5}),
+            message + "batch 3, this one has 4");
+  EXPECT_EQ(with_options({.batch = 3, .seed = 5}), message + "shuffle 1, this one has 0");
+  EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 6}),
+            message + "seed 5, this one has 6");
+  EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 5, .drop_last = true}),
+            message + "drop_last 0, this one has 1");
+  EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 5, .generator = &random}),
+            message + "generator 0, this one has 1");
+  EXPECT_HAS(refusal(TokenWindows(to_ids(other_ids), pairs), options), message + "ids_checksum ");
+  EXPECT_HAS(refusal(own_targets(ids), options), message + "context 2, this one has 3");
+  EXPECT_HAS(refusal(TokenWindows(to_ids(ids), {.context = 2, .stride = 3}), options),
+             message + "stride 2, this one has 3");
+
+  DataLoader learned(own_targets(ids), {.batch = 3}), others(own_targets(other_ids), {.batch = 3});
+  EXPECT_ERROR_WITH(std::invalid_argument, message + "ids_checksum ",
+                    others.load_state_dict(learned.state_dict()));
+  DataLoader again(own_targets(ids), {.batch = 3, .shard = {1, 2, 3}});
+  EXPECT_NO_THROW(again.load_state_dict(learned.state_dict()));
+}
+
 TEST(DataLoader, RefusesOptionsThatGiveNoBatch) {
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
                  DataLoader(windows(5), {.batch = 0}));

@@ -49,6 +49,25 @@ TEST_F(TokenSources, ReadAcrossFiles) {
   }
 }
 
+TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
+  const TokenSequence whole = to_ids(consecutive(30));
+  EXPECT_EQ(shards({10, 1, 0, 0, 4, 15}).checksum(), whole.checksum());
+  EXPECT_NE(whole.slice(0, 29).checksum(), whole.checksum());
+  EXPECT_EQ(whole.slice(3, 9).checksum(), TokenSequence(to_ids(consecutive(9, 3))).checksum());
+  // Of a long text, the first ids, the last ones and a sample of the others.
+  for (const std::size_t size : {std::size_t{1} << 20, std::size_t{3} << 20}) {
+    Ids ids = Ids::from_shape({size});
+    std::ranges::fill(ids, 7);
+    const std::uint64_t before = TokenSequence(ids).checksum();
+    for (const std::size_t changed : {std::size_t{0}, size / 2, size - 1}) {
+      Ids others = ids;
+      const std::size_t count = std::min(size - changed, size >> 8);
+      std::fill_n(others.data() + changed, count, 8);
+      EXPECT_NE(TokenSequence(others).checksum(), before) << changed;
+    }
+  }
+}
+
 TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
   const auto batches = [](const TokenSequence& source, std::size_t largest) {
     DataLoader loader(TokenWindows(source, {.context = 4, .stride = 3}),

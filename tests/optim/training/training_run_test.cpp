@@ -202,6 +202,39 @@ TEST(TrainingRun, RepeatsAnEvaluationThatWasBrokenOff) {
   EXPECT_TRUE(resumed.bits() == reference.bits());
 }
 
+// The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
+// its course.
+TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
+  struct StopsAtTheEnd : RunObserver {
+    bool goes_on(const TrainingRun& run) override { return run.steps_left() > 0; }
+  } stops;
+  for (const std::size_t steps : {4, 7}) {
+    for (const bool in_epochs : {false, true}) {
+      if (in_epochs && steps != 4) continue;
+      Trained trained;
+      DataLoader loader(windows(61), {.batch = 3});
+      TrainingRun run({.model = trained.model,
+                       .optimizer = trained.optimizer,
+                       .loader = loader,
+                       .random = trained.random,
+                       .validation = &trained.validation,
+                       .evaluation = {.every = 6, .training = &trained.validation}});
+      ASSERT_EQ(run.steps_per_epoch(), 4U);
+      in_epochs ? run.set_length(1, 0) : run.set_length(kNoLimit, steps);
+      run.observe(stops);
+      EXPECT_FALSE(run.train());
+      EXPECT_EQ(run.steps(), steps);
+      EXPECT_EQ(run.history().size(), steps / 7);
+      EXPECT_EQ(run.evaluations().size(), 1U);
+      run.forget(stops);
+      EXPECT_TRUE(run.train());
+      EXPECT_EQ(run.steps(), steps);
+      EXPECT_EQ(run.history().size(), 1U);
+      EXPECT_EQ(run.evaluations().size(), 1 + steps / 7);
+    }
+  }
+}
+
 TEST(TrainingRun, NeedsNeitherScheduleNorValidation) {
   Random random(1);
   Bigram model(random);
@@ -275,6 +308,35 @@ TEST(TrainingRun, RefusesAStateWithoutAnyOfItsParts) {
     EXPECT_THROW(trained.run.load_state_dict(without(state, name)), std::invalid_argument) << name;
     EXPECT_TRUE(trained.bits() == before) << name;
   }
+}
+
+TEST(TrainingRun, RefusesTheStateOfARunOnOtherBatches) {
+  Trained trained;
+  trained.train_to(2);
+  const auto refusal = [&](TokenWindows text, const DataLoaderOptions& options) {
+    Trained other;
+    DataLoader loader(std::move(text), options);
+    TrainingRun run({.model = other.model,
+                     .optimizer = other.optimizer,
+                     .loader = loader,
+                     .random = other.random,
+                     .schedule = &other.schedule});
+    const std::string before = bits_of(run.state_dict());
+    const std::string message =
+        error_of<std::invalid_argument>([&] { run.load_state_dict(trained.run.state_dict()); });
+    EXPECT_EQ(bits_of(run.state_dict()) == before, message != "no error");
+    return message;
+  };
+  const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
+  const DataLoaderOptions options{.batch = 3, .shuffle = true};
+  EXPECT_EQ(refusal(windows(61), options), "no error");
+  EXPECT_EQ(refusal(windows(61), {.batch = 3}), message + "shuffle 1, this one has 0");
+  EXPECT_EQ(refusal(windows(61), {.batch = 4, .shuffle = true}),
+            message + "batch 3, this one has 4");
+  Ids text = windows(61).text().ids();
+  text.data()[40] ^= 1;
+  EXPECT_HAS(refusal(TokenWindows(text, {.context = 5, .stride = 5}), options),
+             message + "ids_checksum ");
 }
 
 TEST(TrainingRun, RepeatsAStepThatFailed) {
@@ -464,6 +526,16 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   Trained trained;
   TrainingRun& run = trained.run;
   EXPECT_FALSE(run.has_ended());
+  const std::string endless =
+      "TrainingRun: train() would never end, as neither epochs nor steps are given, nor a last "
+      "step";
+  EXPECT_INVALID(endless, run.train());
+  EXPECT_FALSE(run.train(1));
+  for (const std::size_t epochs : {kNoLimit, kNoLimit / 8}) {
+    run.set_length(epochs, 0);
+    EXPECT_EQ(run.tokens_left(), kNoLimit);
+  }
+  EXPECT_INVALID(endless, run.train());
   run.set_length(2, 0);
   EXPECT_EQ(run.steps_in_all(), 2 * run.steps_per_epoch());
   EXPECT_TRUE(run.train());
