@@ -63,7 +63,7 @@ class ReportFiles {
 
   /// Says where they are, and shows the page if that is wanted and the user has not stopped the
   /// program.
-  void announce() const;
+  void announce(const RunReport& report) const;
 
  private:
   const ReportOptions& options_;

@@ -22,7 +22,8 @@ constexpr std::size_t kNorms = 200;  // that are measured in a run, about
 constexpr std::size_t kNormSteps =
     10;  // for each that is, where the length of the run is not known
 constexpr std::size_t kMostRowsShown = std::size_t{1} << 18;  // of a table, on its map
-constexpr std::size_t kMostReasons = 2000;                    // rows whose steps are shown
+// Rows that moved farthest: whose steps are shown, and of a memory's table the only ones.
+constexpr std::size_t kMostReasons = 2000;
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
@@ -51,42 +52,65 @@ json parameters_json(const Layer& model) {
   return all;
 }
 
-bool is_shown_in_part(const TableHistory& table) {
-  return table.table().shape()[0] > kMostRowsShown || table.sample() > 1;
+bool has_too_many_ngrams(const TableHistory& table) {
+  return table.ngrams() != nullptr && table.ids().size() > kMostReasons;
 }
 
-json frame_json(const TableHistory& table, const TableHistory::Frame& frame) {
-  const bool is_part = is_shown_in_part(table);
+bool is_shown_in_part(const TableHistory& table) {
+  return table.table().shape()[0] > kMostRowsShown || table.sample() > 1 ||
+         has_too_many_ngrams(table);
+}
+
+// The rows of a table that are shown, as places in its history: in a part those that moved farthest
+// come first.
+struct ShownRows {
+  const TableHistory& history;
+  bool is_part = is_shown_in_part(history);
+  std::vector<std::size_t> farthest = {};
+  std::vector<std::size_t> places = {};
+
+  ShownRows(const TableHistory& table, const TableHistory::Frame& now) : history(table) {
+    places.resize(now.rows.size());
+    std::iota(places.begin(), places.end(), 0);
+    farthest = places;
+    std::ranges::stable_sort(farthest, std::greater<>(),
+                             [&](std::size_t i) { return now.moved[i]; });
+    if (is_part) places = farthest;
+    farthest.resize(std::min(farthest.size(), kMostReasons));
+    if (has_too_many_ngrams(table)) places = farthest;
+  }
+
+  // What the page calls the i-th of these places: in a part, rows are numbered from 0.
+  std::size_t number(std::size_t i, std::size_t place) const {
+    return is_part ? i : static_cast<std::size_t>(history.ids()[place]);
+  }
+};
+
+json frame_json(const ShownRows& shown, const TableHistory::Frame& frame) {
   json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
            {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
            {"moved", json::array()}};
-  for (std::size_t i = 0; i < frame.rows.size(); ++i) {
-    const TableHistory::Row& row = frame.rows[i];
-    if (is_part) {
-      one["rows"].push_back(i);
-    } else {
-      one["rows"].push_back(table.ids()[i]);
-    }
+  for (std::size_t i = 0; i < shown.places.size(); ++i) {
+    const std::size_t place = shown.places[i];
+    if (place >= frame.rows.size()) continue;  // its first gradient came later
+    const TableHistory::Row& row = frame.rows[place];
+    one["rows"].push_back(shown.number(i, place));
     one["lookups"].push_back(row.lookups);
     one["steps"].push_back(row.steps);
     one["last"].push_back(row.last);
     one["norm"].push_back(rounded(std::sqrt(row.squares)));
-    one["moved"].push_back(rounded(static_cast<double>(frame.moved[i])));
+    one["moved"].push_back(rounded(static_cast<double>(frame.moved[place])));
   }
   return one;
 }
 
 // Of the rows that moved farthest: the steps in which they did, and the text that looked them up.
-json reasons_json(const TableHistory& history, const TableHistory::Frame& now) {
-  std::vector<std::size_t> places(now.rows.size());
-  std::iota(places.begin(), places.end(), 0);
-  std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return now.moved[i]; });
-  places.resize(std::min(places.size(), kMostReasons));
-  const bool is_part = is_shown_in_part(history);
+json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
   json reasons{{"rows", json::array()}, {"path", json::array()}, {"steps", json::array()}};
-  for (const std::size_t place : places) {
+  for (std::size_t i = 0; i < shown.farthest.size(); ++i) {
+    const std::size_t place = shown.farthest[i];
     json steps = json::array();
-    for (const TableHistory::Step& step : history.steps()[place]) {
+    for (const TableHistory::Step& step : shown.history.steps()[place]) {
       steps.push_back({{"step", step.step},
                        {"lookups", step.lookups},
                        {"norm", rounded(step.gradient_norm)},
@@ -95,8 +119,7 @@ json reasons_json(const TableHistory& history, const TableHistory::Frame& now) {
       steps.back()["text"] = step.text;
       steps.back()["place"] = step.place;
     }
-    const std::size_t row = is_part ? place : static_cast<std::size_t>(history.ids()[place]);
-    reasons["rows"].push_back(row);
+    reasons["rows"].push_back(shown.number(i, place));
     reasons["path"].push_back(rounded(now.rows[place].path));
     reasons["steps"].push_back(std::move(steps));
   }
@@ -104,61 +127,63 @@ json reasons_json(const TableHistory& history, const TableHistory::Frame& now) {
 }
 
 // What the rows that are shown stand for; empty where that is their number.
-json labels_json(const TableHistory& history, const Tokenizer* tokenizer) {
-  const bool is_part = is_shown_in_part(history);
-  if (!is_part && history.ngrams() == nullptr) return history.labels();
+json labels_json(const ShownRows& shown, const Tokenizer* tokenizer) {
+  const TableHistory& history = shown.history;
+  if (!shown.is_part && history.ngrams() == nullptr) return history.labels();
   std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams;
   if (history.ngrams() != nullptr) ngrams = history.ngrams()->by_row();
   json labels = json::array();
-  for (std::size_t i = 0; i < (is_part ? history.ids().size() : history.table().shape()[0]); ++i) {
-    const std::int32_t id = is_part ? history.ids()[i] : static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < (shown.is_part ? shown.places.size() : history.table().shape()[0]);
+       ++i) {
+    const std::int32_t id =
+        shown.is_part ? history.ids()[shown.places[i]] : static_cast<std::int32_t>(i);
     const auto found = ngrams.find(id);
     const std::string label =
         found == ngrams.end() ? "" : shown_bytes(label_of(found->second, tokenizer));
-    labels.push_back(!is_part ? label : label.empty() ? concat(id) : concat(id, ": ", label));
+    labels.push_back(!shown.is_part ? label : label.empty() ? concat(id) : concat(id, ": ", label));
   }
   return labels;
 }
 
 // A table as the page shows it. Of one that is too large for a map, or of which a sample is
 // followed, those rows that had a gradient are shown as a table of their own, whose labels begin
-// with their ids.
+// with their ids; of a memory's table with many of them, those that moved farthest.
 json table_json(const TableHistory& history, RowKind kind, std::uint64_t step,
                 const Tokenizer* tokenizer) {
   const TableHistory::Frame now = history.now(step);
+  const ShownRows shown(history, now);
   const Shape& shape = history.table().shape();
-  const bool is_part = is_shown_in_part(history);
   json frames = json::array();
   for (const TableHistory::Frame& frame : history.frames())
-    if (frame.step < step) frames.push_back(frame_json(history, frame));
-  frames.push_back(frame_json(history, now));
+    if (frame.step < step) frames.push_back(frame_json(shown, frame));
+  frames.push_back(frame_json(shown, now));
   json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
-  for (std::size_t i = 0; i < now.rows.size(); ++i) {
-    const TableHistory::Row& row = now.rows[i];
+  for (std::size_t i = 0; i < shown.places.size(); ++i) {
+    const std::size_t place = shown.places[i];
+    const TableHistory::Row& row = now.rows[place];
     if (history.is_dense() || (row.momentum == 0 && row.decay == 0)) continue;
-    if (is_part) {
-      idle["rows"].push_back(i);
-    } else {
-      idle["rows"].push_back(history.ids()[i]);
-    }
+    idle["rows"].push_back(shown.number(i, place));
     idle["momentum"].push_back(rounded(row.momentum));
     idle["decay"].push_back(rounded(row.decay));
   }
   json table{{"name", history.table().name()},
-             {"kind", name_of(is_part ? RowKind::kRow : kind)},
-             {"rows", is_part ? now.rows.size() : shape[0]},
+             {"kind", name_of(shown.is_part ? RowKind::kRow : kind)},
+             {"rows", shown.is_part ? shown.places.size() : shape[0]},
              {"width", shape[1]},
              {"frames", std::move(frames)},
              {"idle", std::move(idle)},
-             {"reasons", reasons_json(history, now)}};
-  if (is_part) {
+             {"reasons", reasons_json(shown, now)}};
+  if (shown.is_part) {
+    const bool has_more = shown.places.size() < now.rows.size();
     table["name"] =
         concat(history.table().name(), ": ",
+               has_more ? concat("the ", shown.places.size(), " that moved farthest of ") : "",
                history.sample() == 1 ? "the" : concat("one in ", history.sample(), " of the"), ' ',
                history.touched(), " rows with a gradient, of ", shape[0]);
-    table["ids"] = history.ids();
+    table["ids"] = json::array();
+    for (const std::size_t place : shown.places) table["ids"].push_back(history.ids()[place]);
   }
-  if (json labels = labels_json(history, tokenizer); !labels.empty())
+  if (json labels = labels_json(shown, tokenizer); !labels.empty())
     table["labels"] = std::move(labels);
   if (history.is_dense()) table["dense"] = true;
   if (const auto kept = history.kept_without_gradient()) table["decayed"] = rounded(*kept);
@@ -241,12 +266,13 @@ RunReport::RunReport(TrainingRun& run, RunReportOptions options)
   check_argument(!run.parts().loader.windows().has_own_targets(),
                  "RunReport: the windows have targets of their own, expected those of a text that "
                  "goes on");
+  if (run.is_first_rank()) {
+    const TokenSequence* validation = validation_text(run);
+    uniform_loss_ = std::log(static_cast<double>(vocabulary));
+    unigram_loss_ = unigram_loss(
+        training_text(run), validation != nullptr ? *validation : training_text(run), vocabulary);
+  }
   run.observe(*this);
-  if (!run.is_first_rank()) return;
-  const TokenSequence* validation = validation_text(run);
-  uniform_loss_ = std::log(static_cast<double>(vocabulary));
-  unigram_loss_ = unigram_loss(
-      training_text(run), validation != nullptr ? *validation : training_text(run), vocabulary);
 }
 
 void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
@@ -296,12 +322,15 @@ void RunReport::after_step(const TrainingRun& run, double loss) {
 
 void RunReport::after_step(double loss, std::size_t tokens) {
   const Timer timer(cost_);
-  const bool was_late = changed_before_ && changes() == changes_;
-  check_state(awaits_step_ && !was_late, "RunReport: before_update() was not called before step ",
-              steps_ + 1, " was made: call it between backward and the optimizer's step()");
+  ++steps_;
+  const bool is_late = changed_before_ && changes() == changes_;
+  if (!has_missed_ && (!awaits_step_ || is_late)) {
+    has_missed_ = true;
+    note_fault(concat("before_update() was not called before step ", steps_,
+                      " was made: call it between backward and the optimizer's step()"));
+  }
   awaits_step_ = false;
   changes_ = changes();
-  ++steps_;
   tokens_ += tokens;
   if (own_rows_) own_rows_->after_update(steps_);
   const std::chrono::duration<double> seconds = Clock::now() - start_;
@@ -351,7 +380,7 @@ void RunReport::write_if_due() {
 }
 
 void RunReport::at_end() {
-  fault_.clear();
+  if (!has_missed_) fault_.clear();  // what could not be written may be by now
   attempt([&] { write(true); });
 }
 
@@ -366,9 +395,13 @@ void RunReport::attempt(const auto& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    fault_ = error.what();
-    std::cerr << "\nThe report is not complete: " << fault_ << '\n';
+    note_fault(error.what());
   }
+}
+
+void RunReport::note_fault(const std::string& fault) {
+  fault_ = fault;
+  std::cerr << "\nThe report is not complete: " << fault << '\n';
 }
 
 std::string RunReport::data(bool at_end) {

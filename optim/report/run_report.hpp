@@ -53,8 +53,8 @@ class RunReport : public RunObserver {
   RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
 
   /// After the gradients of a step are complete; after the step, with its loss and, if they are to
-  /// be shown, its tokens; and at the end. A step before which before_update() was not called, or
-  /// only after it was made, is a std::logic_error.
+  /// be shown, its tokens; and at the end. That before_update() was not called for a step, or only
+  /// after it was made, is a fault().
   void before_update();
   void after_step(double loss, std::size_t tokens = 0);
   void at_end();
@@ -101,6 +101,7 @@ class RunReport : public RunObserver {
   void write_if_due();
   void write(bool at_end);
   void attempt(const auto& call);
+  void note_fault(const std::string& fault);
   struct Json;
   void add_losses(Json& data) const;
   void add_analysis(Json& data) const;
@@ -113,10 +114,10 @@ class RunReport : public RunObserver {
   const Optimizer& optimizer_;
   RunReportOptions options_;
   // Of a loop of one's own: how often the values have changed, whether they have between the last
-  // step and before_update(), and whether that was called.
+  // step and before_update(), whether that was called, and whether it once was not, or too late.
   std::size_t steps_ = 0, tokens_ = 0;
   std::uint64_t changes_ = 0;
-  bool changed_before_ = false, awaits_step_ = false;
+  bool changed_before_ = false, awaits_step_ = false, has_missed_ = false;
   std::size_t first_step_;
   std::optional<RowHistory> own_rows_;
   const RowHistory& rows_;

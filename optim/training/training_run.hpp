@@ -93,8 +93,11 @@ class TrainingRun {
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Adds an observer, which must live until the last call of train() or until it is removed. Not
-  /// during one.
-  void observe(RunObserver& observer) { observers_.push_back(&observer); }
+  /// during one. One that is there already stays in its place.
+  void observe(RunObserver& observer) {
+    if (std::ranges::find(observers_, &observer) == observers_.end())
+      observers_.push_back(&observer);
+  }
   void forget(const RunObserver& observer) { std::erase(observers_, &observer); }
 
   /// Trains until the run has ended, an observer stops it, or step `last_step` was made. Each epoch
