@@ -105,21 +105,14 @@ std::int64_t changed_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// New files beside `target` that are to get its name are called TARGET.NUMBERS.tmp, and are locked
-// as long as their writers live: one without a lock was left behind by a process that was killed.
-constexpr std::string_view kTemporary = ".tmp";
+// New files beside `target` that are to get its name are called TARGET.NUMBERS.rowgrad.tmp, which
+// is no name for a file of the user's. They are locked as long as their writers live: one without a
+// lock was left behind by a process that was killed.
+constexpr std::string_view kTemporary = ".rowgrad.tmp";
 
 std::string temporary_prefix(const fs::path& target) {
   constexpr std::size_t kLongest = 200;  // of the 255 bytes that a name may have
   return target.filename().string().substr(0, kLongest) + '.';
-}
-
-bool is_temporary(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || !name.ends_with(kTemporary)) return false;
-  if (name.size() <= prefix.size() + kTemporary.size()) return false;
-  name.remove_prefix(prefix.size());
-  name.remove_suffix(kTemporary.size());
-  return name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
 // Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
@@ -128,7 +121,8 @@ void remove_abandoned(const fs::path& target, std::string_view prefix) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()),
                                                    ::closedir);
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    if (!is_temporary(entry->d_name, prefix)) continue;
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(prefix) || !name.ends_with(kTemporary)) continue;
     const int within = ::dirfd(folder.get());
     const OpenFile file(
         {}, above_standard(

@@ -93,7 +93,7 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   const TemporaryFolder folder;
   { const LockedFile given_up(folder / "file", LockedFile::Open::kNew); }
   EXPECT_EQ(entries(folder), 0u);
-  write_file(folder / "file.12-3.tmp", "left by a program that was killed");
+  write_file(folder / "file.12-3.rowgrad.tmp", "left by a program that was killed");
   LockedFile made(folder / "file", LockedFile::Open::kNew);
   LockedFile second(folder / "file", LockedFile::Open::kNew);
   EXPECT_FALSE(fs::exists(folder / "file"));
@@ -266,18 +266,18 @@ class HaltedWriter {
   bool ended_ = false;
 };
 
-TEST(File, RemovesWhatAKilledWriterLeft) {
+TEST(File, RemovesWhatAKilledWriterLeftAndNothingElse) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
-  write_file(folder / "file.12-3.tmp.txt", "of somebody else");
-  write_file(folder / "other.12-3.tmp", "of another file");
+  const std::vector<std::string> others{"file.2024-11-25.tmp", "file.12-3.tmp",
+                                        "file.12-3.rowgrad.tmp.txt", "other.12-3.rowgrad.tmp"};
+  for (const std::string& other : others) write_file(folder / other, other);
   HaltedWriter(path).end(SIGKILL);
-  EXPECT_EQ(entries(folder), 3u);
+  EXPECT_EQ(entries(folder), others.size() + 1);
   write_file(path, "new");
   EXPECT_EQ(read_file(path), "new");
-  EXPECT_EQ(read_file(folder / "file.12-3.tmp.txt"), "of somebody else");
-  EXPECT_EQ(read_file(folder / "other.12-3.tmp"), "of another file");
-  EXPECT_EQ(entries(folder), 3u);
+  EXPECT_EQ(entries(folder), others.size() + 1);
+  for (const std::string& other : others) EXPECT_EQ(read_file(folder / other), other);
 }
 
 TEST(File, LeavesALivingWriterAlone) {
