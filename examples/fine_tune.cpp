@@ -119,6 +119,7 @@ void print(const std::string& what, const Outcome& outcome) {
 
 void tell_two_kinds(const Options& options) {
   const DataFile story = find_corpus(options.corpus);
+  check_utf8(story.source, story.contents);
   std::optional<LabelledTexts> examples;
   std::string characters = story.contents;  // all that there are
   if (!options.examples.empty()) {
@@ -166,7 +167,7 @@ void tell_two_kinds(const Options& options) {
   if (options.steps > 0) run.train();
   std::cout << std::fixed << std::setprecision(3) << evaluate(pretrained, loader)->loss
             << "\nKinds     ";
-  for (const std::string& label : task.labels) std::cout << '"' << label << "\" ";
+  for (const std::string& label : task.labels) std::cout << in_quotes(label) << ' ';
   std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
             << " for validation, " << options.epochs << " epochs";
   if (task.cut > 0) std::cout << "; " << task.cut << " are cut at --context";

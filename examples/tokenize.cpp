@@ -36,9 +36,10 @@ struct Options {
 };
 
 std::unique_ptr<Tokenizer> chosen_tokenizer(const Options& options) {
-  const std::string text =
-      is_made_from_text(options.tokenizer) ? find_corpus(options.corpus).contents : "";
-  return make_tokenizer(options.tokenizer, text, options.vocabulary, options.words);
+  const DataFile text =
+      is_made_from_text(options.tokenizer) ? find_corpus(options.corpus) : DataFile();
+  if (options.tokenizer != "bpe") check_utf8(text.source, text.contents);
+  return make_tokenizer(options.tokenizer, text.contents, options.vocabulary, options.words);
 }
 
 EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {

@@ -79,16 +79,17 @@ std::ostream& operator<<(std::ostream& stream, InQuotes quote) {
   std::size_t offset = 0;
   std::size_t printed = 0;
   while (offset < text.size() && printed < kLongest) {
-    const Utf8Character character = decode_utf8(text, offset);
-    const std::uint8_t byte = byte_at(text, offset);
-    if (character.code_point == kInvalidCodePoint || byte < 0x20 || byte == 0x7F) {
-      stream << "\\x" << kHexadecimal[byte >> 4] << kHexadecimal[byte & 15];
-      printed += 4;
-    } else {
-      stream << text.substr(offset, character.bytes);
-      printed += character.bytes;
+    const auto [code_point, bytes] = decode_utf8(text, offset);
+    const bool is_control = code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
+    const bool escaped = is_control || code_point == kInvalidCodePoint;
+    for (const std::size_t end = offset + bytes; offset < end; ++offset) {
+      const std::uint8_t byte = byte_at(text, offset);
+      if (escaped)
+        stream << "\\x" << kHexadecimal[byte >> 4] << kHexadecimal[byte & 15];
+      else
+        stream << text[offset];
+      printed += escaped ? 4 : 1;
     }
-    offset += character.bytes;
   }
   return stream << (offset < text.size() ? "...\"" : "\"");
 }

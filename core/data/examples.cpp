@@ -109,9 +109,18 @@ std::vector<Row> rows_with_commas(const std::string& name, std::string_view text
 // Pairs of a label and a text.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+// A pipe would be waited for, and a device may have no end.
+std::string read_text(const std::filesystem::path& path) {
+  check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
+                ": is no regular file");
+  std::string text = read_file(path);
+  check_utf8(path.string(), text);
+  return text;
+}
+
 Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
   const std::string name = path.string();
-  std::string content = read_file(path);
+  std::string content = read_text(path);
   if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
   std::vector<Row> rows =
       path.extension() == ".tsv" ? rows_with_tabs(content) : rows_with_commas(name, content);
@@ -123,8 +132,9 @@ Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& o
   }
   const auto column = [&](const std::string& wanted) {
     const auto found = std::ranges::find(columns, wanted);
-    check_runtime(found != columns.end(), name, ": has no column ", InQuotes(wanted),
-                  ", its columns are ",
+    const auto count = std::count(found, columns.end(), wanted);
+    check_runtime(count == 1, name, ": has ", count == 0 ? "no column " : "several columns ",
+                  InQuotes(wanted), ", its columns are ",
                   bracketed(std::vector<InQuotes>(columns.begin(), columns.end())));
     return static_cast<std::size_t>(found - columns.begin());
   };
@@ -152,7 +162,7 @@ Pairs read_folders(const std::filesystem::path& path) {
   for (const std::filesystem::path& label : sorted(path))
     if (std::filesystem::is_directory(label))
       for (const std::filesystem::path& text : sorted(label))
-        pairs.emplace_back(label.filename().string(), read_file(text));
+        pairs.emplace_back(label.filename().string(), read_text(text));
   return pairs;
 }
 

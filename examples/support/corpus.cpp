@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -49,6 +51,7 @@ std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
   check_argument(!has_ids() || !is_made_from_text(name), "--tokenizer ", name,
                  " is made from a text, but ", source_,
                  " has token ids; take the file that tokenize --save wrote");
+  if (name == "char" || name == "word") check_utf8(source_, text_);
   return rowgrad::make_tokenizer(name, text_, vocabulary);
 }
 
@@ -65,6 +68,7 @@ Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
       for (const TokenFile& file : files) file.verify();
     return rowgrad::split(TokenSequence(std::move(files)), validation);
   }
+  if (dynamic_cast<const BytePairTokenizer*>(&tokenizer) == nullptr) check_utf8(source_, text_);
   const auto [training, rest] = split_text(text_, validation);
   return {tokenizer.encode(training), tokenizer.encode(rest)};
 }

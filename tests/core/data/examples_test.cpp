@@ -105,6 +105,8 @@ TEST(LabelledTexts, AreReadFromTables) {
   EXPECT_EQ(error("label,text\n"), ": has no texts");
   EXPECT_EQ(error("class,text\na,b\n"),
             R"(: has no column "label", its columns are ["class", "text"])");
+  EXPECT_EQ(error("label,text,text\na,b,c\n"),
+            R"(: has several columns "text", its columns are ["label", "text", "text"])");
   EXPECT_EQ(error("label,text\n\"a\nb\",c\nd\n"), ":4: has 1 columns, expected 2");
   EXPECT_EQ(error("label,text\na,\"b\n"), ":2: a quote is never closed");
   EXPECT_EQ(error("label,text\n\"a\"b,c\n"), ":2: there is text behind a closed quote");
@@ -120,7 +122,21 @@ TEST(LabelledTexts, AreReadFromFolders) {
   const LabelledTexts texts = read_labelled_texts(folder.path());
   EXPECT_EQ(all_of(texts),
             (std::vector<std::string>{"a: text of a/x", "b: text of b/1", "b: text of b/2"}));
-  EXPECT_THROW(read_labelled_texts(folder / "missing"), std::runtime_error);
+  EXPECT_HAS(error_of<std::runtime_error>([&] { read_labelled_texts(folder / "missing"); }),
+             "missing: No such file or directory");
+
+  write_file(folder / "b/3", "m\xFF");
+  EXPECT_HAS(error_of<std::invalid_argument>([&] { read_labelled_texts(folder.path()); }),
+             "b/3: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
+  std::filesystem::remove(folder / "b/3");
+  ASSERT_EQ(::mkfifo((folder / "b/4").c_str(), 0600), 0);
+  const auto error = [&] {
+    return error_of<std::runtime_error>([&] { read_labelled_texts(folder.path()); });
+  };
+  EXPECT_HAS(error(), "b/4: is no regular file");
+  std::filesystem::remove(folder / "b/4");
+  std::filesystem::create_symlink("/dev/zero", folder / "b/4");
+  EXPECT_HAS(error(), "b/4: is no regular file");
 }
 
 }  // namespace
