@@ -71,9 +71,9 @@ std::string token_text(std::string_view token, std::string_view escaped) {
   return text;
 }
 
-// A field in quotes, with quotes in the text doubled.
+// A field in quotes, with quotes in the text doubled, that no spreadsheet takes for a formula.
 std::string quoted(const std::string& text) {
-  std::string field = "\"";
+  std::string field = text.find_first_of("=+-@") == 0 ? "\"\\" : "\"";
   for (const char c : text) field.append(c == '"' ? 2 : 1, c);
   return field + '"';
 }

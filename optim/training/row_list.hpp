@@ -41,7 +41,8 @@ std::vector<ListedRow> list_rows(const TableHistory& history);
 /// \r and \\ for these characters and <0xNN> for bytes of other control characters, and of what is
 /// not UTF-8. Fields are separated by tabs and never quoted (IANA's text/tab-separated-values;
 /// quotes become \", as many programs take them for the beginning of a field in quotes); or by
-/// commas, tokens in quotes (RFC 4180).
+/// commas, tokens in quotes (RFC 4180), with a \ in front of =, +, - and @ at their beginning,
+/// which spreadsheets take for that of a formula.
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 
