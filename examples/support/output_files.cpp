@@ -74,6 +74,10 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
   others.insert(others.end(), read.begin(), read.end());
   std::set<Identity> taken;
   for (const fs::path& path : others) taken.insert(identity_of(path));
+  for (const std::string& path : read)
+    if (fs::is_directory(path))
+      for (const auto& inside : fs::recursive_directory_iterator(path))
+        taken.insert(identity_of(inside.path()));
 
   for (const std::string& path : written) {
     if (path.empty()) continue;

@@ -46,6 +46,11 @@ TEST_F(FineTune, ReadsKindsOfTextFromTables) {
   expect_refused(in_folder(start), "kinds.csv: has no column \"text\"");
   expect_refused(in_folder("fine_tune --text-column said"), "--examples");
   expect_refused(in_folder("fine_tune --save-adapters none/adapters"), "none");
+  expect_refused(in_folder("mkdir -p kinds/a; echo text >kinds/a/1; "
+                           "fine_tune --examples kinds --save-adapters kinds/a/1"),
+                 "kinds/a/1: is written here and also read");
+  expect_refused(in_folder("printf 'a\\377' >bytes; fine_tune --corpus bytes"),
+                 "bytes: the byte \"\\xff\" at byte 1");
   expect_refused(in_folder("fine_tune --width 8"), "--width: got \"8\"");
   expect_refused(in_folder("fine_tune --corpus corpus --context 2000"),
                  "there are 0 texts to learn and 0 for validation");
@@ -58,13 +63,14 @@ TEST_F(FineTune, TakesTextsOfAnyAlphabetAndCutsLongOnes) {
   for (int i = 0; i < 60; ++i) text += "“日本語のテキスト”é。";
   write_file(folder_ / "corpus", text);
   write_file(folder_ / "kinds.tsv",
-             "label\ttext\na\t日本語日本語日本語\nb\té\na\tの\nb\tト\na\tス\n");
+             "label\ttext\na\t日本語日本語日本語\n\033[31m\té\na\tの\n\033[31m\tト\na\tス\n");
   const std::string start = "fine_tune --corpus corpus --steps 2 --epochs 1 --context 8 ";
   for (const std::string examples : {"", "--examples kinds.tsv"}) {
     const Outcome outcome = shell(in_folder(start + examples));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     if (!examples.empty()) {
       EXPECT_HAS(outcome.output, "1 are cut at --context");
+      EXPECT_HAS(outcome.output, "\"\\x1b[31m\" \"a\"");
     }
   }
 }
