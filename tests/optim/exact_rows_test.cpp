@@ -188,6 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                       optimizer<Adam>("adam_maximize", {.learning_rate = 0.05, .maximize = true}),
                       optimizer<Adam>("adam_short", {.beta1 = 0.3, .beta2 = 0.5}),
                       optimizer<Adam>("adam_slow_fading", {.beta1 = 0.9, .beta2 = 0.7}),
+                      optimizer<Adam>("adam_without_fading", {.beta2 = -0.0}),
                       optimizer<AdamW>("adamw", {.learning_rate = 0.05}),
                       optimizer<AdamW>("adamw_amsgrad", {.learning_rate = 0.05,
                                                          .weight_decay = 0.5,
