@@ -13,7 +13,7 @@ namespace rowgrad {
 namespace {
 
 // The most runs in a history: kMostRuns or, for large tables, one per kValuesPerRun values, which
-// takes a fifth of the table's memory at most.
+// takes a third of the table's memory at most.
 constexpr std::size_t kMostRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 

@@ -76,7 +76,7 @@ std::uint64_t TokenSequence::checksum() const {
   if (size_ <= kMost) {
     add(0, size_);
   } else {
-    for (std::uint64_t i = 0; i < kParts; ++i) add((size_ - kIds) / (kParts - 1) * i, kIds);
+    for (std::uint64_t i = 0; i < kParts; ++i) add((size_ - kIds) * i / (kParts - 1), kIds);
   }
   return sum.value();
 }
