@@ -238,18 +238,16 @@ std::atomic<int>& count() {
   return value;
 }
 
-// Whether there is address space for `more` threads. OpenBLAS maps a buffer for each of them and
-// retries forever if that fails.
+}  // namespace
+
 bool room_for_threads(int more) {
   constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack
   if (more <= 0) return true;
   const std::size_t bytes = static_cast<std::size_t>(more) * kBytesEach;
-  void* const space =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const space = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return space != MAP_FAILED && munmap(space, bytes) == 0;
 }
-
-}  // namespace
 
 int thread_count() { return count().load(std::memory_order_relaxed); }
 

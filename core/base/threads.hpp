@@ -24,6 +24,10 @@ int thread_count();
 /// so many threads, and std::logic_error in a range of run_ranges; nothing changes then.
 void set_threads(int count);
 
+/// Whether there is address space for `more` threads. OpenBLAS maps a buffer for each of them and
+/// retries forever if that fails.
+bool room_for_threads(int more);
+
 /// The number of ranges that a loop over `count` items should be cut into: one for each thread, but
 /// only one if a second thread would get fewer than `grain` items, or in a range of another loop.
 std::size_t range_count(std::size_t count, std::size_t grain);

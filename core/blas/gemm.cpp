@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <mutex>
+#include <new>
+#include <vector>
 
 // Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
 // xtensor-blas 0.21. Without BLAS, every product would silently be a plain loop.
@@ -15,6 +18,9 @@
 extern "C" {
 // OpenBLAS's. cblas.h declares what xtensor-blas has declared, too, with other types.
 int openblas_get_parallel();
+// The buffer of a product; declared in no header, so that another BLAS may lack them.
+[[gnu::weak]] void* blas_memory_alloc(int);
+[[gnu::weak]] void blas_memory_free(void*);
 // OpenMP's, which is there if OpenBLAS was built on it.
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
@@ -43,11 +49,31 @@ class InThisThread {
   int threads_before_;
 };
 
-// A build of OpenBLAS without threads may not be called by several, unless it was made with locks,
-// which it does not tell: it gets one product at a time.
+// Has OpenBLAS map the buffers of so many products, which it keeps: in a product, it would retry
+// forever if there were no room for one. Returns whether there is.
+bool reserve_buffers(int products) {
+  if (blas_memory_alloc == nullptr) return true;
+  if (!room_for_threads(products)) return false;
+  std::vector<void*> buffers(static_cast<std::size_t>(products));
+  for (void*& buffer : buffers) buffer = blas_memory_alloc(0);
+  for (void* const buffer : buffers) blas_memory_free(buffer);
+  return true;
+}
+
+// Whether products are computed one at a time: if there is no room for the buffers of more, and by
+// a build of OpenBLAS without threads, which may not be called by several unless it was made with
+// locks, which it does not tell.
 bool takes_turns() {
-  static const bool without_threads = openblas_get_parallel() == 0;
-  return without_threads;
+  static std::mutex mutex;
+  static std::atomic<int> prepared = 0;  // threads
+  static std::atomic<bool> turns = openblas_get_parallel() == 0;
+  if (const int threads = thread_count(); threads > prepared) {
+    const std::scoped_lock lock(mutex);
+    if (!turns && !reserve_buffers(threads)) turns = true;
+    if (turns && prepared == 0 && !reserve_buffers(1)) throw std::bad_alloc();
+    prepared = threads;
+  }
+  return turns;
 }
 std::unique_lock<std::mutex> turn() {
   static std::mutex mutex;

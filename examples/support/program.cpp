@@ -2,20 +2,50 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <sched.h>
 #include <spawn.h>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/examples/support/program.hpp>
+
+extern "C" int openblas_get_parallel();
 
 namespace rowgrad {
 namespace {
+
+constexpr std::string_view kNoMemory = "there is not enough memory for what was asked";
+
+void print_error(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Before main, OpenBLAS maps a buffer for each of its threads, and retries forever if that fails.
+// So this is the first function of the process, before even the C library has begun: it is given
+// the environment, as getenv() knows nothing yet.
+void check_room(int, char** arguments, char** environment) {
+  cpu_set_t usable;
+  int threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  constexpr std::string_view kWanted = "OMP_NUM_THREADS=";
+  for (; *environment != nullptr; ++environment)
+    if (std::string_view(*environment).starts_with(kWanted))
+      if (const int wanted = std::atoi(*environment + kWanted.size()); wanted > 0)
+        threads = std::min(threads, wanted);
+  if (openblas_get_parallel() == 0 || room_for_threads(threads)) return;
+  print_error(arguments[0]);
+  print_error(": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n");
+  ::_exit(1);
+}
+[[gnu::section(".preinit_array"), gnu::used]] auto* first_of_all = check_room;
 
 // Atomic, because any thread may receive the signal.
 std::atomic<int> noted = 0;
@@ -31,20 +61,21 @@ std::size_t index_of(int signal) {
   return static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
 }
 
-// Prepared in advance, because a signal handler may do hardly anything; never destroyed, because a
-// signal may come after main.
+// Prepared in advance, because a signal handler may do hardly anything, and there may be no memory
+// to make a text; never destroyed, because a signal may come after main.
 auto& last_words = *new std::array<std::string, kSignals.size()>;
+auto& words_without_memory = *new std::string;
 
 void handle(int signal) {
   int none = 0;
   if (held && noted.compare_exchange_strong(none, signal)) return;
-  const std::string& words = last_words[index_of(signal)];
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, words.data(), words.size());
+  print_error(last_words[index_of(signal)]);
   ::_exit(kStatusOfSignals + signal);
 }
 
 void handle_signals(const std::string& name) {
   const std::string begin = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + name + ": stopped by ";
+  words_without_memory = concat(name, ": ", kNoMemory, '\n');
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
@@ -57,14 +88,23 @@ void handle_signals(const std::string& name) {
   }
 }
 
-// A file that is opened does not get the number of standard output, and what is printed does not
-// get into it, if the program was started without: with >&- in a shell.
-void open_standard_files() {
-  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
-    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest that is free
+// Ends the program at once where memory runs out, as an exception might not: nlohmann/json needs
+// memory in destructors, too. What was saved is whole, however a program ends.
+void end_without_memory() {
+  std::cout.flush();
+  print_error(words_without_memory);
+  ::_exit(1);
 }
 
-int fail(const std::string& name, const char* what) {
+// A file that is opened does not get the number of standard output, and what is printed does not
+// get into it, if the program was started without: with >&- in a shell. That it is lost is noticed.
+void open_standard_files() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
+    if (::fcntl(number, F_GETFD) < 0)  // the lowest that is free
+      ::open(number == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
+}
+
+int fail(const std::string& name, std::string_view what) {
   std::cout.flush();
   std::cerr << name << ": " << what << '\n';
   return 1;
@@ -73,9 +113,9 @@ int fail(const std::string& name, const char* what) {
 }  // namespace
 
 int run_program(const std::string& name, const std::function<int()>& work) {
-  constexpr const char* kNoMemory = "there is not enough memory for what was asked";
   open_standard_files();
   handle_signals(name);
+  std::set_new_handler(end_without_memory);
   int status = 0;
   try {
     status = work();
@@ -86,8 +126,7 @@ int run_program(const std::string& name, const std::function<int()>& work) {
   } catch (const std::length_error&) {  // more than a container can ever hold
     return fail(name, kNoMemory);
   } catch (const std::filesystem::filesystem_error& error) {
-    return fail(
-        name, concat("cannot use ", error.path1().string(), ": ", error.code().message()).c_str());
+    return fail(name, concat("cannot use ", error.path1().string(), ": ", error.code().message()));
   } catch (const std::exception& error) {
     return fail(name, error.what());
   }

@@ -15,9 +15,10 @@ struct EndOfProgram {
 
 /// Runs a program's work and returns the exit status for main: that of `work` or of
 /// an EndOfProgram, or 1 after another exception, whose message goes to standard error, or if
-/// standard output could not take all output. Ctrl-C, SIGTERM and SIGHUP end the program at once
-/// with a message and the status that shells use for them, 130, 143 and 129, unless a
-/// HeldInterrupts exists. (Under nohup, SIGHUP does nothing.)
+/// standard output could not take all output or was closed. Where memory runs out, the program ends
+/// at once with a message and status 1; Ctrl-C, SIGTERM and SIGHUP end it at once with a message
+/// and the status that shells use for them, 130, 143 and 129, unless a HeldInterrupts exists.
+/// (Under nohup, SIGHUP does nothing.)
 int run_program(const std::string& name, const std::function<int()>& work);
 
 /// While one exists, the first of these signals is only recorded, so that work that must not be

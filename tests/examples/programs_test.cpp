@@ -1,6 +1,7 @@
 // The programs themselves, run as a user runs them.
 
 #include <cstdio>
+#include <new>
 #include <regex>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,12 +64,24 @@ TEST(Programs, SayThatThereIsTooLittleMemory) {
   expect_refused(matrix, "there is not enough memory");
 }
 
+TEST(Programs, EndWhereMemoryRunsOut) {
+  for (const int threads : {1, 2, 8})
+    for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
+      const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
+                                         " timeout 20 train_verdict --max-steps 1 --sample 0");
+      const Outcome outcome = shell(command);
+      const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
+      EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
+    }
+}
+
 TEST(Programs, FailWhenTheirOutputIsLost) {
   for (const std::string command :
        {"first_step", "custom_layer", "own_model", "inspect_rows", "exact_rows --rows 30 --steps 1",
         "tokenize --tokenizer char </dev/null", "train_verdict --max-steps 1 --sample 0",
         "train_verdict --help"})
-    expect_refused(command + " >/dev/full", "cannot write to standard output");
+    for (const std::string lost : {" >/dev/full", " >&-"})
+      expect_refused(command + lost, "cannot write to standard output");
 }
 
 // The table of examples/README.md; what rowgrad's row differs by is rounding.
@@ -306,6 +319,18 @@ TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
   if (elsewhere.output.find("kernel Sandybridge") == std::string::npos)
     GTEST_SKIP() << "OpenBLAS has no kernel Sandybridge";
   EXPECT_HAS(elsewhere.output, notice);
+}
+
+TEST_F(ProgramsAndFiles, NameTheFileOfAByteThatIsNotUtf8) {
+  write_file(folder_ / "bytes", "a\xFF");
+  ASSERT_EQ(
+      shell(in_folder("tokenize --tokenizer char --corpus corpus --save saved </dev/null")).status,
+      0);
+  for (const std::string command :
+       {"tokenize --tokenizer char </dev/null", "train_verdict", "train_verdict --tokenizer saved",
+        "train_gpt --tokenizer char", "inspect_rows", "ngram_table --table t"})
+    expect_refused(in_folder(command + " --corpus bytes"),
+                   "bytes: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
 }
 
 TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
@@ -601,6 +626,16 @@ TEST(RunProgram, GoesOnAfterItsTerminalIfNohupSaysSo) {
   std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
   std::signal(SIGHUP, SIG_DFL);
+}
+
+// As operator new calls it, also where no exception may be thrown: in a destructor of JSON.
+TEST(RunProgram, EndsWhereMemoryRunsOut) {
+  EXPECT_EXIT(run_program("some",
+                          [] {
+                            std::get_new_handler()();
+                            return 0;
+                          }),
+              ::testing::ExitedWithCode(1), "^some: there is not enough memory for what was asked");
 }
 
 }  // namespace
