@@ -235,7 +235,7 @@ struct RunReport::Json {
   nlohmann::json json;
 };
 
-RunReport::RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
+RunReport::RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer,
                      RunReportOptions options)
     : run_(run),
       model_(model),
@@ -275,22 +275,32 @@ RunReport::RunReport(TrainingRun& run, RunReportOptions options)
   run.observe(*this);
 }
 
+RunReport::~RunReport() {
+  if (run_ != nullptr) run_->forget(*this);
+}
+
 void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
   const Timer timer(cost_);
-  if (own_rows_) own_rows_->on_batch(run, batch);
+  attempt(fault_, [&] {
+    if (own_rows_) own_rows_->on_batch(run, batch);
+  });
 }
 
 void RunReport::before_update(const TrainingRun& run) {
   const Timer timer(cost_);
-  if (own_rows_) own_rows_->before_update(run);
-  measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
-               run.next_clip_norm());
+  attempt(fault_, [&] {
+    if (own_rows_) own_rows_->before_update(run);
+    measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
+                 run.next_clip_norm());
+  });
 }
 
 void RunReport::before_update() {
   const Timer timer(cost_);
-  if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
-  measure_norm(steps_ + 1, kNormSteps, 0);
+  attempt(fault_, [&] {
+    if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
+    measure_norm(steps_ + 1, kNormSteps, 0);
+  });
   changed_before_ = changes() != changes_;
   changes_ = changes();
   awaits_step_ = true;
@@ -316,25 +326,28 @@ void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
 
 void RunReport::after_step(const TrainingRun& run, double loss) {
   const Timer timer(cost_);
-  if (own_rows_) own_rows_->after_step(run, loss);
-  add_point(loss, run.tokens_per_second());
+  attempt(fault_, [&] {
+    if (own_rows_) own_rows_->after_step(run, loss);
+    add_point(loss, run.tokens_per_second());
+  });
 }
 
 void RunReport::after_step(double loss, std::size_t tokens) {
   const Timer timer(cost_);
   ++steps_;
   const bool is_late = changed_before_ && changes() == changes_;
-  if (!has_missed_ && (!awaits_step_ || is_late)) {
-    has_missed_ = true;
-    note_fault(concat("before_update() was not called before step ", steps_,
-                      " was made: call it between backward and the optimizer's step()"));
-  }
-  awaits_step_ = false;
+  const bool was_told = std::exchange(awaits_step_, false);
   changes_ = changes();
   tokens_ += tokens;
-  if (own_rows_) own_rows_->after_update(steps_);
-  const std::chrono::duration<double> seconds = Clock::now() - start_;
-  add_point(loss, static_cast<double>(tokens_) / seconds.count());
+  attempt(fault_, [&] {
+    check_state(was_told && !is_late, "before_update() was not called before step ", steps_,
+                " was made: call it between backward and the optimizer's step()");
+  });
+  attempt(fault_, [&] {
+    if (own_rows_) own_rows_->after_update(steps_);
+    const std::chrono::duration<double> seconds = Clock::now() - start_;
+    add_point(loss, static_cast<double>(tokens_) / seconds.count());
+  });
   write_if_due();
 }
 
@@ -373,15 +386,15 @@ void RunReport::between_steps(const TrainingRun& run) {
 // Writes what there is, unless the last time was so recent that it would slow the run.
 void RunReport::write_if_due() {
   const auto begin = Clock::now();
-  if (!fault_.empty() || begin - last_end_ < kShareOfTime * last_cost_) return;
-  attempt([&] { write(false); });
+  if (!write_fault_.empty() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  attempt(write_fault_, [&] { write(false); });
   last_end_ = Clock::now();
   last_cost_ = last_end_ - begin;
 }
 
 void RunReport::at_end() {
-  if (!has_missed_) fault_.clear();  // what could not be written may be by now
-  attempt([&] { write(true); });
+  write_fault_.clear();  // what could not be written may be by now
+  attempt(write_fault_, [&] { write(true); });
 }
 
 void RunReport::write(bool at_end) {
@@ -390,18 +403,15 @@ void RunReport::write(bool at_end) {
   if (!options_.data.empty()) options_.write(options_.data, data);
 }
 
-// Calls what may throw.
-void RunReport::attempt(const auto& call) {
+// Calls what may throw, and keeps what it throws as a fault, if it is the first.
+void RunReport::attempt(std::string& fault, const auto& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    note_fault(error.what());
+    if (!fault.empty()) return;
+    fault = error.what();
+    std::cerr << "\nThe report is not complete: " << fault << '\n';
   }
-}
-
-void RunReport::note_fault(const std::string& fault) {
-  fault_ = fault;
-  std::cerr << "\nThe report is not complete: " << fault << '\n';
 }
 
 std::string RunReport::data(bool at_end) {
@@ -441,7 +451,7 @@ std::string RunReport::data(bool at_end) {
                                      : tables.front().table().shape()[0];
   report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
   if (run_ != nullptr) add_losses(data);
-  if (whole) attempt([&] { add_analysis(data); });
+  if (whole) attempt(fault_, [&] { add_analysis(data); });
   if (!fault_.empty()) report["run"]["fault"] = fault_;
   const auto now = Clock::now();
   const auto seconds = [](Clock::duration time) {

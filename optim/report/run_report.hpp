@@ -43,14 +43,15 @@ struct RunReportOptions {
 /// Does not end the run that it reports on: see fault().
 class RunReport : public RunObserver {
  public:
-  /// Reports on a run, which it observes from now on: it must live as long as an observer has to.
-  /// Borrows the run and what the options point to. Throws std::runtime_error if there is to be a
+  /// Reports on a run, which it observes as long as it lives. Borrows the run, which must outlive
+  /// it, and what the options point to. Throws std::runtime_error if there is to be a
   /// page and its parts were not there when this was built, and std::invalid_argument if the run is
   /// not of a language model on a text that goes on.
   RunReport(TrainingRun& run, RunReportOptions options);
 
   /// Reports on a loop of one's own, which calls the functions that have no run as an argument.
   RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
+  ~RunReport() override;
 
   /// After the gradients of a step are complete; after the step, with its loss and, if they are to
   /// be shown, its tokens; and at the end. That before_update() was not called for a step, or only
@@ -69,10 +70,10 @@ class RunReport : public RunObserver {
   /// prompt.
   std::string data(bool at_end = false);
 
-  /// What went wrong while it was written, or while the model read its text at the end; empty if
-  /// nothing did. It is said on std::cerr, the page has it, and the run goes on. In the course of
-  /// the run nothing is written after a fault; at its end, the report is tried again.
-  const std::string& fault() const { return fault_; }
+  /// What went wrong first, in the course of the run, while the model read its text at the end, or
+  /// while the report was written; empty if nothing did. It is said on std::cerr, the page has it,
+  /// and the run goes on. What could not be written is tried again at the end only.
+  const std::string& fault() const { return fault_.empty() ? write_fault_ : fault_; }
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return own_rows_.has_value(); }
@@ -91,8 +92,7 @@ class RunReport : public RunObserver {
     std::vector<std::uint64_t> step;
     std::vector<double> loss, learning_rate, tokens_per_second, rows;
   };
-  RunReport(const TrainingRun* run, Layer& model, const Optimizer& optimizer,
-            RunReportOptions options);
+  RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer, RunReportOptions options);
   std::uint64_t changes() const;
   std::size_t steps() const { return run_ != nullptr ? run_->steps() : steps_; }
   void measure_norm(std::size_t step, std::size_t every, double most);
@@ -100,8 +100,7 @@ class RunReport : public RunObserver {
   void halve_curves();
   void write_if_due();
   void write(bool at_end);
-  void attempt(const auto& call);
-  void note_fault(const std::string& fault);
+  static void attempt(std::string& fault, const auto& call);
   struct Json;
   void add_losses(Json& data) const;
   void add_analysis(Json& data) const;
@@ -109,15 +108,15 @@ class RunReport : public RunObserver {
 
   static constexpr std::size_t kMostPoints = 4000;
 
-  const TrainingRun* run_;  // null for a loop of one's own
+  TrainingRun* run_;  // null for a loop of one's own
   Layer& model_;
   const Optimizer& optimizer_;
   RunReportOptions options_;
   // Of a loop of one's own: how often the values have changed, whether they have between the last
-  // step and before_update(), whether that was called, and whether it once was not, or too late.
+  // step and before_update(), and whether that was called.
   std::size_t steps_ = 0, tokens_ = 0;
   std::uint64_t changes_ = 0;
-  bool changed_before_ = false, awaits_step_ = false, has_missed_ = false;
+  bool changed_before_ = false, awaits_step_ = false;
   std::size_t first_step_;
   std::optional<RowHistory> own_rows_;
   const RowHistory& rows_;
@@ -133,7 +132,7 @@ class RunReport : public RunObserver {
   std::vector<Evaluation> more_evaluations_;
   Clock::time_point start_ = Clock::now();
   Clock::duration cost_ = {};  // what all of this took, but for writing at the end
-  std::string fault_;
+  std::string fault_, write_fault_;
   Clock::time_point last_end_ = Clock::now();
   Clock::duration last_cost_ = {};
 };

@@ -142,6 +142,12 @@ TEST(RunReport, ShowsAModelOfOnesOwn) {
   EXPECT_EQ(shown["tape"].back()["shape"], json::array());
 }
 
+TEST(RunReport, IsForgottenByItsRun) {
+  OwnRun own;
+  { RunReport report(own.run, {}); }
+  EXPECT_TRUE(own.run.train());
+}
+
 TEST(RunReport, DoesNotEndARunThatItCannotShow) {
   for (const bool has_space : {false, true}) {
     OwnRun own;
