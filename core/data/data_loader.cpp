@@ -48,6 +48,7 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
                  options.batch, ", and drop_last leaves a shorter one out");
   element_count({std::min(options.batch, windows_.size()), windows_.context()}, "DataLoader");
   set_shard(options.shard);
+  checksum_ = windows_.checksum();
 }
 
 void DataLoader::set_shard(const BatchShard& shard) {
@@ -88,8 +89,9 @@ Checkpoint DataLoader::data() const {
   data.put("drop_last", options_.drop_last);
   data.put("shuffle", options_.shuffle);
   data.put("generator", options_.generator != nullptr);
-  data.put("seed", static_cast<std::int64_t>(options_.seed));
-  data.put("ids_checksum", static_cast<std::int64_t>(windows_.checksum()));
+  if (options_.shuffle && options_.generator == nullptr)
+    data.put("seed", static_cast<std::int64_t>(options_.seed));
+  data.put("ids_checksum", static_cast<std::int64_t>(checksum_));
   return data;
 }
 

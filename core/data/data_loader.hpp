@@ -155,6 +155,7 @@ class DataLoader {
   TokenWindows windows_;
   DataLoaderOptions options_;
   std::size_t size_;
+  std::uint64_t checksum_;  // of the ids
   Position position_;
   std::uint64_t order_seed_ = 0;  // of the epoch that is under way
   bool loaded_ = true;            // the next loop starts at position_, even inside an epoch

@@ -151,10 +151,8 @@ void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
   stopped_ = false;
   goes_on();
   each([&](RunObserver& observer) { observer.at_begin(*this); });
-  if (steps_ > 0 && !stops()) {  // what the run before this one was stopped in
-    make_evaluation();
-    each([&](RunObserver& observer) { observer.between_steps(*this); });
-  }
+  if (steps_ > 0 && !stopped_) make_evaluation();  // in which the run before this one was stopped
+  if (steps_ > 0 && !stops()) each([&](RunObserver& observer) { observer.between_steps(*this); });
   while (!ends()) {
     if (!awaits_evaluation()) make_steps();
     if (awaits_evaluation()) finish_epoch();

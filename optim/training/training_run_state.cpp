@@ -128,12 +128,12 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
     check_progress(optimizer);
     parts_.model.load_state_dict(model, {.check_only = true});
     parts_.optimizer.check_state_dict(optimizer);
+    parts_.model.load_state_dict(model);
+    parts_.optimizer.load_state_dict(optimizer);
   } catch (...) {
     load_progress(before);
     throw;
   }
-  parts_.model.load_state_dict(model);
-  parts_.optimizer.load_state_dict(optimizer);
   loaded_arithmetic_ = arithmetic;
 }
 
