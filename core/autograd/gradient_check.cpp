@@ -70,6 +70,7 @@ GradientCheckResult compare(real& number, double backward, double largest, doubl
     const double rounding = 3 * noise / step;  // four standard deviations of the quotient's
     GradientCheckResult now{.backward = backward, .difference = quotient + change};
     const double scale = std::max(largest, std::abs(now.difference));
+    if (scale == 0) break;  // there is nothing to be seen
     now.error = std::abs(now.difference - backward) / scale;
     now.resolution = (std::abs(change) + rounding) / scale;
     now.passed = now.error + now.resolution <= options.tolerance;

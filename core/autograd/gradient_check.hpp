@@ -39,7 +39,8 @@ struct GradientCheckResult {
   double resolution = 0;  // how far b may be off, relative: smaller errors are not seen
 
   /// The result in one line. What has not passed has either "failed" or is "undecided": then
-  /// backward and difference quotients agree, but the resolution is too coarse.
+  /// backward and difference quotients agree, but the resolution is too coarse, as it is for a
+  /// gradient that is 0 throughout.
   std::string message() const;
 };
 

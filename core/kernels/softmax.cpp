@@ -54,7 +54,9 @@ void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift
 void log_sum_exp_rows_backward(const real* x, const ExpSum* sums, const real* dy, std::size_t rows,
                                std::size_t width, real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
-    scaled_exp(x + i * width, width, sums[i].shift, dy[i] / sums[i].sum, dx + i * width);
+    // Beside infinity, finite numbers have no share.
+    const double shift = std::isfinite(sums[i].sum) ? sums[i].shift : sums[i].sum;
+    scaled_exp(x + i * width, width, static_cast<real>(shift), dy[i] / sums[i].sum, dx + i * width);
   });
 }
 

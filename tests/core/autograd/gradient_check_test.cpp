@@ -181,6 +181,14 @@ TEST(GradientCheck, ComparesAGradientOfZeroWithThoseOfOtherInputs) {
   EXPECT_FALSE(alone.passed);
 }
 
+TEST(GradientCheck, SeesNothingInAnInputThatIsNotUsed) {
+  for (const real value : {real{0}, real{1}})
+    EXPECT_INVALID(
+        "gradient_check: 'input 0' [2] gets no gradient",
+        gradient_check([&](Inputs x) { return sum(x[0].tape().constant(full({2}, value))); },
+                       {zeros({2})}));
+}
+
 TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
   real largest = 0;
   const auto cube = [&](Inputs x) {

@@ -116,6 +116,9 @@ TEST(Softmax, IsNotANumberBesideInfinityNorAmongMinusInfinitiesAlone) {
               .dense()})
       EXPECT_TRUE(std::all_of(y.begin(), y.end(), is_nan));
     EXPECT_EQ(logsumexp(in).value()(0), x(0, 1));
+    const Tensor share =
+        gradient_of([](Inputs i) { return logsumexp(i[0] * real{100}); }, x).dense();
+    EXPECT_EQ(share(0, 0) == 0, x(0, 0) == 1);
   }
 }
 
