@@ -82,7 +82,10 @@ class MpiProcessGroup : public ProcessGroup {
     // The first rank comes last, as it still has samples and files to write, for which the others
     // wait as long as it takes.
     std::optional<TimeLimit> limit;
-    if (rank_ == 0) limit.emplace("ended", patience_);
+    try {
+      if (rank_ == 0) limit.emplace("ended", patience_);
+    } catch (const std::exception&) {  // there is no room for its thread
+    }
     MPI_Finalize();
   }
 

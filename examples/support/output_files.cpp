@@ -74,10 +74,10 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
   others.insert(others.end(), read.begin(), read.end());
   std::set<Identity> taken;
   for (const fs::path& path : others) taken.insert(identity_of(path));
+  std::set<Identity> labels;  // folders of labelled texts
   for (const std::string& path : read)
     if (fs::is_directory(path))
-      for (const auto& inside : fs::recursive_directory_iterator(path))
-        taken.insert(identity_of(inside.path()));
+      for (const auto& label : fs::directory_iterator(path)) labels.insert(identity_of(label));
 
   for (const std::string& path : written) {
     if (path.empty()) continue;
@@ -96,6 +96,7 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
                   folder.string());
     check_runtime(!file || can_write(path), path, ": is write-protected");
     if (!regular) continue;
+    check_runtime(!labels.contains(identity_of(folder)), path, ": is in a folder that is read");
     check_runtime(taken.insert(identity_of(target)).second, path,
                   ": is written here and also read, or written by another option");
   }

@@ -35,11 +35,13 @@ void print_error(std::string_view text) {
 void check_room(int, char** arguments, char** environment) {
   cpu_set_t usable;
   int threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-  constexpr std::string_view kWanted = "OMP_NUM_THREADS=";
-  for (; *environment != nullptr; ++environment)
-    if (std::string_view(*environment).starts_with(kWanted))
-      if (const int wanted = std::atoi(*environment + kWanted.size()); wanted > 0)
-        threads = std::min(threads, wanted);
+  int most = 0;  // that is wanted by any of the names
+  for (const std::string_view name :
+       {"OMP_NUM_THREADS=", "GOTO_NUM_THREADS=", "OPENBLAS_NUM_THREADS="})
+    for (char** variable = environment; *variable != nullptr; ++variable)
+      if (std::string_view(*variable).starts_with(name))
+        most = std::max(most, std::atoi(*variable + name.size()));
+  if (most > 0) threads = std::min(threads, most);
   if (openblas_get_parallel() == 0 || room_for_threads(threads)) return;
   print_error(arguments[0]);
   print_error(": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n");

@@ -48,7 +48,7 @@ TEST_F(FineTune, ReadsKindsOfTextFromTables) {
   expect_refused(in_folder("fine_tune --save-adapters none/adapters"), "none");
   expect_refused(in_folder("mkdir -p kinds/a; echo text >kinds/a/1; "
                            "fine_tune --examples kinds --save-adapters kinds/a/1"),
-                 "kinds/a/1: is written here and also read");
+                 "kinds/a/1: is in a folder that is read");
   expect_refused(in_folder("printf 'a\\377' >bytes; fine_tune --corpus bytes"),
                  "bytes: the byte \"\\xff\" at byte 1");
   expect_refused(in_folder("fine_tune --width 8"), "--width: got \"8\"");

@@ -65,6 +65,7 @@ TEST(Programs, SayThatThereIsTooLittleMemory) {
 }
 
 TEST(Programs, EndWhereMemoryRunsOut) {
+  std::set<int> statuses;
   for (const int threads : {1, 2, 8})
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
       const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
@@ -72,7 +73,9 @@ TEST(Programs, EndWhereMemoryRunsOut) {
       const Outcome outcome = shell(command);
       const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
       EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
+      statuses.insert(outcome.status);
     }
+  EXPECT_EQ(statuses, (std::set{0, 1}));
 }
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
