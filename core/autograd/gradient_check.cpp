@@ -70,9 +70,10 @@ GradientCheckResult compare(real& number, double backward, double largest, doubl
     const double rounding = 3 * noise / step;  // four standard deviations of the quotient's
     GradientCheckResult now{.backward = backward, .difference = quotient + change};
     const double scale = std::max(largest, std::abs(now.difference));
-    if (scale == 0) break;  // there is nothing to be seen
-    now.error = std::abs(now.difference - backward) / scale;
-    now.resolution = (std::abs(change) + rounding) / scale;
+    if (scale > 0 || now.difference != backward) {  // else there is none, as far as can be seen
+      now.error = std::abs(now.difference - backward) / scale;
+      now.resolution = (std::abs(change) + rounding) / scale;
+    }
     now.passed = now.error + now.resolution <= options.tolerance;
     if (std::isnan(now.error)) now.error = kInfinite;
     if (now.passed || !(now.resolution >= best.resolution)) best = now;

@@ -39,8 +39,8 @@ struct GradientCheckResult {
   double resolution = 0;  // how far b may be off, relative: smaller errors are not seen
 
   /// The result in one line. What has not passed has either "failed" or is "undecided": then
-  /// backward and difference quotients agree, but the resolution is too coarse, as it is for a
-  /// gradient that is 0 throughout.
+  /// backward and difference quotients agree, but the resolution is too coarse. A gradient of 0
+  /// passes if no difference has shown another.
   std::string message() const;
 };
 

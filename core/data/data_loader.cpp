@@ -48,7 +48,6 @@ DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
                  options.batch, ", and drop_last leaves a shorter one out");
   element_count({std::min(options.batch, windows_.size()), windows_.context()}, "DataLoader");
   set_shard(options.shard);
-  checksum_ = windows_.checksum();
 }
 
 void DataLoader::set_shard(const BatchShard& shard) {
@@ -91,7 +90,8 @@ Checkpoint DataLoader::data() const {
   data.put("generator", options_.generator != nullptr);
   if (options_.shuffle && options_.generator == nullptr)
     data.put("seed", static_cast<std::int64_t>(options_.seed));
-  data.put("ids_checksum", static_cast<std::int64_t>(checksum_));
+  if (!checksum_) checksum_ = windows_.checksum();
+  data.put("ids_checksum", static_cast<std::int64_t>(*checksum_));
   return data;
 }
 
@@ -124,6 +124,8 @@ void DataLoader::rewind() {
   position_ = {};
   loaded_ = true;
 }
+
+void DataLoader::continue_epoch() { loaded_ = true; }
 
 void DataLoader::start_epoch() {
   windows_.check_unchanged();

@@ -138,8 +138,10 @@ class DataLoader {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
-  /// Makes the next loop the first epoch again. Not to be called during a loop.
+  /// Makes the next loop the first epoch again, or one that goes on where the last one was stopped.
+  /// Not to be called during a loop.
   void rewind();
+  void continue_epoch();
 
   Iterator begin();                                   // starts an epoch
   std::default_sentinel_t end() const { return {}; }  // the end of the epoch
@@ -155,7 +157,7 @@ class DataLoader {
   TokenWindows windows_;
   DataLoaderOptions options_;
   std::size_t size_;
-  std::uint64_t checksum_;  // of the ids
+  mutable std::optional<std::uint64_t> checksum_;  // of the ids, once a state was made
   Position position_;
   std::uint64_t order_seed_ = 0;  // of the epoch that is under way
   bool loaded_ = true;            // the next loop starts at position_, even inside an epoch

@@ -163,7 +163,7 @@ void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
 
 void TrainingRun::make_steps() {
   follow_optimizer();
-  parts_.loader.load_state_dict(parts_.loader.state_dict());  // continues a stopped epoch
+  parts_.loader.continue_epoch();
   bool reads_batches = false;
   each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
   read_ = reads_batches ? IndexRange{0, parts_.shards}

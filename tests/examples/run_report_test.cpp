@@ -47,8 +47,9 @@ struct OwnRun {
   LearningRateSchedule schedule{optimizer, Schedule::lambda([](std::uint64_t step) {
                                   return static_cast<double>(step + 1);
                                 })};
-  DataLoader loader{TokenWindows(to_ids(std::vector{1, 2, 3, 4, 5, 6, 7, 8, 1}), {.context = 4}),
-                    {.batch = 1}};
+  DataLoader loader{
+      TokenWindows(to_ids(std::vector{1, 2, 3, 4, 5, 6, 7, 8, 1}), {.context = 4, .stride = 4}),
+      {.batch = 1}};
   TrainingRun run{{.model = model,
                    .optimizer = optimizer,
                    .loader = loader,
@@ -300,7 +301,7 @@ TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
   for (std::size_t i = 0; i < 2000; ++i) {
     const std::int32_t id = table["ids"][i];
     EXPECT_EQ(last["rows"][i], i);
-    EXPECT_NEAR(last["moved"][i].get<double>(), farthest[i], 1e-3 * farthest[i]);
+    EXPECT_NEAR(last["moved"][i].get<double>(), farthest[i], 5e-3 * farthest[i]);  // three digits
     EXPECT_NEAR(moved[id], farthest[i], 1e-3 * farthest[i]);
     EXPECT_TRUE(table["labels"][i].get<std::string>().starts_with(concat(id, ": ")));
     EXPECT_EQ(table["reasons"]["rows"][i], i);

@@ -155,18 +155,13 @@ TEST(GradientCheck, PassesWhereOnlySmallStepsAreOfUse) {
 }
 
 TEST(GradientCheck, IsUndecidedWhereRoundingHidesTheGradient) {
-  for (const double share : {1.0, 0.0}) {
-    const auto result = gradient_check(
-        [&](Inputs x) {
-          return sum(square_with(x[0], [&](std::size_t) { return share; })) * real{kEpsilon / 8} +
-                 real{1};
-        },
-        {tensor({2}, {1, 2})});
-    EXPECT_FALSE(result.passed);
-    EXPECT_TRUE(result.message().starts_with("undecided, 2 entries; ")) << result.message();
-    EXPECT_EQ(result.message().ends_with(" is not seen in float: link rowgrad_double"),
-              sizeof(real) == 4);
-  }
+  const auto result = gradient_check(
+      [](Inputs x) { return sum(right_square(x[0])) * real{kEpsilon / 8} + real{1}; },
+      {tensor({2}, {1, 2})});
+  EXPECT_FALSE(result.passed);
+  EXPECT_TRUE(result.message().starts_with("undecided, 2 entries; ")) << result.message();
+  EXPECT_EQ(result.message().ends_with(" is not seen in float: link rowgrad_double"),
+            sizeof(real) == 4);
 }
 
 // An input on which the result does not depend although it is used, as the bias of attention's
@@ -179,14 +174,6 @@ TEST(GradientCheck, ComparesAGradientOfZeroWithThoseOfOtherInputs) {
       gradient_check([](Inputs x) { return softmax(x[0].tape().constant(zeros({3})) + x[0]); },
                      {scalar(1)}, {.tolerance = 0.1});
   EXPECT_FALSE(alone.passed);
-}
-
-TEST(GradientCheck, SeesNothingInAnInputThatIsNotUsed) {
-  for (const real value : {real{0}, real{1}})
-    EXPECT_INVALID(
-        "gradient_check: 'input 0' [2] gets no gradient",
-        gradient_check([&](Inputs x) { return sum(x[0].tape().constant(full({2}, value))); },
-                       {zeros({2})}));
 }
 
 TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {

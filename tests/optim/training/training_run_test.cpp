@@ -531,7 +531,7 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
       "step";
   EXPECT_INVALID(endless, run.train());
   EXPECT_FALSE(run.train(1));
-  for (const std::size_t epochs : {kNoLimit, kNoLimit / 8}) {
+  for (const std::size_t epochs : {kNoLimit / 8, kNoLimit}) {
     run.set_length(epochs, 0);
     EXPECT_EQ(run.tokens_left(), kNoLimit);
   }
