@@ -7,7 +7,6 @@
 #include <iostream>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #ifdef ROWGRAD_MPI
@@ -36,14 +35,15 @@ constexpr std::size_t kLongest = std::size_t{1}
 constexpr auto kSpins = std::chrono::microseconds(200);  // before others get the processor
 
 // Ends the process if it still exists after so many seconds.
-class TimeLimit {
+class StartLimit {
  public:
-  TimeLimit(const char* what, double seconds)
-      : watch_([this, what, seconds](const std::stop_token& done) {
+  explicit StartLimit(double seconds)
+      : watch_([this, seconds](const std::stop_token& started) {
           std::unique_lock lock(mutex_);
           const std::chrono::duration<double> limit(seconds);
-          if (wake_.wait_for(lock, done, limit, [&] { return done.stop_requested(); })) return;
-          std::cerr << "MPI has not " << what << " after " << seconds << " seconds: a rank hangs"
+          if (wake_.wait_for(lock, started, limit, [&] { return started.stop_requested(); }))
+            return;
+          std::cerr << "MPI has not started after " << seconds << " seconds: a rank hangs"
                     << std::endl;
           std::_Exit(EXIT_FAILURE);
         }) {}
@@ -61,7 +61,7 @@ class MpiProcessGroup : public ProcessGroup {
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
     {
-      const TimeLimit limit("started", patience);
+      const StartLimit limit(patience);
       int level = 0;
       check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
                     "MPI does not start");
@@ -78,15 +78,7 @@ class MpiProcessGroup : public ProcessGroup {
                   rank, " of ", size, ": use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiProcessGroup() override {
-    if (std::uncaught_exceptions() > 0) return;
-    // The first rank comes last, as it still has samples and files to write, for which the others
-    // wait as long as it takes.
-    std::optional<TimeLimit> limit;
-    try {
-      if (rank_ == 0) limit.emplace("ended", patience_);
-    } catch (const std::exception&) {  // there is no room for its thread
-    }
-    MPI_Finalize();
+    if (std::uncaught_exceptions() == 0) MPI_Finalize();
   }
 
   std::size_t size() const override { return size_; }

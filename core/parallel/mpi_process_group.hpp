@@ -16,10 +16,9 @@ bool started_by_mpi();
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
 /// an exception is under way: then the process is to end with an error, by which MPI ends all
 /// others, too. If a rank lets others wait for more than `patience` seconds, these throw
-/// std::runtime_error naming it. While MPI starts or, for the first rank, ends, which cannot be
-/// broken off, such a wait ends the process with a message; the other ranks wait for the first one
-/// as long as it takes, once they are done. Throws std::runtime_error if this MPI and the mpirun
-/// that was used do not know each other: each process would take itself for the only one.
+/// std::runtime_error naming it. While MPI starts, which cannot be broken off, such a wait ends the
+/// process with a message. Throws std::runtime_error if this MPI and the mpirun that was used do
+/// not know each other: each process would take itself for the only one.
 ///
 /// Where rowgrad was built without MPI, a process alone is one rank, and one that mpirun has
 /// started throws std::runtime_error.

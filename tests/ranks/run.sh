@@ -162,21 +162,6 @@ timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
 expect_error "MPI has not started after 3 seconds: a rank hangs"
 echo "a rank that hangs before MPI has started: the end of all, in words"
 
-# Stopped when training has ended, while the first rank waits for a reader of its --json.
-rm -f ranks
-mkfifo json
-on_ranks 2 "${run[@]}" --max-steps 3 --save ranks --json json --rank-patience 3 >log 2>&1 &
-job=$!
-until [[ -e ranks ]]; do sleep 0.05; done
-kill -STOP "$(pgrep -P "$(pgrep -P "$(pgrep -P "$job")")" | tail -n 1)"  # timeout, mpirun, ranks
-cat json >run.json
-status=0
-wait "$job" || status=$?
-((status != 0 && status != 124)) || fail "a run with a rank that does not end: status $status"
-expect_error "MPI has not ended after 3 seconds: a rank hangs"
-"${run[@]}" --resume ranks --max-steps 4 >log 2>&1 || fail "no whole checkpoint"
-echo "a rank that hangs when training has ended: the end of all, in words"
-
 endless
 kill -INT "$launcher"
 wait "$job" || true
