@@ -18,8 +18,6 @@
 #include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
-extern "C" int openblas_get_parallel();
-
 namespace rowgrad {
 namespace {
 
@@ -42,7 +40,7 @@ void check_room(int, char** arguments, char** environment) {
       if (std::string_view(*variable).starts_with(name))
         most = std::max(most, std::atoi(*variable + name.size()));
   if (most > 0) threads = std::min(threads, most);
-  if (openblas_get_parallel() == 0 || room_for_threads(threads)) return;
+  if (room_for_threads(threads)) return;
   print_error(arguments[0]);
   print_error(": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n");
   ::_exit(1);
