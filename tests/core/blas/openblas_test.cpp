@@ -53,11 +53,16 @@ TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
 
 TEST(OpenBlas, LeavesTheEnvironmentAsItWas) {
   if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
-  EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE"), nullptr);
-  setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+  constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+  std::optional<std::string> before;  // whoever started the tests may have named a kernel
+  if (const char* value = std::getenv(kVariable)) before = value;
+  unsetenv(kVariable);
   EXPECT_TRUE(select_kernel(info().kernel));
-  EXPECT_STREQ(std::getenv("OPENBLAS_CORETYPE"), "Nehalem");
-  unsetenv("OPENBLAS_CORETYPE");
+  EXPECT_EQ(std::getenv(kVariable), nullptr);
+  setenv(kVariable, "Nehalem", 1);
+  EXPECT_TRUE(select_kernel(info().kernel));
+  EXPECT_STREQ(std::getenv(kVariable), "Nehalem");
+  before ? setenv(kVariable, before->c_str(), 1) : unsetenv(kVariable);
 }
 
 TEST(OpenBlas, SaysSoWhenThereIsNoKernelOfThatName) {
