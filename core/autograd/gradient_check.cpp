@@ -111,6 +111,9 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
     if (parameter->trainable()) all.push_back({parameter, parameter->copy()});
   check_argument(!all.empty(), "gradient_check: none of ", parameters.size(),
                  " parameters is trainable");
+  check_argument(std::isfinite(options.step) && options.step > 0 && options.tolerance > 0,
+                 "gradient_check: step is ", options.step, " and tolerance ", options.tolerance,
+                 ", expected numbers above 0");
 
   Random random(options.seed);
   Tape tape(random);

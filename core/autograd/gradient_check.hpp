@@ -47,8 +47,9 @@ struct GradientCheckResult {
 /// Checks a function of parameters, such as a layer or a model. It must give the same result for
 /// the same parameters and random numbers of the tape. A result with several values is reduced to
 /// Σ w · result with fixed weights w, so that every value matters. Values and gradients are as
-/// before afterwards. Throws std::invalid_argument if no parameter is trainable, and for a
-/// trainable one on which the result does not depend: most likely the function forgot its layer.
+/// before afterwards. Throws std::invalid_argument for a step or a tolerance that is not
+/// above 0, if no parameter is trainable, and for a trainable one on which the result does not
+/// depend: most likely the function forgot its layer.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});

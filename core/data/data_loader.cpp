@@ -89,7 +89,7 @@ Checkpoint DataLoader::data() const {
   data.put("shuffle", options_.shuffle);
   data.put("generator", options_.generator != nullptr);
   if (options_.shuffle && options_.generator == nullptr)
-    data.put("seed", static_cast<std::int64_t>(options_.seed));
+    data.put("shuffle_seed", static_cast<std::int64_t>(options_.seed));
   if (!checksum_) checksum_ = windows_.checksum();
   data.put("ids_checksum", static_cast<std::int64_t>(*checksum_));
   return data;

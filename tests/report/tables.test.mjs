@@ -228,7 +228,7 @@ long.tables.push(many);
 
 testReport("as many rows as the history follows are shown, and that which moved most is named", long, {}, async (other) => {
   assert.equal(await other.$(".notice:not(#state)"), null);
-  assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9,/);
+  assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9\.00,/);
 });
 
 const coupled = makeReport({ steps: 60, frames: 3, table: "coupled" });

@@ -200,6 +200,9 @@ TEST(GradientCheck, NeedsSomethingToCheck) {
   };
   EXPECT_EQ(check({}), "gradient_check: none of 0 parameters is trainable");
   EXPECT_EQ(check({&frozen}), "gradient_check: none of 1 parameters is trainable");
+  EXPECT_INVALID(
+      "gradient_check: step is 0 and tolerance 0.5, expected numbers above 0",
+      gradient_check([](Inputs x) { return x[0]; }, {scalar(1)}, {.step = 0, .tolerance = 0.5}));
 }
 
 TEST(GradientCheck, SaysSoWhereThereWasNoEntryToCompare) {

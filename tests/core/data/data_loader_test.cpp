@@ -300,12 +300,15 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
             message + "batch 3, this one has 4");
   EXPECT_EQ(with_options({.batch = 3, .seed = 5}), message + "shuffle 1, this one has 0");
   EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 6}),
-            message + "seed 5, this one has 6");
+            message + "shuffle_seed 5, this one has 6");
   EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 5, .drop_last = true}),
             message + "drop_last 0, this one has 1");
   EXPECT_EQ(with_options({.batch = 3, .shuffle = true, .seed = 5, .generator = &random}),
             message + "generator 0, this one has 1");
   EXPECT_HAS(refusal(TokenWindows(to_ids(other_ids), pairs), options), message + "ids_checksum ");
+  const Checkpoint in_order =
+      DataLoader(TokenWindows(to_ids(ids), pairs), {.batch = 3}).state_dict();
+  EXPECT_INVALID(message + "shuffle 0, this one has 1", loader.load_state_dict(in_order));
   EXPECT_HAS(refusal(own_targets(ids), options), message + "context 2, this one has 3");
   EXPECT_HAS(refusal(TokenWindows(to_ids(ids), {.context = 2, .stride = 3}), options),
              message + "stride 2, this one has 3");
