@@ -27,7 +27,12 @@ constexpr std::size_t kMostReasons = 2000;
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
-constexpr int kShareOfTime = 200;        // that writing may take in the course of a run, one in 200
+// Tokens that the model reads at the end: one for every 16 it was trained on, which takes some
+// 4 % of the time of these, within bounds.
+constexpr std::size_t kTrainedAToken = 16;
+constexpr std::size_t kFewestRead = 1000;
+constexpr std::size_t kMostRead = 24'000;
+constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
 
 json rounded_all(const std::vector<double>& numbers) {
   json all = json::array();
@@ -281,6 +286,7 @@ RunReport::~RunReport() {
 
 void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
   const Timer timer(cost_);
+  tokens_ += batch.inputs.size();
   attempt(fault_, [&] {
     if (own_rows_) own_rows_->on_batch(run, batch);
   });
@@ -487,7 +493,8 @@ void RunReport::add_reading(Json& data) const {
   json& report = data.json;
   LanguageModel& model = as_language_model(run_->parts().model, "RunReport");
   const TokenSequence& training = training_text(*run_);
-  report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on);
+  report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on,
+                             std::clamp(tokens_ / kTrainedAToken, kFewestRead, kMostRead));
   const Ids& prompt = options_.prompt;
   if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(

@@ -143,6 +143,29 @@ TEST(RunReport, ShowsAModelOfOnesOwn) {
   EXPECT_EQ(shown["tape"].back()["shape"], json::array());
 }
 
+// The model would read this text for longer than its run takes.
+TEST(RunReport, ReadsLittleOfALongTextAfterAShortRun) {
+  OwnRun own;
+  std::vector<std::int32_t> ids(5000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 9);
+  const auto tokens_read = [&](std::size_t batch, std::size_t steps) {
+    DataLoader loader(TokenWindows(to_ids(ids), {.context = 4, .stride = 4}), {.batch = batch});
+    TrainingRun run({.model = own.model,
+                     .optimizer = own.optimizer,
+                     .loader = loader,
+                     .random = own.random,
+                     .steps = steps});
+    RunReport report(run, {});
+    run.train();
+    const json text = json::parse(report.data(true))["text"];
+    EXPECT_EQ(text["left_out"]["training"], ids.size() - text["ids"].size());
+    return text["ids"].size();
+  };
+  EXPECT_EQ(tokens_read(1, 4), 1000U);
+  EXPECT_EQ(tokens_read(100, 60), 1449U);  // it was trained on 23,192
+  EXPECT_EQ(tokens_read(100, 220), 5000U);
+}
+
 TEST(RunReport, IsForgottenByItsRun) {
   OwnRun own;
   { RunReport report(own.run, {}); }
