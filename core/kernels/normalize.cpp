@@ -226,21 +226,21 @@ void backward_rows(const real* x, const real* dy, std::size_t rows, std::size_t 
   constexpr std::size_t kParts = kNorm == RowNorm::kLayer ? 2 : 1;  // dweight and dbias
   const std::size_t blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
   Tensor sums = zeros({kWantsWeights ? blocks : 0, kParts, width});
-  parallel_for(blocks, row_grain(kRowsPerBlock * width),
-               [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
-                 for (std::size_t block = first; block < last; ++block) {
-                   real* const block_sums = all_sums + block * kParts * width;
-                   const std::size_t begin = block * kRowsPerBlock;
-                   const std::size_t end = std::min(rows, begin + kRowsPerBlock);
-                   for_each_group(
-                       begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
-                         const std::size_t at = row * width;
-                         backward_group<kNorm, kWantsWeights, count()>(
-                             x + at, dy + at, width, ahead, weight, scalings + row, block_sums,
-                             gradients.x != nullptr ? gradients.x + at : nullptr, gradients.add_x);
-                       });
-                 }
-               });
+  parallel_for(
+      blocks, row_grain(kRowsPerBlock * width),
+      [=, all_sums = sums.data()](std::size_t first, std::size_t last) {
+        for (std::size_t block = first; block < last; ++block) {
+          real* const block_sums = kWantsWeights ? all_sums + block * kParts * width : nullptr;
+          const std::size_t begin = block * kRowsPerBlock;
+          const std::size_t end = std::min(rows, begin + kRowsPerBlock);
+          for_each_group(begin, end, width, [=](auto count, std::size_t row, std::size_t ahead) {
+            const std::size_t at = row * width;
+            backward_group<kNorm, kWantsWeights, count()>(
+                x + at, dy + at, width, ahead, weight, scalings + row, block_sums,
+                gradients.x != nullptr ? gradients.x + at : nullptr, gradients.add_x);
+          });
+        }
+      });
   if (!kWantsWeights) return;
   const Tensor total = sum_along(sums, {true, false, false});
   if (gradients.weight != nullptr) std::copy_n(total.data(), width, gradients.weight);
