@@ -103,7 +103,7 @@ class MissedSteps {
 
     Vectors operator()(const Vectors& x) const {  // values and states after the steps
       const auto holds = this->holds(x);
-      if (all(holds)) [[likely]]
+      if (kernels::lanes::all(holds)) [[likely]]
         return apply(x);
       Vectors result = copy(x);
       missed_->replay(holds, result);
@@ -173,7 +173,8 @@ class MissedSteps {
         update(rule, x, Simd(real{0}));
         changes = false;
         for (std::size_t k = 0; k < kArrays; ++k)
-          changes = changes || !all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
+          changes = changes ||
+                    !kernels::lanes::all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
       }
       at = end;
     }

@@ -160,7 +160,7 @@ class Forward {
       }
     }
     if (own_end < end) std::fill(scores + own_end, scores + end, real{0});
-    const real inverse_sum = 1 / sum_of_lanes(sums[0] + sums[1]);
+    const real inverse_sum = 1 / lanes::sum(sums[0] + sums[1]);
     if (softmax_ != nullptr) {
       softmax_->largest.data()[row] = largest;
       softmax_->inverse_sum.data()[row] = inverse_sum;
@@ -184,7 +184,7 @@ class Forward {
         if (!all_seen || bias != nullptr) score.store_aligned(scores + at);
         largest[half] = max(largest[half], score);
       }
-    return largest_lane(max(largest[0], largest[1]));
+    return lanes::largest(max(largest[0], largest[1]));
   }
 
   void multiply_v(std::size_t query, std::size_t rows, std::size_t keys, const real* factors) {

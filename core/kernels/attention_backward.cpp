@@ -18,7 +18,7 @@ real dot(const real* a, const real* b, std::size_t count) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     sum = fma(Simd::load_unaligned(a + i), Simd::load_unaligned(b + i), sum);
-  real total = sum_of_lanes(sum);
+  real total = lanes::sum(sum);
   for (; i < count; ++i) total += a[i] * b[i];
   return total;
 }

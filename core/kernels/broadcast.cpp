@@ -65,7 +65,7 @@ real sum_values(const real* values, std::size_t count) {
   std::array<real, kColumns> columns;
   sum_rows(values, rows, kColumns, kColumns, columns.data());
   const auto sums = [&](std::size_t k) { return Simd::load_unaligned(&columns[k * kLanes]); };
-  double total = sum_of_lanes((sums(0) + sums(1)) + (sums(2) + sums(3)));
+  double total = lanes::sum((sums(0) + sums(1)) + (sums(2) + sums(3)));
   for (std::size_t i = rows * kColumns; i < count; ++i) total += values[i];
   return static_cast<real>(total);
 }

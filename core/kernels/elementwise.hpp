@@ -54,7 +54,7 @@ real sum_span(std::size_t count, const F& f, const In*... in) {
     second += f(Simd::load_unaligned(in + i + kLanes)...);
   }
   for (; i + kLanes <= count; i += kLanes) total += f(Simd::load_unaligned(in + i)...);
-  real sum = sum_of_lanes(total + second);
+  real sum = lanes::sum(total + second);
   if (i < count) {
     std::array<real, kLanes> lanes{};
     store_partial(f(load_partial(in + i, count - i)...), lanes.data(), count - i);

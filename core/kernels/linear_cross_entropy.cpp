@@ -252,7 +252,7 @@ class RowBlock {
       real& to = gradient[classes.first + i];
       real& missing = missing_of_bias_.data()[classes.first + i];
       const real before = first_ > 0 ? to : real{0};
-      const real added = sum_of_lanes(sum) + missing;
+      const real added = lanes::sum(sum) + missing;
       to = before + added;
       missing = added - (to - before);
     }

@@ -55,7 +55,7 @@ Sums<kRows, kSums, double> means(std::size_t width, const Add add) {
     for_each_vector(begin, std::min(width, begin + kBlock),
                     [&](const auto& vector) { add(sums, vector); });
     for (std::size_t r = 0; r < kRows; ++r)
-      for (std::size_t k = 0; k < kSums; ++k) totals[r][k] += sum_of_lanes(sums[r][k]);
+      for (std::size_t k = 0; k < kSums; ++k) totals[r][k] += lanes::sum(sums[r][k]);
   }
   const double share = 1 / static_cast<double>(width);
   for (auto& of_row : totals)

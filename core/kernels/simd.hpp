@@ -12,11 +12,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <numbers>
-#include <span>
-#include <string_view>
 #include <type_traits>
 
 #include <rowgrad/core/tensor/tensor.hpp>
@@ -173,35 +170,22 @@ inline Simd cos(const Simd& x) {
   return by_lane([](real number) { return std::cos(number); }, x);
 }
 
-/// What looks at all lanes together is for kernels: in a function of numbers, it would be a fault,
-/// which check_lanes reports.
+/// What looks at all lanes together, for kernels. In a function of numbers, as those of `pointwise`
+/// and update rules, it would be a fault: one element would decide for others.
+namespace lanes {
+
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
-inline real sum_of_lanes(const Simd& x) { return rowgrad::sum_of_lanes(x.batch()); }
-inline real largest_lane(const Simd& x) {
-  alignas(64) std::array<real, kLanes> lanes;
-  x.store_aligned(lanes.data());
+inline real sum(const Simd& x) { return sum_of_lanes(x.batch()); }
+inline real largest(const Simd& x) {
+  alignas(64) std::array<real, kLanes> numbers;
+  x.store_aligned(numbers.data());
   for (std::size_t half = kLanes / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lanes[i] = std::max(lanes[i], lanes[i + half]);
-  return lanes[0];
+    for (std::size_t i = 0; i < half; ++i) numbers[i] = std::max(numbers[i], numbers[i + half]);
+  return numbers[0];
 }
 
+}  // namespace lanes
 }  // namespace ROWGRAD_VECTORS
-}  // namespace rowgrad::kernels
-
-namespace rowgrad::kernels {
-
-/// How many numbers check_lanes passes in each array: whole vectors of any processor.
-constexpr std::size_t kCheckedNumbers = 16;
-
-/// Whether a function of vectors computes each lane from that lane alone: tries one that changes
-/// arrays of numbers in place, a vector at a time, with various numbers side by side, and with each
-/// of them alone in all lanes: what comes out must be the same. (Functions that work lane by lane
-/// guarantee this, as it is the same code.) Throws std::logic_error otherwise, which names `owner`,
-/// the array, the lane, the numbers, what came out and what should have. `names` are those of the
-/// arrays.
-void check_lanes(std::string_view owner, std::span<const std::string_view> names,
-                 const std::function<void(std::span<real* const>)>& change);
-
 }  // namespace rowgrad::kernels
 
 namespace rowgrad {

@@ -19,7 +19,7 @@ real largest(const real* x, std::size_t count) {
   Simd most(-std::numeric_limits<real>::infinity());
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) most = max(most, Simd::load_unaligned(x + i));
-  real result = largest_lane(most);
+  real result = lanes::largest(most);
   for (; i < count; ++i) result = std::max(result, x[i]);
   return result;
 }

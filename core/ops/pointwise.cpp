@@ -164,12 +164,6 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
-void check_pointwise(OpName op, const std::function<void(std::span<real* const>)>& function,
-                     const std::function<void(std::span<real* const>)>& backward) {
-  kernels::check_lanes(op, std::array<std::string_view, 1>{"the result"}, function);
-  kernels::check_lanes(op, std::array<std::string_view, 3>{"the gradient", "x", "y"}, backward);
-}
-
 Variable exp(const Variable& x) {
   return pointwise(
       "exp", x, [](Simd v) { return exp(v); }, [](Simd g, Simd, Simd y) { return g * y; });

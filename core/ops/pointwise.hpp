@@ -4,9 +4,6 @@
 // functions, and dropout. `pointwise` makes an op from a function and its derivative. Arguments and
 // shapes that do not fit throw std::invalid_argument, which names the op and both shapes.
 
-#include <functional>
-#include <span>
-
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
@@ -31,27 +28,12 @@ inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }
 
-/// Throws std::logic_error, naming the op, if a lane of a result depends on other lanes. The
-/// functions change the first of arrays as kernels::check_lanes passes them: x, and then g, x and
-/// y.
-void check_pointwise(OpName op, const std::function<void(std::span<real* const>)>& function,
-                     const std::function<void(std::span<real* const>)>& backward);
-
 /// y = function(x) for every element of x, in vector registers: function takes and returns a Simd
 /// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, where g is that of y. Both have
-/// `select(x > 0, x, 0.1 * x)` instead of branches, and are tried when a function of their type is
-/// first used: see check_pointwise. (A loop of one's own over kernels::map is not tried.)
+/// `select(x > 0, x, 0.1 * x)` instead of branches, so that no element decides for others.
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
-  [[maybe_unused]] static const bool checked = [&] {
-    using Arrays = std::span<real* const>;
-    using kernels::kCheckedNumbers, kernels::map_span;
-    check_pointwise(
-        op, [&](Arrays a) { map_span(kCheckedNumbers, a[0], function, a[0]); },
-        [&](Arrays a) { map_span(kCheckedNumbers, a[0], backward, a[0], a[1], a[2]); });
-    return true;
-  }();
   return record(op, {x}, kernels::map(function, x.value()), [backward](Backward& node) {
     node.give(0,
               kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));

@@ -224,9 +224,7 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   }
 }
 
-// w moves by the rate against the sign of its gradient; or, if kTogether, all values of a vector
-// against the sign of the largest gradient in it.
-template <bool kTogether>
+// w moves by the rate against the sign of its gradient.
 struct SignRule : RuleDefaults {
   struct Options {
     double learning_rate = 0.5;
@@ -241,33 +239,17 @@ struct SignRule : RuleDefaults {
       : rate(static_cast<real>(options.learning_rate)) {}
   template <class Number>
   void update(Number& w, const Number& gradient, std::array<Number, 0>&) const {
-    if constexpr (kTogether && std::is_same_v<Number, Simd>) {
-      if (kernels::all(gradient <= 0))
-        w = w + rate;
-      else
-        w = w - rate;
-    } else {
-      w = w - rate * select(gradient > 0, 1, -1);
-    }
+    w = w - rate * select(gradient > 0, 1, -1);
   }
   Idle idle() const { return Idle::kReplay; }
 };
 
 TEST(RuleOptimizer, ChoosesForEachValue) {
   Parameter weight("weight", tensor({5}, {1, 2, 3, 4, 5}));
-  RuleOptimizer<SignRule<false>> optimizer({&weight});
+  RuleOptimizer<SignRule> optimizer({&weight});
   weight.add_gradient(tensor({5}, {1, -1, 1, 1, -1}));
   optimizer.step();
   EXPECT_EQ(weight.value(), tensor({5}, {0.5, 2.5, 2.5, 3.5, 5.5}));
-}
-
-TEST(RuleOptimizer, RefusesARuleInWhichValuesSeeEachOther) {
-  Parameter weight("weight", irregular({4}));
-  EXPECT_ERROR(
-      std::logic_error,
-      "SignRule: the number in lane 1 of a vector is 0.5, expected 1.5, which comes of the "
-      "same numbers [1, 0] in all lanes: a lane must not depend on others",
-      RuleOptimizer<SignRule<true>> all({&weight}));
 }
 
 TEST(RowCheck, TellsExactOptimizersFromOthers) {

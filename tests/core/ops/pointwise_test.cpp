@@ -181,31 +181,4 @@ TEST(Pointwise, ChoosesForEachElement) {
   expect_gradients([&](Inputs in) { return leaky(in[0]); }, {irregular({3, 5})}, "leaky");
 }
 
-// A function that lets one element decide for its neighbours, and its derivative, agree with each
-// other: difference quotients would not show it.
-TEST(Pointwise, RefusesAFunctionInWhichElementsSeeEachOther) {
-  const auto wrong = [](const Variable& x) {
-    return pointwise(
-        "wrong", x, [](Simd v) { return kernels::all(v <= 0) ? v / 4 : v; },
-        [](Simd g, Simd v, Simd) { return kernels::all(v <= 0) ? g / 4 : g; });
-  };
-  const auto wrong_backward = [](const Variable& x) {
-    return pointwise(
-        "wrong backward", x, [](Simd v) { return v; },
-        [](Simd g, Simd, Simd) { return Simd(kernels::sum_of_lanes(g)); });
-  };
-  Tape tape;
-  const Variable x = tape.input(irregular({3}));
-  const std::string message =
-      "wrong: the result in lane 0 of a vector is -2, expected -0.5, which comes of the same "
-      "numbers [-2] in all lanes: a lane must not depend on others";
-  for (int time = 0; time < 2; ++time) EXPECT_ERROR(std::logic_error, message, wrong(x));
-  EXPECT_TRUE(error_of<std::logic_error>([&] {
-                wrong_backward(x);
-              }).starts_with("wrong backward: the gradient in lane 0 of a vector is "));
-  EXPECT_EQ(tape.entries().size(), 1U);
-  EXPECT_THROW(gradient_check([&](Inputs in) { return wrong(in[0]); }, {irregular({2})}),
-               std::logic_error);
-}
-
 }  // namespace
