@@ -30,7 +30,7 @@ struct EmbeddingOptions {
   bool frozen = false;
   /// Looked-up rows with a larger norm are first scaled down to this norm.
   std::optional<double> max_norm = std::nullopt;
-  /// The p of that norm; may be infinity.
+  /// The p of that norm: 1, 2 or infinity.
   double norm_type = 2;
 };
 

@@ -22,7 +22,8 @@ void check_parameters(const char* caller, std::span<Parameter* const> parameters
 }
 
 void check_order(const char* caller, double p) {
-  check_argument(p > 0, caller, ": p is ", p, ", expected a number above 0 or infinity");
+  check_argument(p == 1 || p == 2 || p == std::numeric_limits<double>::infinity(), caller,
+                 ": p is ", p, ", expected 1, 2 or infinity");
 }
 
 void check_limit(const char* caller, const char* name, double limit) {
@@ -30,32 +31,15 @@ void check_limit(const char* caller, const char* name, double limit) {
                  ", expected a finite number not below 0");
 }
 
-double sum_of_powers(std::span<const Parameter* const> parameters, double p, double unit) {
-  double total = 0;
-  for (const Parameter* parameter : parameters) {
-    const Gradient& gradient = parameter->gradient();
-    total += gradient.is_rows()
-                 ? kernels::sum_of_powers(gradient.rows().indices(), gradient.rows().width(),
-                                          gradient.values(), p, unit)
-                 : kernels::sum_of_powers(gradient.values(), p, unit);
-  }
-  return total;
-}
-
-double largest_magnitude(std::span<const Parameter* const> parameters) {
-  double largest = 0;
-  for (const Parameter* parameter : parameters) {
-    const double magnitude = kernels::largest_magnitude(parameter->gradient().values());
-    if (std::isnan(magnitude)) return magnitude;
-    largest = std::max(largest, magnitude);
-  }
-  return largest;
-}
-
 double joint_norm(std::span<const Parameter* const> parameters, double p) {
-  return kernels::norm(
-      p, [&](double unit) { return sum_of_powers(parameters, p, unit); },
-      [&] { return largest_magnitude(parameters); });
+  std::vector<kernels::Rows> arrays;
+  for (const Parameter* parameter : parameters) {
+    const std::span<const real> values = parameter->gradient().values();
+    const Shape& shape = parameter->shape();
+    const std::size_t width = shape.empty() ? 1 : shape.back();
+    if (!values.empty()) arrays.push_back({values.data(), values.size() / width, width});
+  }
+  return kernels::norm(arrays, p);
 }
 
 // values = f(values) in every gradient.

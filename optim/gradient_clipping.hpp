@@ -17,8 +17,8 @@
 
 namespace rowgrad {
 
-/// (Σ |g|^p)^(1/p) over the values g of a gradient, or max |g| for p = infinity; p > 0. Summed in
-/// double without overflow: infinite only if a value or the norm itself is.
+/// (Σ |g|^p)^(1/p) over the values g of a gradient for p = 1 or 2, max |g| for p = infinity. Summed
+/// in double without overflow: infinite only if a value or the norm itself is.
 double gradient_norm(const Parameter& parameter, double p = 2);
 
 /// The norm of the gradients of several parameters, taken as one vector; 0 if there are none.
@@ -26,7 +26,7 @@ double gradient_norm(std::span<Parameter* const> parameters, double p = 2);
 
 /// Options of clip_grad_norm().
 struct ClipNormOptions {
-  double p = 2;                      // order of the norm: above 0, may be infinity
+  double p = 2;                      // order of the norm: 1, 2 or infinity
   bool error_if_not_finite = false;  // throw std::runtime_error, change nothing
 };
 

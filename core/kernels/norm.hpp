@@ -1,38 +1,34 @@
 #pragma once
 
-// Norms, and the sums of powers they are made of. The order of summation depends only on a value's
-// index in the whole array, so the result has the same bits for any number of threads, and for a
-// few rows as for the whole table with zeros elsewhere.
+// Norms of order 1, 2 and infinity, of arrays taken as one vector. Each row is summed in double,
+// and the sums of rows are added in their order. Rows of zeros change nothing, so a few rows have
+// the norm of the whole table with zeros elsewhere, bit for bit, on any number of threads.
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <span>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
 
-/// Σ (|x| / unit)^p in double, for finite p > 0.
-double sum_of_powers(std::span<const real> values, double p, double unit = 1);
+/// Rows of an array, one behind the other.
+struct Rows {
+  const real* values;
+  std::size_t rows;
+  std::size_t width;
+};
 
-/// The same for a table of rows of `width` values that is zero outside the rows `indices`, which
-/// are strictly increasing; `values` are [indices, width]. The cost depends only on these rows.
-double sum_of_powers(std::span<const std::int32_t> indices, std::size_t width,
-                     std::span<const real> values, double p, double unit = 1);
+/// (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity; 0 without numbers. Infinite only if a
+/// number or the norm itself is; NaN if a number is.
+double norm(std::span<const Rows> arrays, double p);
 
-/// max |x|; 0 if there are no values, NaN if one of them is NaN.
+/// That of a single row.
+double norm(std::span<const real> row, double p);
+
+/// max |x|, NaN if a number is.
 double largest_magnitude(std::span<const real> values);
 
-/// (Σ |x|^p)^(1/p), or max |x| for p = infinity; p > 0. Infinite only if a value or the norm itself
-/// is: if powers overflow or underflow, they are summed again in units of the largest value.
-double norm(std::span<const real> values, double p);
-
-/// √Σ x² of each row of `width` values, no more infinite than that.
+/// The norm of order 2 of each row of `width` values.
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms);
-
-/// norm() of values given by functions: powers(unit) = Σ (|x| / unit)^p, largest() = max |x|.
-double norm(double p, const std::function<double(double unit)>& powers,
-            const std::function<double()>& largest);
 
 }  // namespace rowgrad::kernels

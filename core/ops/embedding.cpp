@@ -85,8 +85,8 @@ void check_max_norm(std::string_view caller, const std::optional<double>& max_no
                     double norm_type) {
   check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), caller, ": max_norm is ",
                  max_norm.value_or(0), ", expected a finite number above 0");
-  check_argument(norm_type > 0, caller, ": norm_type is ", norm_type,
-                 ", expected a number above 0 or infinity");
+  check_argument(norm_type == 1 || norm_type == 2 || norm_type == HUGE_VAL, caller,
+                 ": norm_type is ", norm_type, ", expected 1, 2 or infinity");
 }
 
 Gradient of_table(Backward& node, kernels::MergedRows merged, bool dense) {

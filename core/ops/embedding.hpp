@@ -29,7 +29,7 @@ struct EmbeddingLookup {
   /// by a tied head, std::logic_error is thrown, as the gradients of that read would belong to
   /// other values.
   std::optional<double> max_norm = std::nullopt;
-  /// The p of max_norm's norm; infinity takes the largest |w|.
+  /// The p of max_norm's norm: 1, 2, or infinity, which takes the largest |w|.
   double norm_type = 2;
 };
 

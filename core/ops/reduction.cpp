@@ -56,8 +56,10 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   Tensor result = zeros(reduced_shape(x.shape(), marked, KeepAxes::kYes));
   if (x.size() == 0) return result;
   const std::size_t width = x.size() / result.size();
+  const std::size_t row = x.shape().empty() ? 1 : x.shape().back();
+  const kernels::Rows whole{x.data(), x.size() / row, row};
   if (result.size() == 1)
-    *result.data() = static_cast<real>(kernels::norm({x.data(), width}, 2));
+    *result.data() = static_cast<real>(kernels::norm({&whole, 1}, 2));
   else if (std::is_sorted(axes.begin(), axes.end()))
     kernels::norm_rows(x.data(), result.size(), width, result.data());
   else

@@ -29,7 +29,7 @@ def gradients():
 
 
 cases = []
-for p in (0.5, 1.0, 2.0, 3.0, 7.5, "inf"):
+for p in (1.0, 2.0, "inf"):
     for max_norm in (0.0, 0.25, 1.0, 1000.0):
         given = gradients()
         norm = clip_grad_norm_(given, max_norm, float(p)).item()

@@ -36,6 +36,6 @@ def run(max_norm, norm_type, steps=25):
             "output_sums": sums, "table_after": embedding.weight.tolist()}
 
 
-cases = [run(1.0, 2.0), run(0.7, 1.0), run(0.5, math.inf), run(1.2, 3.0)]
+cases = [run(1.0, 2.0), run(0.7, 1.0), run(0.5, math.inf)]
 path = pathlib.Path(__file__).parent / "max_norm.json"
 path.write_text(json.dumps(cases, indent=1) + "\n")

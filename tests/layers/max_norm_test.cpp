@@ -129,11 +129,7 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
   struct Case {
     double number, norm_type, max_norm, expected;  // a row of four times the same number
   };
-  std::vector<Case> cases{{1e30, 2, 1, 0.5},
-                          {1e30, 20, 1, std::pow(4, -1.0 / 20)},
-                          {1e-7, 50, 1e-8, 1e-8 / (std::pow(4, 1.0 / 50) + 1)},
-                          {-1e-7, 50, 1e-8, -1e-8 / (std::pow(4, 1.0 / 50) + 1)},
-                          {3e38, 0.1, 1, 1e-6 / 1.048576}};  // the norm is 4^10 · 3e38
+  std::vector<Case> cases{{1e30, 2, 1, 0.5}, {3e38, 1, 1, 0.25}};  // the norm is no float
   if (sizeof(real) == 8) {
     cases.push_back({1e160, 2, 1, 0.5});
     cases.push_back({1e308, 2, 1, 0.5});  // the norm itself is beyond the range
@@ -153,7 +149,7 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
 }
 
 TEST(MaxNorm, GivesWhatPyTorchGivesForNumbersThatAreNotFinite) {
-  for (const double norm_type : {1.0, 2.0, 3.0, HUGE_VAL}) {
+  for (const double norm_type : {1.0, 2.0, HUGE_VAL}) {
     Embedding embedding(Tensor{{INFINITY, 1}, {NAN, 5}}, {.max_norm = 1, .norm_type = norm_type});
     Tape tape(Tape::inference);
     const Tensor rows = embedding.forward(tape, ids({2}, {0, 1})).value();
@@ -166,7 +162,7 @@ TEST(MaxNorm, GivesWhatPyTorchGivesForNumbersThatAreNotFinite) {
 TEST(MaxNorm, RefusesWhatIsNoNorm) {
   for (const EmbeddingOptions& options :
        {EmbeddingOptions{.max_norm = 0}, EmbeddingOptions{.max_norm = -1},
-        EmbeddingOptions{.max_norm = INFINITY}, EmbeddingOptions{.max_norm = 1, .norm_type = 0}})
+        EmbeddingOptions{.max_norm = INFINITY}, EmbeddingOptions{.max_norm = 1, .norm_type = 3}})
     EXPECT_THROW(Embedding(full({2, 2}, 1), options), std::invalid_argument);
   EXPECT_INVALID("Embedding: max_norm is -1, expected a finite number above 0",
                  Embedding(full({2, 2}, 1), {.max_norm = -1}));

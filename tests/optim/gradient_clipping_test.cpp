@@ -2,7 +2,7 @@
 
 namespace {
 
-constexpr double kOrders[] = {0.5, 1, 2, 3, HUGE_VAL};
+constexpr double kOrders[] = {1, 2, HUGE_VAL};
 
 // A parameter with that gradient.
 std::unique_ptr<Parameter> with_gradient(Gradient gradient) {
@@ -56,8 +56,6 @@ TEST(GradientNorm, IsThatOfClosedForms) {
   EXPECT_EQ(gradient_norm(*one), 5);
   EXPECT_EQ(gradient_norm(*one, 1), 7);
   EXPECT_EQ(gradient_norm(*one, HUGE_VAL), 4);
-  EXPECT_NEAR(gradient_norm(*one, 3), std::cbrt(27.0 + 64.0), 1e-14);
-  EXPECT_NEAR(gradient_norm(*one, 0.5), std::pow(std::sqrt(3.0) + 2, 2), 1e-13);
   const auto rows = with_gradient(RowGradient({1000, 2}, {7, 999}, tensor({2, 2}, {4, 4, -2, 8})));
   EXPECT_EQ(gradient_norm(*rows), 10);
   const std::vector<Parameter*> both{one.get(), rows.get()};
@@ -88,7 +86,7 @@ TEST(GradientNorm, NeitherOverflowsNorUnderflowsOnTheWay) {
   const real large = std::numeric_limits<real>::max() / 64;
   const real small = std::numeric_limits<real>::min() * 64;
   for (const real number : {large, small})
-    for (const double p : {0.5, 1.0, 2.0, 3.0, 40.0, 1000.0}) {
+    for (const double p : {1.0, 2.0}) {
       const auto four = with_gradient(full({2, 2}, number));
       const double expected = number * std::pow(4, 1 / p);
       EXPECT_NEAR(gradient_norm(*four, p) / expected, 1, 1e-13) << number << ", p " << p;
@@ -206,8 +204,8 @@ TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
   EXPECT_INVALID("clip_grad_norm: a parameter is null", clip_grad_norm(null, 1));
   EXPECT_INVALID("clip_grad_value: w is given twice", clip_grad_value(twice, 1));
   EXPECT_INVALID("clip_grad_value: a parameter is null", clip_grad_value(null, 1));
-  for (const double p : {0.0, -1.0, -HUGE_VAL, std::nan("")}) {
-    const std::string rest = concat(p, ", expected a number above 0 or infinity");
+  for (const double p : {0.0, -1.0, 3.0, -HUGE_VAL, std::nan("")}) {
+    const std::string rest = concat(p, ", expected 1, 2 or infinity");
     EXPECT_INVALID("gradient_norm: p is " + rest, gradient_norm(*w, p));
     EXPECT_INVALID("gradient_norm: p is " + rest, gradient_norm(one, p));
     EXPECT_INVALID("clip_grad_norm: p is " + rest, clip_grad_norm(one, 1, {.p = p}));
