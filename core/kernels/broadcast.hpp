@@ -98,4 +98,19 @@ Tensor broadcast_map(std::string_view op, const auto& f, const Tensor& a, const 
 }
 
 }  // namespace ROWGRAD_VECTORS
+/// Σ body over `rows` rows, as [columns]: body(row, sums) adds what a row gives to `columns` sums.
+/// Rows are summed in blocks of a fixed size, so that bits do not depend on the number of threads.
+/// `work` is that of a row, in simple operations.
+Tensor sum_of_rows(std::size_t rows, std::size_t columns, std::size_t work, const auto& body) {
+  constexpr std::size_t kBlock = 32;
+  const std::size_t blocks = (rows + kBlock - 1) / kBlock;
+  Tensor sums = zeros({blocks, columns});
+  parallel_for(blocks, row_grain(kBlock * work),
+               [&, all = sums.data()](std::size_t first, std::size_t last) {
+                 for (std::size_t i = first * kBlock; i < std::min(rows, last * kBlock); ++i)
+                   body(i, all + i / kBlock * columns);
+               });
+  return sum_along(sums, {true, false});
+}
+
 }  // namespace rowgrad::kernels

@@ -8,8 +8,6 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kPositionsPerBlock = 32;  // whose gradients of the taps are summed first
-
 // to += a ∘ b
 void add_product(std::size_t width, real* to, const real* a, const real* b) {
   map_span(
@@ -48,21 +46,11 @@ void convolve_backward(const CausalConvolution& conv, const real* dy, const real
 
 Tensor convolve_taps_gradient(const CausalConvolution& conv, const real* x, const real* dy) {
   const std::size_t width = conv.width;
-  const std::size_t positions = conv.batch * conv.length;
-  const std::size_t blocks = (positions + kPositionsPerBlock - 1) / kPositionsPerBlock;
-  Tensor sums = zeros({blocks, conv.kernel, width});
-  parallel_for(blocks, row_grain(kPositionsPerBlock * conv.kernel * width),
-               [&, all_sums = sums.data()](std::size_t first, std::size_t last) {
-                 for (std::size_t block = first; block < last; ++block) {
-                   const std::size_t end = std::min(positions, (block + 1) * kPositionsPerBlock);
-                   for (std::size_t i = block * kPositionsPerBlock; i < end; ++i)
-                     for (std::size_t k = 0;
-                          k < conv.kernel && k * conv.dilation <= i % conv.length; ++k)
-                       add_product(width, all_sums + (block * conv.kernel + k) * width,
-                                   dy + i * width, x + (i - k * conv.dilation) * width);
-                 }
-               });
-  Tensor total = sum_along(sums, {true, false, false});
+  const std::size_t taps = conv.kernel * width;
+  Tensor total = sum_of_rows(conv.batch * conv.length, taps, taps, [&](std::size_t i, real* sums) {
+    for (std::size_t k = 0; k < conv.kernel && k * conv.dilation <= i % conv.length; ++k)
+      add_product(width, sums + k * width, dy + i * width, x + (i - k * conv.dilation) * width);
+  });
   total.reshape(Shape{conv.kernel, width});
   return total;
 }

@@ -33,14 +33,40 @@ inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
+/// Where vectors of arrays are read and written: a whole one; or the last, partial one, whose other
+/// lanes read `padding`, or the first number, and are not written.
+struct WholeVector {
+  std::size_t at;
+
+  Simd load(const real* from) const { return Simd::load_unaligned(from + at); }
+  Simd load(const real* from, real /*padding*/) const { return load(from); }
+  void store(const Simd& x, real* to) const { x.store_unaligned(to + at); }
+};
+struct PartialVector {
+  std::size_t at;
+  std::size_t count;
+
+  Simd load(const real* from) const { return load_partial(from + at, count); }
+  Simd load(const real* from, real padding) const {
+    return load_partial(from + at, count, padding);
+  }
+  void store(const Simd& x, real* to) const { store_partial(x, to + at, count); }
+};
+
+/// Calls body(vector) for the vectors of [begin, end), on this thread. `body` is taken by value, so
+/// that its members can stay in registers, as no array can alias them; and this is inlined, so that
+/// they do from row to row.
+template <class Body>
+[[gnu::always_inline]] inline void for_vectors(std::size_t begin, std::size_t end,
+                                               const Body body) {
+  for (; begin + kLanes <= end; begin += kLanes) body(WholeVector{begin});
+  if (begin < end) body(PartialVector{begin, end - begin});
+}
+
 /// out[i] = f(in[i] …) for `count` elements, on this thread. `out` may be one of the inputs.
 template <class F, class... In>
 void map_span(std::size_t count, real* out, const F& f, const In*... in) {
-  const std::size_t whole = count / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes)
-    f(Simd::load_unaligned(in + i)...).store_unaligned(out + i);
-  if (whole < count)
-    store_partial(f(load_partial(in + whole, count - whole)...), out + whole, count - whole);
+  for_vectors(0, count, [=, &f](const auto& v) { v.store(f(v.load(in)...), out); });
 }
 
 /// Σ f(in[i] …) over count numbers, on this thread.
@@ -71,19 +97,12 @@ template <std::size_t N, class F>
 [[gnu::always_inline]] inline void for_each_vector(std::size_t count,
                                                    const std::array<const real*, N> arrays,
                                                    const F f) {
-  const auto visit = [&](const auto& load, const auto& put) {
+  for_vectors(0, count, [arrays, f](const auto& v) {
     std::array<Simd, N> x;
     for (std::size_t k = 0; k < N; ++k)
-      x[k] = arrays[k] != nullptr ? load(arrays[k]) : Simd(real{0});
-    f(x, put);
-  };
-  const std::size_t whole = count / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes)
-    visit([i](const real* array) { return Simd::load_unaligned(array + i); },
-          [i](const Simd& y, real* array) { y.store_unaligned(array + i); });
-  if (const std::size_t rest = count - whole; rest > 0)
-    visit([=](const real* array) { return load_partial(array + whole, rest); },
-          [=](const Simd& y, real* array) { store_partial(y, array + whole, rest); });
+      x[k] = arrays[k] != nullptr ? v.load(arrays[k]) : Simd(real{0});
+    f(x, [&v](const Simd& y, real* array) { v.store(y, array); });
+  });
 }
 
 /// out = f(in …) for arrays of `count` elements, in parallel.

@@ -17,11 +17,8 @@ void for_each_row(std::size_t rows, std::size_t width, const auto& row) {
 
 real largest(const real* x, std::size_t count) {
   Simd most(-std::numeric_limits<real>::infinity());
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) most = max(most, Simd::load_unaligned(x + i));
-  real result = lanes::largest(most);
-  for (; i < count; ++i) result = std::max(result, x[i]);
-  return result;
+  for_vectors(0, count, [x, &most](const auto& v) { most = max(most, v.load(x)); });
+  return lanes::largest(most);
 }
 
 ExpSum exp_sum(const real* x, std::size_t count, real shift) {
