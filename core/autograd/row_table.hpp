@@ -250,15 +250,4 @@ class RowStates {
 /// All names that RowStates::save may put for states of these names.
 std::vector<std::string> saved_names(std::span<const std::string_view> names);
 
-/// Puts a tensor into a state: as `name` or, if it is a table of 1 MiB or more and this takes less
-/// than half as much, as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width]:
-/// few rows of a large table may ever have been touched.
-void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
-
-/// Whether a state has it in either form; the tensor. Throws std::invalid_argument if it is
-/// missing, there in both forms, or of another shape, and for row numbers that do not increase or
-/// are outside the table.
-bool has_rows(const Checkpoint& state, const std::string& name);
-Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
-
 }  // namespace rowgrad
