@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {

@@ -1,11 +1,11 @@
 #include <cmath>
 #include <utility>
 
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/ops/convolution.hpp>
 #include <rowgrad/core/ops/gate.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/ngram_memory.hpp>
 
 namespace rowgrad {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/row_table.hpp>
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 
 namespace rowgrad {
 

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>

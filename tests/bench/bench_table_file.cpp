@@ -26,9 +26,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/gpt_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>

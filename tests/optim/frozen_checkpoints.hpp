@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/autograd/table_file.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/linear.hpp>

@@ -9,8 +9,8 @@
 #include <random>
 #include <sys/resource.h>
 
-#include <rowgrad/core/autograd/table_file.hpp>
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
 
 namespace rowgrad {
 namespace {
