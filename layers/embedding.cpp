@@ -41,7 +41,7 @@ Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
 }
 
 Embedding::Embedding(TableFile& table, const EmbeddingOptions& options)
-    : weight(*this, "weight", table) {
+    : weight(*this, "weight", file_rows(table)) {
   check_row_gradients("Embedding", options.dense_gradient, table);
   set(options);
 }

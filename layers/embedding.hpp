@@ -14,6 +14,8 @@
 
 namespace rowgrad {
 
+class TableFile;
+
 struct EmbeddingOptions {
   /// The standard deviation of a new table's normal distribution, whose mean is 0. At 0 nothing is
   /// drawn, and a large table of zeros takes memory only for rows that change.

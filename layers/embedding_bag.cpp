@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/embedding_bag.hpp>
 
@@ -17,7 +18,7 @@ EmbeddingBag::EmbeddingBag(Tensor table, const EmbeddingBagOptions& options)
 }
 
 EmbeddingBag::EmbeddingBag(TableFile& table, const EmbeddingBagOptions& options)
-    : weight(*this, "weight", table) {
+    : weight(*this, "weight", file_rows(table)) {
   check_row_gradients("EmbeddingBag", options.dense_gradient, table);
   set(options);
 }

@@ -10,6 +10,8 @@
 
 namespace rowgrad {
 
+class TableFile;
+
 struct EmbeddingBagOptions {
   /// The standard deviation of a new table's normal distribution: see EmbeddingOptions.
   double deviation = 1;

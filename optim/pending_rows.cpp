@@ -32,9 +32,17 @@ RowRange PendingRows::range(const RowView& rows, std::span<const std::int32_t> i
 // Calls loop(range), which returns what to count as visited, for parts of a range in parallel.
 void PendingRows::for_ranges(const RowRange& all, const auto& loop) {
   kernels::parallel_for(
-      all.end, kernels::row_grain(all.rows.width()), [&](std::size_t begin, std::size_t end) {
+      all.end, kernels::row_grain(all.rows.width), [&](std::size_t begin, std::size_t end) {
         rows_visited_ += loop(RowRange{all.rows, all.history, all.ids, begin, end});
       });
+}
+
+// Whether steps may be replayed on the stored rows when these are read.
+bool PendingRows::changes_when_read() const { return parameter_->stored().allows_passes(); }
+
+// How many rows a pass over all rows has: none, if they are in a file.
+std::size_t PendingRows::rows_in_pass() const {
+  return changes_when_read() ? parameter_->shape()[0] : 0;
 }
 
 // --- Steps --------------------------------------------------------------------------------------
@@ -49,28 +57,27 @@ bool PendingRows::breaks_history(const real* members) const {
 }
 
 void PendingRows::check_step(const real* members) const {
-  if (!any()) return states_.check_all_known();
-  if (breaks_history(members))
-    parameter_->stored().check_whole(rule_.name, ": these options do not continue those before");
+  if (!any())
+    parameter_->check_none_pending();
+  else if (breaks_history(members))
+    parameter_->check_whole(rule_.name, ": these options do not continue those before");
+  states_.bring_in(parameter_->gradient().rows().indices(), any() ? history_.steps() : 0);
 }
 
-void PendingRows::prepare_step() {
-  if (any() && states_.rows_in_pass() > 0 && history_.runs().size() >= 2 * half_history())
+void PendingRows::step(const real* members, bool postpones) {
+  const RowGradient& gradient = parameter_->gradient().rows();
+  if (any() && rows_in_pass() > 0 && history_.runs().size() >= 2 * half_history())
     parameter_->apply_pending();
   if (!any()) {
     states_.begin_steps();
     history_.clear();
   }
-  states_.prepare_change(parameter_->gradient().rows().indices(), history_.steps());
-  history_.reserve_step();
-}
-
-void PendingRows::step(const real* members, bool postpones) {
-  if (!any()) parameter_->set_pending(this);
+  states_.begin_change(gradient.indices());
+  history_.reserve_step();  // now, as no row may be of a step that the history lacks
+  parameter_->set_pending(this);
   parameter_->note_change();
   const RowView rows = states_.view();
-  const RowGradient& gradient = parameter_->gradient().rows();
-  if (postpones) states_.note_pending();
+  if (postpones) parameter_->stored().set_pending();
   if (postpones && breaks_history(members)) apply_rows(all_rows(rows));
   const std::uint64_t after = history_.steps() + (postpones ? 1 : 0);
   for_ranges(range(rows, gradient.indices()), [&](const RowRange& part) {
@@ -86,7 +93,7 @@ void PendingRows::step(const real* members, bool postpones) {
 // of the first half up to date. When it is full, no such row is left, and the first half is
 // dropped.
 void PendingRows::shorten_history(const RowView& rows) {
-  const std::size_t half = half_history(), count = states_.rows_in_pass();
+  const std::size_t half = half_history(), count = rows_in_pass();
   if (history_.runs().size() <= half || count == 0) return;
   const std::uint64_t since = history_.runs()[half - 1].end;
   const auto apply = [&](std::size_t begin, std::size_t end) {
@@ -103,7 +110,7 @@ void PendingRows::shorten_history(const RowView& rows) {
 // --- Reading and applying -----------------------------------------------------------------------
 
 RowRange PendingRows::all_rows(const RowView& rows) const {
-  return {rows, &history_, nullptr, 0, states_.rows_in_pass()};
+  return {rows, &history_, nullptr, 0, rows_in_pass()};
 }
 
 void PendingRows::apply_rows(const RowRange& rows) {
@@ -111,7 +118,8 @@ void PendingRows::apply_rows(const RowRange& rows) {
 }
 
 void PendingRows::apply(std::span<const std::int32_t> ids) {
-  states_.prepare_change(ids, history_.steps());
+  states_.bring_in(ids, history_.steps());
+  states_.begin_change(ids);
   const RowView rows = states_.view();
   apply_rows(range(rows, ids));
 }
@@ -123,9 +131,9 @@ void PendingRows::apply_all() {
 }
 
 void PendingRows::read(std::span<const std::int32_t> ids, real* out) {
-  states_.prepare_read(ids, history_.steps());
+  states_.bring_in(ids, history_.steps());
   const RowView rows = states_.view();
-  if (history_.has_replay(0) && states_.changes_when_read()) {
+  if (history_.has_replay(0) && changes_when_read()) {
     // Each row only once, however often its id occurs.
     std::vector<std::int32_t> due;
     for (const std::int32_t id : ids)
@@ -143,11 +151,13 @@ void PendingRows::read(std::span<const std::int32_t> ids, real* out) {
 std::vector<real> PendingRows::untouched_row(const RowView& rows) const {
   const auto is_first = [&](std::size_t row) { return *rows.row<1>(row).step == 0; };
   std::size_t row = 0;
-  while (row < states_.rows_in_pass() && !is_first(row)) ++row;
-  if (history_.has_replay(0) || row == states_.rows_in_pass()) return {};
-  RowCopy memory;
-  std::vector<real> result(rows.width());
-  const RowView zeros = rows.zeros(memory);
+  while (row < rows_in_pass() && !is_first(row)) ++row;
+  if (history_.has_replay(0) || row == rows_in_pass()) return {};
+  RowCopy memory{.values = std::vector<real>(rows.first.size() * rows.width)};
+  RowView zeros{.width = rows.width, .steps = &memory.step};
+  for (std::size_t k = 0; k < rows.first.size(); ++k)
+    if (rows.first[k] != nullptr) zeros.first[k] = memory.values.data() + k * rows.width;
+  std::vector<real> result(rows.width);
   rule_.copy_rows({zeros, &history_, nullptr, 0, 1}, result.data());
   return result;
 }
@@ -156,7 +166,7 @@ std::vector<real> PendingRows::untouched_row(const RowView& rows) const {
 // computed only once.
 void PendingRows::read_all(real* out) {
   const RowView rows = states_.view();
-  const std::size_t width = rows.width();
+  const std::size_t width = rows.width;
   const std::vector<real> untouched = untouched_row(rows);
   const std::vector<real> zeros(width);
   const auto is_untouched = [&](std::size_t i) {
@@ -221,7 +231,7 @@ void PendingRows::load(const Checkpoint& state, std::uint64_t most_steps, bool v
   Tensor values = empty(parameter_->shape());
   read_all(values.data());
   const Tensor present = parameter_->copy();
-  const std::size_t width = rows.width();
+  const std::size_t width = rows.width;
   for_ranges(all_rows(rows), [&](const RowRange& part) {
     for (std::size_t row = part.begin; row < part.end; ++row) {
       const real* kept = present.data() + row * width;

@@ -40,13 +40,12 @@ class PendingRows final : public PendingUpdates {
   /// Whether updates are pending.
   bool any() const { return parameter_ != nullptr && parameter_->pending() == this; }
 
-  /// A step with the row gradient of the parameter, in three parts. The first throws
-  /// std::logic_error for a file whose rows have updates that only the state of an optimizer knows,
-  /// and std::invalid_argument for a rule before which all rows of a file would have to be brought
-  /// up to date. The second may run out of memory, and changes nothing that can be read. The third
-  /// cannot fail. If `postpones`, the rows without gradient miss the step.
+  /// A step with the row gradient of the parameter. check_step throws std::logic_error for a file
+  /// whose rows have updates that only the state of an optimizer knows, std::invalid_argument for a
+  /// rule before which all rows of a file would have to be brought up to date, and
+  /// std::runtime_error for damaged rows. After that, step fails only if memory or the disk does.
+  /// If `postpones`, the rows without gradient miss the step.
   void check_step(const real* members) const;
-  void prepare_step();
   void step(const real* members, bool postpones);
 
   /// The number of rows read, updated or brought up to date, plus that of steps replayed on rows.
@@ -73,6 +72,8 @@ class PendingRows final : public PendingUpdates {
   RowRange all_rows(const RowView& rows) const;
   void for_ranges(const RowRange& all, const auto& loop);
   void apply_rows(const RowRange& rows);
+  bool changes_when_read() const;
+  std::size_t rows_in_pass() const;
   std::size_t half_history() const;
   bool breaks_history(const real* members) const;
   void shorten_history(const RowView& rows);

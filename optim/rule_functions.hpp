@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include <rowgrad/core/autograd/row_table.hpp>
+#include <rowgrad/core/autograd/row_store.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/optim/missed_steps.hpp>
 #include <rowgrad/optim/update_rule.hpp>
@@ -60,7 +60,8 @@ struct RuleFunctions {
   /// the row is still of a step before `since`.
   std::uint64_t (*apply_rows)(const RowRange& range, std::uint64_t since);
   /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
-  /// without closed form must have been replayed if RowStates::changes_when_read().
+  /// without closed form must have been replayed where rows may be changed when they are read
+  /// (RowView::copied_by).
   std::uint64_t (*copy_rows)(const RowRange& range, real* out);
 };
 
@@ -86,12 +87,12 @@ struct RuleLoops {
   static void prefetch(const RowRange& range, std::size_t i) {
     if (i >= range.end) return;
     for (const real* array : range.rows.arrays<kArrays>(range[i]))
-      if (array != nullptr) kernels::prefetch_row(array, range.rows.width());
+      if (array != nullptr) kernels::prefetch_row(array, range.rows.width);
   }
 
   static void step_rows(const real* members, const RowRange& range, const real* gradients) {
     const Rule rule = rule_of<Rule>(members);
-    const std::size_t width = range.rows.width();
+    const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i + ahead);
@@ -103,7 +104,7 @@ struct RuleLoops {
   static std::uint64_t catch_up_and_step_rows(const real* members, const RowRange& range,
                                               const real* gradients, std::uint64_t after) {
     const Rule rule = rule_of<Rule>(members);
-    const std::size_t width = range.rows.width();
+    const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     std::uint64_t visited = range.end - range.begin;
@@ -135,7 +136,7 @@ struct RuleLoops {
     std::uint64_t replayed = 0;
     while (history.has_replay(step)) {
       MissedSteps<Rule> missed(history, history.closed_until(step));
-      apply(row, missed, range.rows.width());
+      apply(row, missed, range.rows.width);
       // Several steps at once, with the values in registers.
       std::size_t run = history.run_of(step + 1);
       std::array<const real*, 8> rules;
@@ -145,11 +146,9 @@ struct RuleLoops {
         if (++step == history.runs()[run].end) ++run;
       } while (count < rules.size() && history.has_replay(step) &&
                history.runs()[run].idle == Idle::kReplay);
-      change_values<Rule>(range.rows.width(), row.arrays, nullptr,
-                          [&](Vectors& x, const Simd& zero) {
-                            for (std::size_t i = 0; i < count; ++i)
-                              update(rule_of<Rule>(rules[i]), x, zero);
-                          });
+      change_values<Rule>(range.rows.width, row.arrays, nullptr, [&](Vectors& x, const Simd& zero) {
+        for (std::size_t i = 0; i < count; ++i) update(rule_of<Rule>(rules[i]), x, zero);
+      });
       replayed += count;
     }
     return replayed;
@@ -163,7 +162,7 @@ struct RuleLoops {
       // First, or the step that the row is of would depend on whether it was read before.
       visited += replay(row, range);
       if (*row.step >= since) continue;
-      apply(row, missed, range.rows.width());
+      apply(row, missed, range.rows.width);
       ++visited;
     }
     return visited;
@@ -179,7 +178,7 @@ struct RuleLoops {
   }
 
   static std::uint64_t copy_rows(const RowRange& range, real* out) {
-    const std::size_t width = range.rows.width();
+    const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(*range.history, range.history->steps());
     RowCopy copy;

@@ -18,22 +18,22 @@ struct RuleEngine::Slot {
   Slot(Parameter& of, const RuleFunctions& rule, std::size_t of_group)
       : parameter(of),
         group(of_group),
-        states(of.stored(), rule.name, rule.states),
-        pending(of, states, rule) {}
+        states(of.stored().states({rule.name, of.name(), rule.states})),
+        pending(of, *states, rule) {}
 
   Parameter& parameter;
   std::size_t group;
   std::uint64_t steps = 0;
   std::uint64_t rows_visited = 0;  // but for those that were pending
-  RowStates states;
+  std::unique_ptr<RowStates> states;
   PendingRows pending;
 };
 
-/// A step of one parameter that is ready to be made.
+/// A step of one parameter that may be made.
 struct RuleEngine::Step {
-  Slot* slot;
+  Slot& slot;
+  RowStates::Needs states;
   RuleMembers members;
-  RowStates::New states;
   bool postpones;
 };
 
@@ -82,49 +82,42 @@ std::optional<double> RuleEngine::idle_decay(const Parameter& parameter) const {
 
 // --- A step -------------------------------------------------------------------------------------
 
-// In two parts, so that it is made for all parameters or for none: the first may throw and changes
-// nothing that can be read, the second cannot fail.
+// Whatever is wrong in any parameter is found before one of them changes. After that, only memory
+// or the disk can fail.
 void RuleEngine::step() {
   check_parameters_live();
   std::vector<Step> steps;
   steps.reserve(slots_.size());
   for (const auto& slot : slots_)
     if (slot->parameter.trainable() && !slot->parameter.gradient().is_none())
-      prepare_step(*slot, steps.emplace_back());
-  for (Step& step : steps) make_step(step);
+      steps.push_back(checked_step(*slot));
+  for (const Step& step : steps) make_step(step);
 }
 
-void RuleEngine::prepare_step(Slot& slot, Step& step) const {
-  Parameter& parameter = slot.parameter;
+auto RuleEngine::checked_step(Slot& slot) const -> Step {
+  const Parameter& parameter = slot.parameter;
   const bool rows = parameter.gradient().is_rows();
-  if (!rows)
-    parameter.stored().check_whole(rule_.name, ": the gradient of ", parameter.name(), " is dense");
-  const Demands demands = this->demands(slot.group);
-  step.slot = &slot;
-  step.states = slot.states.missing(demands.states);
-  step.members = make_rule(slot.group, {slot.steps + 1, step.states.any()});
-  step.postpones = rows && demands.exact && rule_.idle(step.members.data()) != Idle::kNothing;
-  if (rows) slot.pending.check_step(step.members.data());
-  slot.states.make(step.states, rows);
-  if (!rows) return;
-  if (step.postpones || slot.pending.any())
-    slot.pending.prepare_step();
-  else
-    slot.states.prepare_change(parameter.gradient().rows().indices(), 0);
+  if (!rows) parameter.check_whole(rule_.name, ": the gradient of ", parameter.name(), " is dense");
+  const auto [needs, exact] = demands(slot.group);
+  const bool first = slot.states->lacks(needs);
+  const RuleMembers members = make_rule(slot.group, {slot.steps + 1, first});
+  if (rows) slot.pending.check_step(members.data());
+  return {slot, needs, members, rows && exact && rule_.idle(members.data()) != Idle::kNothing};
 }
 
-void RuleEngine::make_step(Step& step) const {
-  Slot& slot = *step.slot;
+void RuleEngine::make_step(const Step& step) const {
+  Slot& slot = step.slot;
   const Gradient& gradient = slot.parameter.gradient();
   const real* rule = step.members.data();
-  slot.states.begin(step.states);
+  slot.states->ensure(step.states, gradient.is_rows());
   ++slot.steps;
   if (gradient.is_rows() && (step.postpones || slot.pending.any()))
     return slot.pending.step(rule, step.postpones);
 
+  if (gradient.is_rows()) slot.states->begin_change(gradient.rows().indices());
   slot.parameter.apply_pending();
   slot.parameter.note_change();
-  const RowView values = slot.states.view();
+  const RowView values = slot.states->view();
   if (gradient.is_dense()) {
     const real* gradients = gradient.dense().data();
     kernels::parallel_for(gradient.dense().size(), kernels::kGrainNumbers / 4,
@@ -182,7 +175,7 @@ Checkpoint RuleEngine::state_dict() const {
   for (const auto& slot : slots_) {
     Checkpoint state;
     state.put(kSteps, slot->steps);
-    slot->states.save(state);
+    slot->states->save(state);
     if (slot->pending.any()) state.put(kPending, slot->pending.state_dict());
     all.put(slot->parameter.name(), state);
   }
@@ -218,7 +211,7 @@ auto RuleEngine::loaded(const Slot& slot, const Checkpoint& state, bool values_f
   loaded->rows_visited = slot.rows_visited + slot.pending.rows_visited();
   loaded->steps = state.count(kSteps);
   if (loaded->steps == 0) return loaded;
-  loaded->states.load(state, rule_.always, values_follow);
+  loaded->states->load(state, rule_.always, values_follow);
   const Checkpoint pending = state.part(kPending);
   if (!pending.empty()) loaded->pending.load(pending, loaded->steps, values_follow);
   return loaded;

@@ -52,8 +52,8 @@ class RuleEngine : public Optimizer {
   struct Step;
 
   void forget(const Parameter& parameter) noexcept override;
-  void prepare_step(Slot& slot, Step& step) const;
-  void make_step(Step& step) const;
+  Step checked_step(Slot& slot) const;
+  void make_step(const Step& step) const;
   void check_parameters(const Checkpoint& state) const;
   std::unique_ptr<Slot> loaded(const Slot& slot, const Checkpoint& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;

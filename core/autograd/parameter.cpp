@@ -6,18 +6,20 @@
 namespace rowgrad {
 
 Parameter::Parameter(std::string name, Tensor value)
-    : name_(std::move(name)), stored_(name_, std::move(value)) {}
+    : name_(std::move(name)), stored_(rows_in_memory(std::move(value))) {
+  element_count(shape(), name_);
+}
 
 Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
     : Parameter(std::string(name), std::move(value)) {
   owner.adopt(name, *this);
 }
 
-Parameter::Parameter(std::string name, TableFile& file)
-    : name_(std::move(name)), stored_(name_, file) {}
+Parameter::Parameter(std::string name, std::unique_ptr<RowStore> rows)
+    : name_(std::move(name)), stored_(std::move(rows)) {}
 
-Parameter::Parameter(ParameterOwner& owner, std::string_view name, TableFile& file)
-    : Parameter(std::string(name), file) {
+Parameter::Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows)
+    : Parameter(std::string(name), std::move(rows)) {
   owner.adopt(name, *this);
 }
 
@@ -25,15 +27,32 @@ Parameter::~Parameter() {
   for (ParameterUser* user : users_) user->forget(*this);
 }
 
+Tensor& Parameter::whole(const char* function) const {
+  if (Tensor* const all = stored_->all()) return *all;
+  throw std::logic_error(concat(name_, ": ", function, "() needs all values in memory, but those ",
+                                "of this table are in ", stored_->path()));
+}
+
+void Parameter::refuse_pass(const std::string& reason) const {
+  throw std::invalid_argument(concat(reason, ", which takes a pass over all rows, but those of ",
+                                     name_, " are in ", stored_->path()));
+}
+
+void Parameter::check_none_pending() const {
+  if (stored_->has_pending())
+    check_state(false, name_, ": rows in ", stored_->path(),
+                " have pending updates of an optimizer; load its state before they are used");
+}
+
 void Parameter::copy_whole() const {
-  stored_.whole("value");
+  whole("value");
   if (up_to_date_.shape() != shape()) up_to_date_ = empty(shape());
   pending_->read_all(up_to_date_.data());
   is_copied_ = true;
 }
 
 Tensor Parameter::copy() const {
-  const Tensor& stored = stored_.whole("copy");
+  const Tensor& stored = whole("copy");
   if (pending_ == nullptr || is_copied_) return pending_ == nullptr ? stored : up_to_date_;
   Tensor result = empty(shape());
   pending_->read_all(result.data());
@@ -52,7 +71,7 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
 
 void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
   check_rows(ids);
-  stored_.read_ahead(ids);
+  stored_->read_ahead(ids);
 }
 
 Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
@@ -60,7 +79,8 @@ Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* 
   if (ids.empty() || width == 0) added = nullptr;
   Tensor result = empty({ids.size(), width});
   if (pending_ == nullptr) {
-    stored_.read(ids, result.data(), added);
+    check_none_pending();
+    stored_->read(ids, result.data(), added);
   } else if (is_copied_) {
     kernels::gather_rows(up_to_date_.data(), width, ids, result.data(), added);
   } else {
@@ -73,7 +93,7 @@ Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* 
 // --- Changes ------------------------------------------------------------------------------------
 
 std::span<real> Parameter::mutable_values() {
-  Tensor& values = stored_.whole("mutable_values");
+  Tensor& values = whole("mutable_values");
   apply_pending();
   note_change();
   return {values.data(), values.size()};
@@ -82,7 +102,7 @@ std::span<real> Parameter::mutable_values() {
 void Parameter::assign(Tensor value) {
   check_argument(value.shape() == shape(), name_, ": the new value has shape ",
                  bracketed(value.shape()), ", expected ", bracketed(shape()));
-  Tensor& values = stored_.whole("assign");
+  Tensor& values = whole("assign");
   apply_pending();
   values = std::move(value);
   note_change();
@@ -100,8 +120,8 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   if (pending_ != nullptr)
     pending_->apply(ids);
   else
-    stored_.check_none_pending();
-  stored_.assign(ids, values.data());
+    check_none_pending();
+  stored_->assign(ids, values.data());
   note_change();
 }
 
@@ -142,16 +162,20 @@ void Parameter::prepare_gradient(Gradient& gradient) const {
 // --- Saving and loading -------------------------------------------------------------------------
 
 Checkpoint::Value Parameter::saved() const {
-  if (const auto mark = stored_.mark()) return *mark;
-  return copy();
+  if (stored_->allows_passes()) return copy();
+  return stored_->mark();
 }
 
 void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
-  stored_.check_saved(state, name);
+  if (stored_->allows_passes())
+    state.check_shape(name, shape());
+  else
+    stored_->check_mark(state.text(name));
 }
 
 void Parameter::load(const Checkpoint& state, const std::string& name) {
-  if (!stored_.restore(state, name)) return state.copy_to(name, mutable_values());
+  if (stored_->allows_passes()) return state.copy_to(name, mutable_values());
+  stored_->restore(state.text(name));
   set_pending(nullptr);  // only now: what is pending belongs to the rows as they were
   note_change();
 }

@@ -3,6 +3,7 @@
 // Trainable tensors. Layers own parameters; tapes and optimizers borrow them.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/autograd/row_table.hpp>
+#include <rowgrad/core/autograd/row_store.hpp>
 
 namespace rowgrad {
 
@@ -78,9 +79,9 @@ class Parameter {
   /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
 
-  /// A table whose rows are in a file. Throws std::invalid_argument if another parameter has it.
-  Parameter(std::string name, TableFile& file);
-  Parameter(ParameterOwner& owner, std::string_view name, TableFile& file);
+  /// A table whose rows are elsewhere: see file_rows() in core/tables.
+  Parameter(std::string name, std::unique_ptr<RowStore> rows);
+  Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows);
   ~Parameter();  // first tells its users: layers, and optimizers, which throw from then on
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
@@ -89,7 +90,7 @@ class Parameter {
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
-  const Shape& shape() const { return stored_.shape(); }       // the shape of its value
+  const Shape& shape() const { return stored_->shape(); }      // the shape of its value
   std::size_t size() const { return element_count(shape()); }  // the number of its values
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
@@ -97,7 +98,7 @@ class Parameter {
   /// again then, or copy() before. While updates are pending, the first call after a change costs a
   /// pass over the table.
   const Tensor& value() const {
-    if (pending_ == nullptr) return stored_.whole("value");
+    if (pending_ == nullptr) return whole("value");
     if (!is_copied_) copy_whole();
     return up_to_date_;
   }
@@ -164,7 +165,17 @@ class Parameter {
   // --- For optimizers ----------------------------------------------------------------------------
 
   /// The values as they are stored, without what is pending.
-  RowTable& stored() { return stored_; }
+  RowStore& stored() { return *stored_; }
+
+  /// Throws std::invalid_argument for a table in a file. The message begins with `reason`: what
+  /// would take a pass over all rows.
+  void check_whole(const auto&... reason) const {
+    if (!stored_->allows_passes()) refuse_pass(concat(reason...));
+  }
+
+  /// Throws std::logic_error if rows have pending updates that only the state of an optimizer
+  /// knows.
+  void check_none_pending() const;
 
   /// Who has postponed updates. set_pending() first has those of another applied, and clears with
   /// null without applying any.
@@ -180,11 +191,13 @@ class Parameter {
   void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
 
  private:
+  Tensor& whole(const char* function) const;
+  [[noreturn]] void refuse_pass(const std::string& reason) const;
   void copy_whole() const;
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  RowTable stored_;
+  std::unique_ptr<RowStore> stored_;
   Gradient gradient_{&name_};
   std::uint64_t version_ = 0;
   PendingUpdates* pending_ = nullptr;

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include <rowgrad/core/autograd/row_store.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/undo_journal.hpp>
-#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 
@@ -247,5 +247,9 @@ class TableFile {
   bool ahead_ = false;                 // whether rows were, when last read ahead
   bool failed_ = false;                // whether what the table has is not known
 };
+
+/// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must
+/// outlive it. Throws std::invalid_argument if another parameter has the file.
+std::unique_ptr<RowStore> file_rows(TableFile& file);
 
 }  // namespace rowgrad

@@ -78,7 +78,7 @@ inline Tensor frozen_gradients(int step, const std::vector<std::int32_t>& rows, 
 
 struct FrozenModel : Layer {
   explicit FrozenModel(Tensor start) : table(*this, "table", std::move(start)) {}
-  explicit FrozenModel(TableFile& file) : table(*this, "table", file) {}
+  explicit FrozenModel(TableFile& file) : table(*this, "table", file_rows(file)) {}
 
   Parameter table;
   Parameter bias{*this, "bias", full({5}, real{0.25})};

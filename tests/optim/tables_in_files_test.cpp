@@ -36,7 +36,7 @@ class TablesInFiles : public ::testing::TestWithParam<OptimizerCase> {
   Tensor start() const {
     TableFile file(folder_ / "start.table",
                    {.rows = kFileRows, .width = kFileWidth, .states = 0, .seed = 3});
-    Parameter all("all", file);
+    Parameter all("all", file_rows(file));
     Ids32 ids(kFileRows);
     for (std::size_t i = 0; i < kFileRows; ++i) ids[i] = static_cast<std::int32_t>(i);
     return all.rows(ids);

@@ -77,7 +77,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
 
   Tensor start() const {
     const auto file = make("start");
-    return all_rows(Parameter("start", *file));
+    return all_rows(Parameter("start", file_rows(*file)));
   }
 
   TemporaryFolder folder_;

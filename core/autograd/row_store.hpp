@@ -1,0 +1,207 @@
+#pragma once
+
+// Where the values of a parameter are, with what optimizers keep for each row: in memory, or
+// elsewhere (in a file: core/tables). Nothing but the classes behind these interfaces knows.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad {
+
+constexpr std::size_t kMostStates = 8;  // the most states that an optimizer has
+
+/// One row: its values and then its states, null for a state that is not in use, and the step of an
+/// optimizer that all of them are of.
+template <std::size_t N>
+struct Row {
+  std::array<real*, N> arrays;  // the values, then the states
+  std::uint64_t* step;          // the step that values and states are of
+};
+
+/// Memory for a row that cannot be read where it is.
+struct RowCopy {
+  std::vector<real> values;  // the values of the row, then its states
+  std::uint64_t step = 0;    // the step that all of them are of
+};
+
+class RowStates;
+
+/// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
+struct RowView {
+  std::array<real*, 1 + kMostStates> first{};  // row 0: its values, then the states in use
+  std::size_t stride = 0;                      // from one row to the next, in numbers
+  std::size_t width = 0;                       // the number of values in a row
+  std::uint64_t* steps = nullptr;              // the step of row 0, if steps have begun
+  std::size_t step_stride = 1;                 // from one row's step to the next
+  const RowStates* copied_by = nullptr;        // has rows that must not change when they are read
+
+  /// N: one more than the number of states. The step is for tables whose steps have begun.
+  template <std::size_t N>
+  Row<N> row(std::size_t i) const {
+    return {arrays<N>(i), steps + i * step_stride};
+  }
+
+  /// The same without the step.
+  template <std::size_t N>
+  std::array<real*, N> arrays(std::size_t i) const {
+    return at<N>(i * stride);
+  }
+
+  /// The same for value `offset` of a tensor in memory.
+  template <std::size_t N>
+  std::array<real*, N> at(std::size_t offset) const {
+    std::array<real*, N> result;
+    for (std::size_t k = 0; k < N; ++k)
+      result[k] = first[k] != nullptr ? first[k] + offset : nullptr;
+    return result;
+  }
+
+  /// A row to read, whose steps may be replayed before. As a file changes only in steps, this is a
+  /// copy there unless `replays(step)` says that none of the steps since `step` has to be replayed.
+  template <std::size_t N>
+  Row<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
+};
+
+/// What one optimizer keeps for the values of a parameter: states (momentum, for example), each as
+/// large as the values, and for each row the step that it is of. In memory these are arrays of its
+/// own, so several optimizers can use a table in turn; a file has them beside the values, for one
+/// optimizer at a time. What has nothing to do for rows in memory does nothing by default.
+class RowStates {
+ public:
+  /// Whose states they are, for messages and for saving. All must outlive the states.
+  struct Owner {
+    std::string_view optimizer;
+    const std::string& parameter;
+    std::span<const std::string_view> names;  // of the states
+  };
+
+  /// Which states a step uses, and the values that they start as.
+  struct Needs {
+    std::array<bool, kMostStates> uses{};      // whether it uses each state
+    std::array<double, kMostStates> starts{};  // what a new state is filled with
+  };
+
+  explicit RowStates(const Owner& owner) : owner_(owner) {}
+  RowStates(const RowStates&) = delete;
+  RowStates& operator=(const RowStates&) = delete;
+  virtual ~RowStates() = default;
+
+  /// Whether a step needs states that have not begun. Throws std::invalid_argument if a file has no
+  /// room for them, or if they do not start as zeros there.
+  virtual bool lacks(const Needs& needs) const = 0;
+
+  /// Has all states that a step needs begin. `sparse`: whether few rows of them are expected to
+  /// change.
+  virtual void ensure(const Needs& needs, bool sparse) = 0;
+
+  /// Makes all rows those of step 0.
+  virtual void begin_steps() {}
+
+  /// Rows as they are now; valid until states begin or the values get other memory.
+  virtual RowView view() = 0;
+
+  /// To be called before rows are read, and before they are changed: a file reads them from the
+  /// disk. Throws std::runtime_error for rows that are damaged, or of a step after `last`: they are
+  /// another optimizer's.
+  virtual void bring_in(std::span<const std::int32_t> /*ids*/, std::uint64_t /*last*/) {}
+
+  /// To be called after that, before rows are changed: a file puts what they were into its journal.
+  virtual void begin_change(std::span<const std::int32_t> /*ids*/) {}
+
+  /// For rows that must not change when they are read (RowView::copied_by): whether a row is stored
+  /// with its states, and a copy of one that need not be.
+  virtual bool is_stored(std::size_t /*row*/) const { return true; }
+  virtual void copy(std::size_t /*row*/, RowCopy& /*to*/) const {}
+
+  /// Puts the states that have begun into `state`, by name: their values or, if a file has them,
+  /// the mark of its checkpoint. Reads those that are there or that `always` says must be there,
+  /// for a new object; throws std::invalid_argument for values that are missing or of another
+  /// shape, and if the file is at another mark or, where the values follow and it will go back to
+  /// theirs, cannot go back to this one.
+  virtual void save(Checkpoint& state) const = 0;
+  virtual void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+                    bool values_follow) = 0;
+
+  /// The same for the stored values of rows and their steps: "values", "at", or "file": the mark of
+  /// the file's checkpoint. The loaded values replace the parameter's in take_over(), which cannot
+  /// fail; until then they are seen by view() only. No step may be after `last`.
+  virtual void save_rows(Checkpoint& state) const = 0;
+  virtual void load_rows(const Checkpoint& state, std::uint64_t last, bool values_follow) = 0;
+  virtual void take_over() noexcept {}
+
+ protected:
+  const Owner owner_;
+};
+
+/// All names that RowStates::save may put for states of these names.
+std::vector<std::string> saved_names(std::span<const std::string_view> names);
+
+/// The values of a parameter: a tensor of any shape in memory, or a table [rows, width] elsewhere.
+/// What has nothing to do for values in memory does nothing by default.
+class RowStore {
+ public:
+  explicit RowStore(Shape shape) : shape_(std::move(shape)) {}
+  RowStore(const RowStore&) = delete;
+  RowStore& operator=(const RowStore&) = delete;
+  virtual ~RowStore() = default;
+
+  const Shape& shape() const { return shape_; }
+
+  /// All values; null if nothing may pass over all of them.
+  virtual Tensor* all() = 0;
+  bool allows_passes() { return all() != nullptr; }
+
+  /// out[i] = row ids[i], plus row i of `added`, unless it is null (see kernels::gather_rows).
+  virtual void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
+
+  /// Replaces rows.
+  virtual void assign(std::span<const std::int32_t> ids, const real* values) = 0;
+
+  /// What a new optimizer keeps for them.
+  virtual std::unique_ptr<RowStates> states(const RowStates::Owner& owner) = 0;
+
+  /// The path of the file, for messages.
+  virtual std::string path() const { return {}; }
+
+  /// See Parameter::read_ahead.
+  virtual void read_ahead(std::span<const std::int32_t> /*ids*/) {}
+
+  /// Whether rows have pending updates that only the state of an optimizer knows, which a file does
+  /// not forget.
+  virtual bool has_pending() const { return false; }
+  virtual void set_pending() {}
+
+  /// The mark of the checkpoint that a file is at, and the way back to one. check_mark throws
+  /// std::invalid_argument for a mark that it cannot go back to.
+  virtual std::string mark() const { return {}; }
+  virtual void check_mark(const std::string& /*mark*/) const {}
+  virtual void restore(const std::string& /*mark*/) {}
+
+ private:
+  Shape shape_;
+};
+
+/// Values in memory.
+std::unique_ptr<RowStore> rows_in_memory(Tensor values);
+
+template <std::size_t N>
+Row<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) const {
+  if (copied_by == nullptr || (copied_by->is_stored(i) && !replays(*row<N>(i).step)))
+    return row<N>(i);
+  copied_by->copy(i, copy);
+  Row<N> result{.arrays = {copy.values.data()}, .step = &copy.step};
+  for (std::size_t k = 1; k < N; ++k)
+    if (first[k] != nullptr) result.arrays[k] = copy.values.data() + (first[k] - first[0]);
+  return result;
+}
+
+}  // namespace rowgrad

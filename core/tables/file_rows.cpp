@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
+
+namespace rowgrad {
+namespace {
+
+// What states in a file were saved as before checkpoints had its mark.
+constexpr std::string_view kOldMark = "in the table's file";
+
+class StatesInFile final : public RowStates {
+ public:
+  StatesInFile(TableFile& file, const Owner& owner) : RowStates(owner), file_(file) {}
+
+  bool lacks(const Needs& needs) const override {
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < owner_.names.size(); ++i) {
+      if (!needs.uses[i] || place(i)) continue;
+      ++missing;
+      check_argument(needs.starts[i] == 0, owner_.optimizer, ": ", owner_.names[i], " starts as ",
+                     needs.starts[i], ", expected 0 for a table in a file");
+    }
+    if (missing == 0) return false;
+    const std::size_t all = missing + (begun_ ? file_.states_begun() : 0);
+    check_argument(all <= file_.states(), owner_.optimizer, ": needs ", all,
+                   " states of each row, but ", path(), " was made for ", file_.states(),
+                   " (TableFileOptions::states)");
+    return true;
+  }
+
+  void ensure(const Needs& needs, bool) override {
+    if (!lacks(needs)) return;
+    if (!std::exchange(begun_, true)) file_.begin_states();
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (needs.uses[i] && !place(i)) file_.begin_state(owner_.names[i]);
+  }
+
+  RowView view() override {
+    RowView view;
+    view.width = file_.width();
+    view.stride = file_.stride_bytes() / sizeof(real);
+    view.first[0] = file_.row(0);
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (const auto at = place(i)) view.first[i + 1] = view.first[0] + (1 + *at) * view.width;
+    view.steps = &file_.step(0);
+    view.step_stride = file_.stride_bytes() / sizeof *view.steps;
+    view.copied_by = this;
+    return view;
+  }
+
+  void bring_in(std::span<const std::int32_t> ids, std::uint64_t last) override {
+    file_.bring_in(ids);
+    for (const std::int32_t id : ids)
+      if (const std::uint64_t step = step_of(static_cast<std::size_t>(id)); step > last)
+        check_runtime(false, path(), ": row ", id, " is of step ", step, ", but ", owner_.optimizer,
+                      " has made ", last, "; this is another optimizer's table, or a damaged one");
+  }
+
+  void begin_change(std::span<const std::int32_t> ids) override { file_.begin_change(ids); }
+
+  bool is_stored(std::size_t row) const override { return file_.is_current(row); }
+
+  void copy(std::size_t row, RowCopy& to) const override {
+    to.values.resize((1 + file_.states()) * file_.width());
+    file_.read(row, to.values);
+    to.step = step_of(row);
+  }
+
+  void save(Checkpoint& state) const override {
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (place(i)) state.put(std::string(owner_.names[i]), file_.mark());
+  }
+
+  void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+            bool values_follow) override {
+    for (std::size_t i = 0; i < owner_.names.size(); ++i) {
+      const std::string name(owner_.names[i]);
+      if (!always[i] && !has_rows(state, name)) continue;
+      if (state.text(name) != kOldMark) check_mark(state.text(name), values_follow);
+      if (values_follow) continue;
+      check_argument(file_.state_place(name).has_value(), owner_.optimizer,
+                     "::load_state_dict: ", path(), " has no ", name, " of its rows");
+      begun_ = true;
+    }
+  }
+
+  void save_rows(Checkpoint& state) const override { state.put("file", file_.mark()); }
+
+  void load_rows(const Checkpoint& state, std::uint64_t, bool values_follow) override {
+    check_mark(state.text("file"), values_follow);
+  }
+
+ private:
+  std::string path() const { return file_.path().string(); }
+
+  // Where a state is beside the values of a row. Those of another optimizer do not count.
+  std::optional<std::size_t> place(std::size_t i) const {
+    return begun_ ? file_.state_place(owner_.names[i]) : std::nullopt;
+  }
+
+  std::uint64_t step_of(std::size_t row) const { return is_stored(row) ? file_.step(row) : 0; }
+
+  void check_mark(const std::string& saved, bool values_follow) const {
+    if (values_follow) return file_.check_mark(saved);
+    const std::string mark = file_.mark();
+    check_argument(saved == mark, owner_.optimizer, "::load_state_dict: the state is of '", saved,
+                   "', but ", path(), " is at '", mark, "'; load the state of the model first");
+  }
+
+  TableFile& file_;
+  bool begun_ = false;  // whether any state has
+};
+
+class RowsInFile final : public RowStore {
+ public:
+  explicit RowsInFile(TableFile& file)
+      : RowStore(file.shape()), file_(file), lease_(file.lease()) {}
+
+  Tensor* all() override { return nullptr; }
+
+  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override {
+    const std::size_t width = file_.width();
+    file_.bring_in(ids);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      file_.read(static_cast<std::size_t>(ids[i]), {out + i * width, width});
+    if (added != nullptr) kernels::add_rows(out, width, ids.size(), *added);
+  }
+
+  void assign(std::span<const std::int32_t> ids, const real* values) override {
+    const std::size_t width = file_.width();
+    file_.begin_change(ids);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      std::copy_n(values + i * width, width, file_.row(static_cast<std::size_t>(ids[i])));
+  }
+
+  std::unique_ptr<RowStates> states(const RowStates::Owner& owner) override {
+    return std::make_unique<StatesInFile>(file_, owner);
+  }
+
+  std::string path() const override { return file_.path().string(); }
+  void read_ahead(std::span<const std::int32_t> ids) override { file_.read_ahead(ids); }
+  bool has_pending() const override { return file_.has_pending(); }
+  void set_pending() override { file_.set_pending(); }
+  std::string mark() const override { return file_.mark(); }
+  void check_mark(const std::string& mark) const override { file_.check_mark(mark); }
+  void restore(const std::string& mark) override { file_.restore(mark, lease_); }
+
+ private:
+  TableFile& file_;
+  const TableFile::Lease lease_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowStore> file_rows(TableFile& file) { return std::make_unique<RowsInFile>(file); }
+
+}  // namespace rowgrad
