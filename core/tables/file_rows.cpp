@@ -8,9 +8,6 @@
 namespace rowgrad {
 namespace {
 
-// What states in a file were saved as before checkpoints had its mark.
-constexpr std::string_view kOldMark = "in the table's file";
-
 class StatesInFile final : public RowStates {
  public:
   StatesInFile(TableFile& file, const Owner& owner) : RowStates(owner), file_(file) {}
@@ -79,7 +76,7 @@ class StatesInFile final : public RowStates {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
       if (!always[i] && !has_rows(state, name)) continue;
-      if (state.text(name) != kOldMark) check_mark(state.text(name), values_follow);
+      check_mark(state.text(name), values_follow);
       if (values_follow) continue;
       check_argument(file_.state_place(name).has_value(), owner_.optimizer,
                      "::load_state_dict: ", path(), " has no ", name, " of its rows");

@@ -4,10 +4,8 @@
 #include <cstring>
 #include <iomanip>
 #include <limits>
-#include <new>
 #include <numbers>
 #include <random>
-#include <sys/resource.h>
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
@@ -18,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTableMagic = "rgtable";  // and then the format
-constexpr char kFormat = '2', kFirstFormat = '1';    // without checksums, and an identity of 0
+constexpr char kFormat = '2';
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();  // ids are of 32 bits
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;
@@ -52,21 +50,7 @@ std::uint64_t random_identity() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-// How often this thread had to wait for a page from the disk.
-long waits() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_majflt;
-}
-
 }  // namespace
-
-// Zeros, which take memory where bits are set.
-auto TableFile::bits_for(std::size_t rows) -> Bits {
-  Bits bits(static_cast<std::uint64_t*>(std::calloc((rows + 63) / 64, sizeof(std::uint64_t))));
-  if (!bits) throw std::bad_alloc();
-  return bits;
-}
 
 std::uint64_t TableFile::checksum_of(const Head& head) {
   Checksum sum;
@@ -83,9 +67,8 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   check_argument(std::isfinite(options.deviation) && options.deviation >= 0,
                  "TableFile: deviation is ", options.deviation,
                  ", expected a finite number, not negative");
-  checksum_bytes_ = sizeof(std::uint64_t);
   const auto stride =
-      stride_of(options.rows, options.width, options.states, sizeof(RowHead) + checksum_bytes_);
+      stride_of(options.rows, options.width, options.states, sizeof(RowHead) + kChecksumBytes);
   check_argument(stride.has_value(), "TableFile: shape [", options.rows, ", ", options.width,
                  "] has more bytes than a file can have");
   check_argument(!file_exists(path), "TableFile: there is a file ", path.string(),
@@ -107,7 +90,7 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   made.now.mark = splitmix64(made.checksum);
   made.now.epoch = 1;
   stride_ = *stride;
-  verified_ = bits_for(options.rows);
+  verified_.resize(options.rows);
   file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
   file_->truncate(kHeadBytes + options.rows * stride_);
   file_->write(0, std::as_bytes(std::span(&made, 1)));
@@ -133,20 +116,18 @@ TableFile::TableFile(const fs::path& path)
   check_runtime(std::ranges::equal(kTableMagic, std::span(head().magic).first(kTableMagic.size())),
                 name, ": is no table, or one that was not finished");
   const char format = head().magic.back();
-  check_runtime(format >= kFirstFormat && format <= kFormat, name, ": is a table of format ",
-                format, ", expected ", kFirstFormat, " to ", kFormat);
-  checksum_bytes_ = format == kFirstFormat ? 0 : sizeof(std::uint64_t);
+  check_runtime(format == kFormat, name, ": is a table of format ", format, ", expected ", kFormat);
   const Now now = head().now;
   check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
                     std::ranges::all_of(now.names, [](const Name& n) { return n.back() == 0; }),
                 name, ": the head of the table is damaged");
   check_runtime(head().number_bytes == sizeof(real), name, ": has numbers of ", head().number_bytes,
                 " bytes, expected ", sizeof(real));
-  const auto stride = stride_of(rows(), width(), head().states, sizeof(RowHead) + checksum_bytes_);
+  const auto stride = stride_of(rows(), width(), head().states, sizeof(RowHead) + kChecksumBytes);
   check_runtime(stride && size == kHeadBytes + rows() * *stride, name, ": has ", size,
                 " bytes, which is not what a table [", rows(), ", ", width(), "] has");
   stride_ = *stride;
-  verified_ = bits_for(rows());
+  verified_.resize(rows());
   journal_ = open_journal(now, head().journal_bytes);
   roll_back();
   // What a checkpoint that was interrupted has left.
@@ -219,7 +200,7 @@ std::uint64_t TableFile::seal() {
       sum.add(of_row);
       const std::uint64_t own = of_row ^ head().identity;
       if (row_head(row).epoch != 0)  // it was not stored if the disk was full
-        std::memcpy(bytes_of(row) + stride_ - checksum_bytes_, &own, checksum_bytes_);
+        std::memcpy(bytes_of(row) + stride_ - kChecksumBytes, &own, kChecksumBytes);
     }
   });
   sum.add_words(std::as_bytes(std::span(&head().now, 1)));
@@ -291,7 +272,7 @@ void TableFile::roll_back() {
     for (const std::uint64_t row : records.numbers) {
       check_runtime(row < rows(), path().string(), ": its journal has row ", row,
                     ", which is outside the table");
-      fetch(row);
+      file_->fetch(record_offset(row), stride_);
     }
     // What has not changed is not written: a row that is not stored may have no place on the disk.
     for (std::size_t i = 0; i < records.numbers.size(); ++i) {
@@ -318,39 +299,15 @@ TableFile::Lease TableFile::lease() {
   return lease;
 }
 
-// To fetch a row costs more than to touch one that is in memory. So it is done as long as rows had
-// to be waited for; a 64th of them is not fetched, to see whether that is still so.
 void TableFile::bring_in(std::span<const std::int32_t> ids) {
   check_usable();
-  constexpr std::size_t kTogether = 1024, kProbes = kTogether / 64;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kTogether) {
-    const auto part = ids.subspan(begin, std::min(kTogether, ids.size() - begin));
-    const std::size_t probes = std::min(kProbes, part.size());
-    if (cold_)
-      for (const std::int32_t id : part.subspan(probes)) fetch(static_cast<std::size_t>(id));
-    const long before = waits();
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      if (cold_ && i == probes) cold_ = waits() > before;
-      // Its end may be in the next page.
-      const std::byte* row = bytes_of(static_cast<std::size_t>(part[i]));
-      static_cast<void>(*static_cast<const volatile std::byte*>(row));
-      static_cast<void>(*static_cast<const volatile std::byte*>(row + stride_ - 1));
-    }
-    if (!cold_) cold_ = waits() - before > static_cast<long>(part.size() / 64);
-    verify_rows(part, cold_ || ahead_);
-  }
+  if (are_on_disk(ids)) fetch(ids);
+  verify_rows(ids);
 }
 
-// Whether rows are in memory, a few of them tell.
 void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   check_usable();
-  constexpr std::size_t kAsked = 64;
-  const std::size_t step = ids.size() / kAsked + 1;
-  std::size_t asked = 0, missing = 0;
-  for (std::size_t i = 0; i < ids.size(); i += step, ++asked)
-    missing += !file_->is_in_memory(record_offset(static_cast<std::size_t>(ids[i])));
-  ahead_ = missing > asked / 32;
-  if (!ahead_) return;
+  if (!are_on_disk(ids)) return;
   // A disk takes only so many requests at once: whoever has more waits, and that is another thread.
   // It waits for those before, too, and lets go of them: a task's state keeps what it captures.
   try {
@@ -358,29 +315,41 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
         std::launch::async,
         [this, before = std::move(reading_), rows = std::vector(ids.begin(), ids.end())]() mutable {
           before = {};
-          for (const std::int32_t row : rows) fetch(static_cast<std::size_t>(row));
+          fetch(rows);
         });
   } catch (const std::system_error&) {  // there is no thread, so they are read when they are used
   }
 }
 
-// Again, if rows come from the disk: those that have a checksum, as they have not changed since.
-void TableFile::verify_rows(std::span<const std::int32_t> ids, bool again) {
+// To fetch a row costs more than to touch one that is in memory. A few of them tell.
+bool TableFile::are_on_disk(std::span<const std::int32_t> ids) const {
+  constexpr std::size_t kAsked = 32;
+  const std::size_t step = ids.size() / kAsked + 1;
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < ids.size(); i += step)
+    missing += !file_->is_in_memory(record_offset(static_cast<std::size_t>(ids[i])));
+  return missing > 0;
+}
+
+void TableFile::fetch(std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids)
+    file_->fetch(record_offset(static_cast<std::size_t>(id)), stride_);
+}
+
+void TableFile::verify_rows(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) {
     const auto row = static_cast<std::size_t>(id);
-    std::uint64_t& bits = verified_[row / 64];
-    const std::uint64_t bit = std::uint64_t{1} << row % 64;
-    if ((bits & bit) != 0 && (!again || row_head(row).journal == journal_number())) continue;
+    if (verified_[row]) continue;
     if (!is_whole(row, bytes_of(row)))
       check_runtime(false, path().string(), ": row ", row, " is damaged");
-    bits |= bit;
+    verified_[row] = true;
   }
 }
 
 std::uint64_t TableFile::checksum_of(std::size_t row, const std::byte* record) const {
   Checksum sum;
   sum.add(row);
-  sum.add_words({record, stride_ - checksum_bytes_});
+  sum.add_words({record, stride_ - kChecksumBytes});
   return sum.value();
 }
 
@@ -392,8 +361,8 @@ bool TableFile::is_whole(std::size_t row, const std::byte* record) const {
   if (of_row.epoch > head().now.epoch || of_row.journal == 0 || of_row.journal > head().now.number)
     return false;
   std::uint64_t found = 0;
-  std::memcpy(&found, record + stride_ - checksum_bytes_, checksum_bytes_);
-  return !has_checksums() || found == (checksum_of(row, record) ^ head().identity);
+  std::memcpy(&found, record + stride_ - kChecksumBytes, kChecksumBytes);
+  return found == (checksum_of(row, record) ^ head().identity);
 }
 
 std::uint64_t TableFile::verify() const {
@@ -438,9 +407,7 @@ void TableFile::read(std::size_t row, std::span<real> out) const {
 
 void TableFile::begin_change(std::span<const std::int32_t> ids) {
   check_usable();
-  if (cold_)
-    for (const std::int32_t id : ids) fetch(static_cast<std::size_t>(id));
-  verify_rows(ids);
+  bring_in(ids);
   for (const std::int32_t id : ids)
     if (const auto row = static_cast<std::size_t>(id); row_head(row).journal != journal_number())
       journal_->add(row, {bytes_of(row), stride_});

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -55,13 +54,11 @@ struct TableFileOptions {
 ///   words.checkpoint();
 ///   write_safetensors("run.safetensors", run.state_dict());
 ///
-/// A row is verified by its checksum when it is first touched after the table was opened, and again
-/// while rows have to be waited for, because then they come from the disk. Whatever has changed in
-/// it is a std::runtime_error, instead of a wrong row; so is what has changed in a journal. What
-/// this cannot see: damage to a row between its change and the next checkpoint, while the program
-/// goes on; and a row whose place has become zeros, which is one that was never stored (but
-/// verify() counts the rows). Tables of format 1 have no checksums: they stay as they are, and only
-/// what no row can have is noticed.
+/// A row is verified by its checksum when it is first touched after the table was opened. Whatever
+/// has changed in it is a std::runtime_error, instead of a wrong row; so is what has changed in a
+/// journal. What this cannot see: damage to a row after that, while the program goes on; and a row
+/// whose place has become zeros, which is one that was never stored (but verify() reads and counts
+/// all rows).
 ///
 /// Only one program can have a table open, one layer use it, and one thread at a time, also to
 /// read. It must outlive the layer. Copying or moving it takes its journals too. A disk that is
@@ -94,9 +91,6 @@ class TableFile {
 
   /// The number of rows that have a place on the disk.
   std::uint64_t rows_stored() const { return head().now.rows_stored; }
-
-  /// Whether its rows have checksums.
-  bool has_checksums() const { return checksum_bytes_ > 0; }
 
   /// Reads all rows that have a place on the disk, and returns how many they are. Throws
   /// std::runtime_error if rows are damaged or missing, and std::logic_error if the table has
@@ -136,9 +130,6 @@ class TableFile {
   /// later, while something else is computed. Waits until those of the call before were asked for.
   void read_ahead(std::span<const std::int32_t> ids);
 
-  /// Throws std::runtime_error for a damaged row, of those not verified since the table was opened.
-  void verify_rows(std::span<const std::int32_t> ids) { verify_rows(ids, false); }
-
   /// Copies a row: its values, and as many of its states as `out` has room for.
   void read(std::size_t row, std::span<real> out) const;
 
@@ -173,6 +164,7 @@ class TableFile {
  private:
   static constexpr std::size_t kMostStates = 8;
   static constexpr std::size_t kHeadBytes = 4096;  // a page, in which the head has its place
+  static constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);  // at the end of a row
 
   using Name = std::array<char, 24>;  // zeros follow it
 
@@ -191,8 +183,7 @@ class TableFile {
     std::uint64_t checksum;  // of all above
     Now now;
     std::uint64_t journal_bytes;  // on the disk, of the checkpoint's journal
-    // Random, or 0 in format 1. Journals and rows of other tables have another one.
-    std::uint64_t identity;
+    std::uint64_t identity;       // random: journals and rows of other tables have another one
   };
   static_assert(sizeof(Head) <= 512);  // a sector, which a disk writes as a whole
   struct RowHead {
@@ -201,12 +192,6 @@ class TableFile {
     std::uint32_t epoch;    // when its states began; 0 if it is not stored
   };
 
-  struct Free {
-    void operator()(std::uint64_t* bits) const { std::free(bits); }
-  };
-  using Bits = std::unique_ptr<std::uint64_t[], Free>;
-
-  static Bits bits_for(std::size_t rows);
   static std::uint64_t checksum_of(const Head& head);
   std::filesystem::path journal_path(std::uint64_t number) const;
   std::unique_ptr<UndoJournal> new_journal(const Now& now) const;
@@ -229,22 +214,20 @@ class TableFile {
   std::uint64_t journal_mark(const Now& now) const { return now.mark ^ head().identity; }
   std::uint64_t checksum_of(std::size_t row, const std::byte* record) const;
   bool is_whole(std::size_t row, const std::byte* record) const;
-  void verify_rows(std::span<const std::int32_t> ids, bool again);
-  void fetch(std::size_t row) const { file_->fetch(record_offset(row), stride_); }
+  void verify_rows(std::span<const std::int32_t> ids);
+  bool are_on_disk(std::span<const std::int32_t> ids) const;
+  void fetch(std::span<const std::int32_t> ids) const;
   void draw(std::size_t row, real* values) const;
   void store(std::size_t row);
 
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
-  std::size_t stride_ = 0;          // bytes from one row to the next
-  std::size_t checksum_bytes_ = 0;  // of them, at their end
-  Bits verified_;                   // a bit for each row
+  std::size_t stride_ = 0;      // bytes from one row to the next
+  std::vector<bool> verified_;  // of each row: since the table was opened
   std::unique_ptr<UndoJournal> journal_;
   std::weak_ptr<const bool> lease_;
   std::vector<std::byte> new_record_;  // a row before it is stored
-  bool cold_ = true;                   // whether rows had to be waited for when last looked up
   std::future<void> reading_;          // ahead, in another thread
-  bool ahead_ = false;                 // whether rows were, when last read ahead
   bool failed_ = false;                // whether what the table has is not known
 };
 
