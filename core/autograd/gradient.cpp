@@ -77,19 +77,15 @@ std::string_view Gradient::kind() const {
   return kKinds.at(kind_.index());
 }
 
-std::string Gradient::description() const {
-  return name_.text == nullptr ? "the gradient" : concat("the gradient of ", *name_.text);
-}
-
 const Tensor& Gradient::dense() const {
-  if (!is_dense()) check_state(false, "Gradient::dense: ", description(), " is ", kind());
+  check_state(is_dense(), "Gradient::dense: the gradient is ", kind());
   return std::get<Tensor>(kind_);
 }
 
 Tensor& Gradient::dense() { return const_cast<Tensor&>(std::as_const(*this).dense()); }
 
 const RowGradient& Gradient::rows() const {
-  if (!is_rows()) check_state(false, "Gradient::rows: ", description(), " is ", kind());
+  check_state(is_rows(), "Gradient::rows: the gradient is ", kind());
   return std::get<RowGradient>(kind_);
 }
 
@@ -121,30 +117,19 @@ void Gradient::scale(real factor) {
 
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
-  prepare_sum(other);
-  add_prepared(std::move(other));
-}
-
-// Only the sum of two row gradients needs memory; all other sums are computed in place.
-void Gradient::prepare_sum(Gradient& other) const {
-  if (is_none() || other.is_none()) return;
+  if (is_none()) return kind_.swap(other.kind_);
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
-  if (is_rows() && other.is_rows()) other.kind_ = sum(rows(), other.rows());
-}
-
-void Gradient::add_prepared(Gradient&& prepared) noexcept {
-  if (prepared.is_none()) return;
-  if (is_none() || (is_rows() && prepared.is_rows())) {
-    kind_ = std::move(prepared.kind_);
+  if (is_rows() && other.is_rows()) {
+    kind_ = sum(rows(), other.rows());
     return;
   }
-  if (is_rows()) kind_.swap(prepared.kind_);
+  if (is_rows()) kind_.swap(other.kind_);
   Tensor& sum = std::get<Tensor>(kind_);
-  if (prepared.is_rows()) {
-    add_rows_to(sum, prepared.rows());
+  if (other.is_rows()) {
+    add_rows_to(sum, other.rows());
   } else {
-    kernels::map_into(sum.size(), sum.data(), std::plus<>(), sum.data(), prepared.dense().data());
+    kernels::map_into(sum.size(), sum.data(), std::plus<>(), sum.data(), other.dense().data());
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -67,7 +66,6 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  explicit Gradient(const std::string* name) : name_(name) {}  // none, for a value of that name
   /// Holds a gradient for every value, or gradients of some rows; those of the others are zero.
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
@@ -100,27 +98,8 @@ class Gradient {
   /// std::invalid_argument if the shapes differ, and then changes nothing.
   void add(Gradient other);
 
-  /// add() in two steps, for callers that must add to all of several gradients or to none.
-  /// prepare_sum may throw and changes only `other`, the argument for add_prepared, which cannot
-  /// fail.
-  void prepare_sum(Gradient& other) const;
-  void add_prepared(Gradient&& prepared) noexcept;
-
  private:
-  // For messages: "the gradient of head.weight". A copy is nobody's, and what is assigned to keeps
-  // its own name.
-  struct Name {
-    const std::string* text = nullptr;
-
-    Name() = default;
-    explicit Name(const std::string* of) : text(of) {}
-    Name(const Name&) noexcept {}
-    Name& operator=(const Name&) noexcept { return *this; }
-  };
-  std::string description() const;
-
   std::variant<std::monostate, Tensor, RowGradient> kind_;
-  Name name_;
 };
 
 }  // namespace rowgrad

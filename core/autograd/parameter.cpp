@@ -148,15 +148,10 @@ void Parameter::note_change() {
 // --- Gradients ----------------------------------------------------------------------------------
 
 void Parameter::add_gradient(Gradient gradient) {
-  prepare_gradient(gradient);
-  add_prepared_gradient(std::move(gradient));
-}
-
-void Parameter::prepare_gradient(Gradient& gradient) const {
   check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape()));
-  gradient_.prepare_sum(gradient);
+  gradient_.add(std::move(gradient));
 }
 
 // --- Saving and loading -------------------------------------------------------------------------

@@ -149,12 +149,6 @@ class Parameter {
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
 
-  /// add_gradient() in two steps; see Gradient::prepare_sum.
-  void prepare_gradient(Gradient& gradient) const;
-  void add_prepared_gradient(Gradient&& prepared) noexcept {
-    gradient_.add_prepared(std::move(prepared));
-  }
-
   /// The values of the gradient, of the tensor or of the rows, for changing in place.
   std::span<real> mutable_gradient_values() { return gradient_.values(); }
 
@@ -198,7 +192,7 @@ class Parameter {
 
   std::string name_;
   std::unique_ptr<RowStore> stored_;
-  Gradient gradient_{&name_};
+  Gradient gradient_;
   std::uint64_t version_ = 0;
   PendingUpdates* pending_ = nullptr;
   mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are pending

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/autograd/tape_slot.hpp>
 
 namespace rowgrad {
 
@@ -95,15 +94,9 @@ std::vector<const Parameter*> Tape::parameters() const {
   return all;
 }
 
-Tape::Tape(Mode mode) : mode_(mode), slot_(acquire_tape_slot(this)) {}
-
-Tape::Tape(Random& random, Mode mode) : Tape(mode) { random_ = &random; }
-
-Tape::~Tape() { release_tape_slot(slot_); }
-
 Variable Tape::append(Node node) {
   nodes_.push_back(std::move(node));
-  return {slot_, slot_->serial, static_cast<std::uint32_t>(nodes_.size() - 1)};
+  return {slot_, static_cast<std::uint32_t>(nodes_.size() - 1)};
 }
 
 Variable Tape::constant(Tensor value) {
@@ -225,11 +218,10 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
     if (!sum.is_none()) give(*node.parameter, std::move(sum));
     uses.pop_back();
   }
-  for (auto& [parameter, sum] : sums) parameter->prepare_gradient(sum);
 
-  // From here on nothing can fail: parameters change, and gradients can be read.
+  // From here on only memory can fail: parameters change, and gradients can be read.
   has_gradients_ = true;
-  for (auto& [parameter, sum] : sums) parameter->add_prepared_gradient(std::move(sum));
+  for (auto& [parameter, sum] : sums) parameter->add_gradient(std::move(sum));
 }
 
 void Tape::retain_gradient(const Variable& variable) {

@@ -124,10 +124,10 @@ class Tape {
   Random& random(std::string_view caller) const;
 
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
-  /// Throws without changing any parameter: std::invalid_argument for a loss with more than one
-  /// value; std::logic_error for a second call, an inference tape, a loss that is on another tape
-  /// or depends on nothing that needs a gradient, a parameter that changed after its value was
-  /// read, and a rule that breaks its contract.
+  /// Throws without changing any parameter (unless memory runs out): std::invalid_argument for a
+  /// loss with more than one value; std::logic_error for a second call, an inference tape, a loss
+  /// that is on another tape or depends on nothing that needs a gradient, a parameter that changed
+  /// after its value was read, and a rule that breaks its contract.
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
   /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.

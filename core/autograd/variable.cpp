@@ -1,52 +1,47 @@
-#include <memory>
+#include <atomic>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/autograd/tape_slot.hpp>
 
 namespace rowgrad {
-namespace {
 
-class TapeSlots {
- public:
-  TapeSlot* acquire(Tape* tape) {
-    const std::scoped_lock lock(mutex_);
-    if (free_.empty()) {
-      all_.push_back(std::make_unique<TapeSlot>());
-      free_.reserve(all_.capacity());  // so that release() needs no memory
-      free_.push_back(all_.back().get());
-    }
-    TapeSlot* slot = free_.back();
-    free_.pop_back();
-    slot->tape = tape;
-    ++slot->serial;
-    return slot;
-  }
-  void release(TapeSlot* slot) noexcept {
-    const std::scoped_lock lock(mutex_);
-    ++slot->serial;
-    slot->tape = nullptr;
-    free_.push_back(slot);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<TapeSlot>> all_;
-  std::vector<TapeSlot*> free_;
+/// How variables know whether their tape still exists. Each tape has a slot that outlives it. A
+/// variable stores the slot and its number, so that of a destroyed tape is recognised without
+/// touching freed memory.
+struct TapeSlot {
+  std::atomic<std::uint64_t> serial = 0;  // odd while a tape has the slot
+  Tape* tape = nullptr;                   // that has it
+  TapeSlot* next_free = nullptr;          // of those that no tape has
 };
 
+namespace {
+
 // Never destroyed: a tape in static storage may outlive any other static object.
-TapeSlots& tape_slots() {
-  static TapeSlots& slots = *new TapeSlots;
-  return slots;
-}
+constinit std::mutex slots_mutex;
+constinit TapeSlot* free_slots = nullptr;
 
 }  // namespace
 
-TapeSlot* acquire_tape_slot(Tape* tape) { return tape_slots().acquire(tape); }
+Tape::Tape(Mode mode) : mode_(mode) {
+  const std::scoped_lock lock(slots_mutex);
+  slot_ = free_slots != nullptr ? free_slots : new TapeSlot;
+  free_slots = slot_->next_free;
+  slot_->tape = this;
+  ++slot_->serial;
+}
 
-void release_tape_slot(TapeSlot* slot) noexcept { tape_slots().release(slot); }
+Tape::Tape(Random& random, Mode mode) : Tape(mode) { random_ = &random; }
+
+Tape::~Tape() {
+  const std::scoped_lock lock(slots_mutex);
+  ++slot_->serial;
+  slot_->tape = nullptr;
+  slot_->next_free = std::exchange(free_slots, slot_);
+}
+
+Variable::Variable(const TapeSlot* slot, std::uint32_t index)
+    : slot_(slot), serial_(slot->serial), index_(index) {}
 
 Tape& Variable::tape() const {
   check_state(slot_ != nullptr, "Variable: this handle was never given a value");

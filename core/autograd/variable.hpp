@@ -39,8 +39,7 @@ class Variable {
 
  private:
   friend Tape;
-  Variable(const TapeSlot* slot, std::uint64_t serial, std::uint32_t index)
-      : slot_(slot), serial_(serial), index_(index) {}
+  Variable(const TapeSlot* slot, std::uint32_t index);
 
   const TapeSlot* slot_ = nullptr;
   std::uint64_t serial_ = 0;

@@ -83,17 +83,6 @@ TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
   EXPECT_TRUE(dense.is_dense() && !dense.is_none() && !dense.is_rows());
   EXPECT_EQ(dense.shape(), Shape({2, 3}));
   EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is dense", dense.rows());
-  Parameter named("head.weight", zeros({2, 2}));
-  for (int i = 0; i < 2; ++i) {
-    named.add_gradient(zeros({2, 2}));
-    EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient of head.weight is dense",
-                 named.gradient().rows());
-    EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is dense",
-                 Gradient(named.gradient()).rows());
-    named.zero_gradient();
-    EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient of head.weight is none",
-                 named.gradient().dense());
-  }
 
   const Gradient rows = rows_of({1}, {7, 8});
   EXPECT_TRUE(rows.is_rows() && !rows.is_none() && !rows.is_dense());
