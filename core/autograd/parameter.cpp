@@ -66,7 +66,7 @@ void Parameter::check_rows(std::span<const std::int32_t> ids) const {
 
 Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
   check_rows(ids);
-  return checked_rows(ids);
+  return gathered_rows(ids);
 }
 
 void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
@@ -74,7 +74,7 @@ void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
   stored_->read_ahead(ids);
 }
 
-Tensor Parameter::checked_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
+Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
   const std::size_t width = shape()[1];
   if (ids.empty() || width == 0) added = nullptr;
   Tensor result = empty({ids.size(), width});

@@ -112,7 +112,7 @@ class Parameter {
 
   /// For ops, which have checked the ids: the same, plus the rows of `added`, if given, which are
   /// added cyclically. Their width must be that of the table, and their number divide that of ids.
-  Tensor checked_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
+  Tensor gathered_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// Begins to read the rows `ids` of a table in a file from the disk, and returns at once: for
   /// rows that will be needed soon, while something else is computed. Throws std::invalid_argument

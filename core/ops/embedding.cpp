@@ -36,7 +36,7 @@ Tensor gathered(const Variable& table, const Ids& ids, const Tensor* added) {
   const std::size_t width = table.shape()[1];
   Tensor rows;
   if (const Parameter* parameter = table.parameter()) {
-    rows = parameter->checked_rows(ids.storage(), added);
+    rows = parameter->gathered_rows(ids.storage(), added);
   } else {
     rows = empty({ids.size(), width});
     kernels::gather_rows(table.value().data(), width, ids.storage(), rows.data(), added);
@@ -54,7 +54,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  Tensor rows = table.checked_rows(distinct);
+  Tensor rows = table.gathered_rows(distinct);
   const std::size_t width = table.shape()[1];
 
   std::vector<std::int32_t> too_large;

@@ -81,21 +81,21 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
             .seed = options.seed,
             .deviation = options.deviation,
             .checksum = 0,
-            .now = {},
+            .version = {},
             .journal_bytes = 0,
             .identity = random_identity()};
   std::ranges::copy(kTableMagic, made.magic.begin());
   made.magic.back() = kFormat;
   made.checksum = checksum_of(made);
-  made.now.mark = splitmix64(made.checksum);
-  made.now.epoch = 1;
+  made.version.mark = splitmix64(made.checksum);
+  made.version.epoch = 1;
   stride_ = *stride;
   verified_.resize(options.rows);
   file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
   file_->truncate(kHeadBytes + options.rows * stride_);
   file_->write(0, std::as_bytes(std::span(&made, 1)));
   mapped_ = file_->map();
-  journal_ = new_journal(made.now);
+  journal_ = new_journal(made.version);
   try {
     head().journal_bytes = journal_->size_bytes();
     file_->sync();
@@ -117,9 +117,9 @@ TableFile::TableFile(const fs::path& path)
                 name, ": is no table, or one that was not finished");
   const char format = head().magic.back();
   check_runtime(format == kFormat, name, ": is a table of format ", format, ", expected ", kFormat);
-  const Now now = head().now;
+  const Version version = head().version;
   check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
-                    std::ranges::all_of(now.names, [](const Name& n) { return n.back() == 0; }),
+                    std::ranges::all_of(version.names, [](const Name& n) { return n.back() == 0; }),
                 name, ": the head of the table is damaged");
   check_runtime(head().number_bytes == sizeof(real), name, ": has numbers of ", head().number_bytes,
                 " bytes, expected ", sizeof(real));
@@ -128,11 +128,11 @@ TableFile::TableFile(const fs::path& path)
                 " bytes, which is not what a table [", rows(), ", ", width(), "] has");
   stride_ = *stride;
   verified_.resize(rows());
-  journal_ = open_journal(now, head().journal_bytes);
+  journal_ = open_journal(version, head().journal_bytes);
   roll_back();
   // What a checkpoint that was interrupted has left.
-  remove_journal(now.number + 1);
-  if (now.number >= 2) remove_journal(now.number - 2);
+  remove_journal(version.number + 1);
+  if (version.number >= 2) remove_journal(version.number - 2);
 }
 
 // --- Checkpoints --------------------------------------------------------------------------------
@@ -141,21 +141,22 @@ fs::path TableFile::journal_path(std::uint64_t number) const {
   return fs::path(path()) += concat(".undo-", number);
 }
 
-std::unique_ptr<UndoJournal> TableFile::new_journal(const Now& now) const {
-  UndoJournal::Begin begin{.mark = journal_mark(now), .record_bytes = stride_};
-  static_assert(sizeof begin.notes >= sizeof now + sizeof(std::uint64_t));
-  std::memcpy(begin.notes.data(), &now, sizeof now);
+std::unique_ptr<UndoJournal> TableFile::new_journal(const Version& version) const {
+  UndoJournal::Begin begin{.mark = journal_mark(version), .record_bytes = stride_};
+  static_assert(sizeof begin.notes >= sizeof version + sizeof(std::uint64_t));
+  std::memcpy(begin.notes.data(), &version, sizeof version);
   begin.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the one before
-  return std::make_unique<UndoJournal>(journal_path(now.number), begin);
+  return std::make_unique<UndoJournal>(journal_path(version.number), begin);
 }
 
-std::unique_ptr<UndoJournal> TableFile::open_journal(const Now& now, std::uint64_t bytes) const {
-  const fs::path path = journal_path(now.number);
+std::unique_ptr<UndoJournal> TableFile::open_journal(const Version& version,
+                                                     std::uint64_t bytes) const {
+  const fs::path path = journal_path(version.number);
   check_runtime(file_exists(path), path.string(), ": is missing; without this journal, which is a ",
                 "part of the table ", this->path().string(), ", that cannot be opened");
   return std::make_unique<UndoJournal>(
-      path,
-      UndoJournal::Expected{.mark = journal_mark(now), .record_bytes = stride_, .bytes = bytes});
+      path, UndoJournal::Expected{
+                .mark = journal_mark(version), .record_bytes = stride_, .bytes = bytes});
 }
 
 // What cannot be removed takes space, no more.
@@ -178,22 +179,22 @@ void TableFile::sync() {
 }
 
 // At once, so that a kill finds all or nothing of it.
-void TableFile::write_head(const Now& now, const UndoJournal& journal) {
+void TableFile::write_head(const Version& version, const UndoJournal& journal) {
   Head changed = head();
-  changed.now = now;
+  changed.version = version;
   changed.journal_bytes = journal.size_bytes();
   file_->write(0, std::as_bytes(std::span(&changed, 1)));
 }
 
 bool TableFile::has_changed() const {
   return !journal_->empty() ||
-         std::memcmp(&head().now, journal_->begin().notes.data(), sizeof(Now)) != 0;
+         std::memcmp(&head().version, journal_->begin().notes.data(), sizeof(Version)) != 0;
 }
 
 // Gives the rows that changed their checksums. Returns the mark of what the table has now, from the
 // mark before and these rows.
 std::uint64_t TableFile::seal() {
-  Checksum sum(head().now.mark);
+  Checksum sum(head().version.mark);
   journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t row : records.numbers) {
       const std::uint64_t of_row = checksum_of(row, bytes_of(row));
@@ -203,7 +204,7 @@ std::uint64_t TableFile::seal() {
         std::memcpy(bytes_of(row) + stride_ - kChecksumBytes, &own, kChecksumBytes);
     }
   });
-  sum.add_words(std::as_bytes(std::span(&head().now, 1)));
+  sum.add_words(std::as_bytes(std::span(&head().version, 1)));
   return splitmix64(sum.value());
 }
 
@@ -212,7 +213,7 @@ std::uint64_t TableFile::seal() {
 void TableFile::checkpoint() {
   check_usable();
   if (!has_changed()) return;
-  Now next = head().now;
+  Version next = head().version;
   ++next.number;
   next.mark_before = next.mark;
   next.mark = seal();
@@ -229,13 +230,13 @@ std::string TableFile::mark() const {
   check_state(!has_changed(), path().string(),
               ": the table has changed since its last checkpoint; call TableFile::checkpoint() "
               "before its state is saved");
-  return mark_text(head().now.number, head().now.mark);
+  return mark_text(head().version.number, head().version.mark);
 }
 
 // The journal of the checkpoint before the last one, if this is its mark; null for the last one's.
 std::unique_ptr<UndoJournal> TableFile::journal_before(std::string_view mark) const {
   check_usable();
-  Now before = head().now;
+  Version before = head().version;
   if (mark == mark_text(before.number, before.mark)) return nullptr;
   const bool last_but_one = before.number > 0 && file_exists(journal_path(before.number - 1)) &&
                             mark == mark_text(before.number - 1, before.mark_before);
@@ -254,8 +255,8 @@ void TableFile::restore(std::string_view mark, const Lease& lease) {
   roll_back();
   if (!journal) return;
   failed_ = true;
-  const std::uint64_t last = head().now.number;
-  Now before{};
+  const std::uint64_t last = head().version.number;
+  Version before{};
   std::memcpy(&before, journal->begin().notes.data(), sizeof before);
   write_head(before, *journal);
   journal_ = std::move(journal);
@@ -281,7 +282,7 @@ void TableFile::roll_back() {
       if (std::memcmp(present, before, stride_) != 0) std::memcpy(present, before, stride_);
     }
   });
-  std::memcpy(&head().now, journal_->begin().notes.data(), sizeof(Now));
+  std::memcpy(&head().version, journal_->begin().notes.data(), sizeof(Version));
   head().journal_bytes = 0;  // before it is cleared, so that it is never too short
   sync();
   failed_ = true;
@@ -358,7 +359,8 @@ bool TableFile::is_whole(std::size_t row, const std::byte* record) const {
   RowHead of_row{};
   std::memcpy(&of_row, record, sizeof of_row);
   if (of_row.epoch == 0) return of_row.step == 0 && of_row.journal == 0;
-  if (of_row.epoch > head().now.epoch || of_row.journal == 0 || of_row.journal > head().now.number)
+  if (of_row.epoch > head().version.epoch || of_row.journal == 0 ||
+      of_row.journal > head().version.number)
     return false;
   std::uint64_t found = 0;
   std::memcpy(&found, record + stride_ - kChecksumBytes, kChecksumBytes);
@@ -421,7 +423,7 @@ void TableFile::begin_change(std::span<const std::int32_t> ids) {
     if (is_current(row)) continue;
     std::fill_n(this->row(row) + width(), width() * head().states, real{0});
     of_row.step = 0;
-    of_row.epoch = static_cast<std::uint32_t>(head().now.epoch);
+    of_row.epoch = static_cast<std::uint32_t>(head().version.epoch);
   }
   for (const std::int32_t id : ids)
     if (const auto row = static_cast<std::size_t>(id); row_head(row).epoch == 0) store(row);
@@ -446,40 +448,40 @@ void TableFile::draw(std::size_t row, real* values) const {
 void TableFile::store(std::size_t row) {
   const RowHead stored{.step = 0,
                        .journal = journal_number(),
-                       .epoch = static_cast<std::uint32_t>(head().now.epoch)};
+                       .epoch = static_cast<std::uint32_t>(head().version.epoch)};
   new_record_.assign(stride_, std::byte{0});
   draw(row, reinterpret_cast<real*>(new_record_.data() + sizeof stored));
   file_->write(record_offset(row) + sizeof stored,
                std::span<const std::byte>(new_record_).subspan(sizeof stored));
   file_->write(record_offset(row), std::as_bytes(std::span(&stored, 1)));
-  ++head().now.rows_stored;
+  ++head().version.rows_stored;
 }
 
 // --- States -------------------------------------------------------------------------------------
 
 std::optional<std::size_t> TableFile::state_place(std::string_view name) const {
   for (std::size_t place = 0; place < states_begun(); ++place)
-    if (std::string_view(head().now.names[place].data()) == name) return place;
+    if (std::string_view(head().version.names[place].data()) == name) return place;
   return std::nullopt;
 }
 
 std::size_t TableFile::states_begun() const {
-  const auto& names = head().now.names;
+  const auto& names = head().version.names;
   return static_cast<std::size_t>(
       std::ranges::find_if(names, [](const Name& name) { return name[0] == 0; }) - names.begin());
 }
 
 void TableFile::begin_states() {
   if (states_begun() == 0) return;
-  head().now.names = {};
-  ++head().now.epoch;
+  head().version.names = {};
+  ++head().version.epoch;
 }
 
 std::size_t TableFile::begin_state(std::string_view name) {
   const std::size_t place = states_begun();
   check_state(place < head().states && name.size() < sizeof(Name), path().string(),
               ": there is no place for state ", name);
-  std::ranges::copy(name, head().now.names[place].begin());
+  std::ranges::copy(name, head().version.names[place].begin());
   return place;
 }
 

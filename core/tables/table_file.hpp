@@ -90,7 +90,7 @@ class TableFile {
   std::size_t states() const { return head().states; }  // how many numbers are beside each value
 
   /// The number of rows that have a place on the disk.
-  std::uint64_t rows_stored() const { return head().now.rows_stored; }
+  std::uint64_t rows_stored() const { return head().version.rows_stored; }
 
   /// Reads all rows that have a place on the disk, and returns how many they are. Throws
   /// std::runtime_error if rows are damaged or missing, and std::logic_error if the table has
@@ -147,11 +147,11 @@ class TableFile {
   std::uint64_t& step(std::size_t row) { return row_head(row).step; }
 
   /// Whether a row is stored, with states of the optimizer that began last.
-  bool is_current(std::size_t row) const { return row_head(row).epoch == head().now.epoch; }
+  bool is_current(std::size_t row) const { return row_head(row).epoch == head().version.epoch; }
 
   /// Whether rows have pending updates that only the state of an optimizer knows.
-  bool has_pending() const { return head().now.pending != 0; }
-  void set_pending() { head().now.pending = 1; }
+  bool has_pending() const { return head().version.pending != 0; }
+  void set_pending() { head().version.pending = 1; }
 
   /// The place of the state with this name among the states of a row, if it has begun; the number
   /// of places that are left; the next place, which begin_state() gives to a name. An optimizer
@@ -162,14 +162,13 @@ class TableFile {
   std::size_t begin_state(std::string_view name);
 
  private:
-  static constexpr std::size_t kMostStates = 8;
   static constexpr std::size_t kHeadBytes = 4096;  // a page, in which the head has its place
   static constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);  // at the end of a row
 
   using Name = std::array<char, 24>;  // zeros follow it
 
   // What changes, and goes back to a checkpoint with the rows.
-  struct Now {
+  struct Version {
     std::uint64_t number;             // of the checkpoint, counted from 0
     std::uint64_t mark, mark_before;  // of it, and of the one before
     std::uint64_t rows_stored, pending;
@@ -181,7 +180,7 @@ class TableFile {
     std::uint64_t number_bytes, states, rows, width, seed;
     double deviation;
     std::uint64_t checksum;  // of all above
-    Now now;
+    Version version;
     std::uint64_t journal_bytes;  // on the disk, of the checkpoint's journal
     std::uint64_t identity;       // random: journals and rows of other tables have another one
   };
@@ -194,14 +193,14 @@ class TableFile {
 
   static std::uint64_t checksum_of(const Head& head);
   std::filesystem::path journal_path(std::uint64_t number) const;
-  std::unique_ptr<UndoJournal> new_journal(const Now& now) const;
-  std::unique_ptr<UndoJournal> open_journal(const Now& now, std::uint64_t bytes) const;
+  std::unique_ptr<UndoJournal> new_journal(const Version& version) const;
+  std::unique_ptr<UndoJournal> open_journal(const Version& version, std::uint64_t bytes) const;
   void remove_journal(std::uint64_t number) const;
   bool has_changed() const;
   std::unique_ptr<UndoJournal> journal_before(std::string_view mark) const;
   std::uint64_t seal();
   void roll_back();
-  void write_head(const Now& now, const UndoJournal& journal);
+  void write_head(const Version& version, const UndoJournal& journal);
   void sync();
   void check_usable() const;
 
@@ -210,8 +209,12 @@ class TableFile {
   std::size_t record_offset(std::size_t row) const { return kHeadBytes + row * stride_; }
   std::byte* bytes_of(std::size_t row) const { return mapped_.data() + record_offset(row); }
   RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(bytes_of(row)); }
-  std::uint32_t journal_number() const { return static_cast<std::uint32_t>(head().now.number + 1); }
-  std::uint64_t journal_mark(const Now& now) const { return now.mark ^ head().identity; }
+  std::uint32_t journal_number() const {
+    return static_cast<std::uint32_t>(head().version.number + 1);
+  }
+  std::uint64_t journal_mark(const Version& version) const {
+    return version.mark ^ head().identity;
+  }
   std::uint64_t checksum_of(std::size_t row, const std::byte* record) const;
   bool is_whole(std::size_t row, const std::byte* record) const;
   void verify_rows(std::span<const std::int32_t> ids);
