@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
@@ -46,8 +47,24 @@ class Backward {
   /// std::logic_error if its shape is not that of the input, or if input i already has one.
   void give(std::size_t i, Gradient gradient);
 
-  /// The dense gradient that other ops have given input i, or null. A rule may add its own to it in
-  /// place, which saves memory and a pass over it, and then give an empty Gradient.
+  /// Computes the gradient of input i in place, instead of give(), and only if the input needs one:
+  /// calls write(to, add) with the address of as many numbers as the input has. If `add`, they are
+  /// the sum of what other ops have given, and `write` adds the gradient to them, which saves
+  /// memory and a pass over it. Otherwise they are uninitialised, and `write` sets all of them.
+  void into(std::size_t i, const std::invocable<real*, bool> auto& write) {
+    if (!needs(i)) return;
+    if (Tensor* const sum = gradient_so_far(i)) {
+      write(sum->data(), true);
+      return give(i, {});
+    }
+    Tensor gradient = empty(input_shape(i));
+    write(gradient.data(), false);
+    give(i, std::move(gradient));
+  }
+
+  /// The dense gradient that other ops have given input i, or null: for a rule that computes
+  /// several gradients at once, and cannot use into(). It may add to this one, and then give an
+  /// empty Gradient.
   Tensor* gradient_so_far(std::size_t i);
 
  private:

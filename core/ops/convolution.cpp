@@ -56,12 +56,9 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
         if (node.needs(1))
           node.give(
               1, weight_of(kernels::convolve_taps_gradient(conv, node.input(0).data(), dy.data())));
-        if (!node.needs(0)) return;
-        Tensor* const sum = node.gradient_so_far(0);
-        Tensor dx = empty(sum != nullptr ? Shape{0} : dy.shape());
-        kernels::convolve_backward(conv, dy.data(), taps.data(),
-                                   sum != nullptr ? sum->data() : dx.data(), sum != nullptr);
-        node.give(0, sum != nullptr ? Gradient() : std::move(dx));
+        node.into(0, [&](real* dx, bool add) {
+          kernels::convolve_backward(conv, dy.data(), taps.data(), dx, add);
+        });
       });
 }
 

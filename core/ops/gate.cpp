@@ -34,25 +34,26 @@ Variable memory_gate(const Variable& key, const Variable& x, const Variable& key
   return record("memory_gate", {key, x, key_weight, x_weight}, std::move(gates),
                 [=, weights = std::move(weights), kept = std::move(kept)](Backward& node) {
                   const auto of = [&](std::size_t i) { return node.input(i).data(); };
-                  Tensor* const x_so_far = node.gradient_so_far(1);
-                  Tensor dkey = empty(node.input(0).shape());
-                  Tensor dx = empty(x_so_far != nullptr ? Shape{0} : node.input(1).shape());
-                  Tensor dweights = empty({width});
-                  kernels::gate_rows_backward(
-                      of(0), of(1), rows, width, weights.data(), kept.data(), node.output().data(),
-                      node.gradient().data(),
-                      {.k = node.needs(0) ? dkey.data() : nullptr,
-                       .x = !node.needs(1)        ? nullptr
-                            : x_so_far != nullptr ? x_so_far->data()
-                                                  : dx.data(),
-                       .add_x = x_so_far != nullptr,
-                       .weights = node.needs(2) || node.needs(3) ? dweights.data() : nullptr});
-                  if (node.needs(0)) node.give(0, std::move(dkey));
-                  if (node.needs(1)) node.give(1, x_so_far != nullptr ? Gradient() : std::move(dx));
-                  if (node.needs(2))
-                    node.give(2, kernels::map(std::multiplies<>(), dweights, node.input(3)));
-                  if (node.needs(3))
-                    node.give(3, kernels::map(std::multiplies<>(), dweights, node.input(2)));
+                  const auto compute = [&](real* dx, bool add) {
+                    Tensor dkey = empty(node.input_shape(0));
+                    Tensor dweights = empty({width});
+                    kernels::gate_rows_backward(
+                        of(0), of(1), rows, width, weights.data(), kept.data(),
+                        node.output().data(), node.gradient().data(),
+                        {.k = node.needs(0) ? dkey.data() : nullptr,
+                         .x = dx,
+                         .add_x = add,
+                         .weights = node.needs(2) || node.needs(3) ? dweights.data() : nullptr});
+                    if (node.needs(0)) node.give(0, std::move(dkey));
+                    for (const std::size_t i : {2, 3})
+                      if (node.needs(i))
+                        node.give(i,
+                                  kernels::map(std::multiplies<>(), dweights, node.input(5 - i)));
+                  };
+                  if (node.needs(1))
+                    node.into(1, compute);
+                  else
+                    compute(nullptr, false);
                 });
 }
 

@@ -139,17 +139,12 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
     const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
     const blas::ConstMatrix of_x{node.input(0).data(), rows, inputs};
     const blas::ConstMatrix of_weight{node.input(1).data(), outputs, inputs};
-    const auto give = [&](std::size_t i, const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
-      if (Tensor* const sum = node.gradient_so_far(i)) {
-        kernels::product(a, b, {sum->data(), a.rows, b.columns}, {.add = true});
-        return node.give(i, {});
-      }
-      Tensor gradient = empty(node.input_shape(i));
-      kernels::product(a, b, {gradient.data(), a.rows, b.columns});
-      node.give(i, std::move(gradient));
-    };
-    if (node.needs(0)) give(0, upstream, of_weight);
-    if (node.needs(1)) give(1, transposed(upstream), of_x);
+    node.into(0, [&](real* dx, bool add) {
+      kernels::product(upstream, of_weight, {dx, rows, inputs}, {.add = add});
+    });
+    node.into(1, [&](real* dweight, bool add) {
+      kernels::product(transposed(upstream), of_x, {dweight, outputs, inputs}, {.add = add});
+    });
     if (has_bias && node.needs(2)) node.give(2, kernels::sum_to(node.gradient(), {outputs}));
   };
   if (bias) return record("linear", {x, weight, *bias}, std::move(value), std::move(rule));

@@ -75,13 +75,11 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
                   std::size_t from = 0;
                   for (std::size_t i = 0; i < count; ++i) {
                     const std::size_t length = node.input_shape(i)[along] * whole.inner;
-                    if (node.needs(i)) {
-                      Tensor gradient = empty(node.input_shape(i));
-                      if (gradient.size() > 0)
-                        kernels::copy_blocks(node.gradient().data() + from, row, gradient.data(),
-                                             length, length, whole.outer);
-                      node.give(i, std::move(gradient));
-                    }
+                    node.into(i, [&](real* to, bool add) {
+                      if (length == 0) return;
+                      const auto move = add ? kernels::add_blocks : kernels::copy_blocks;
+                      move(node.gradient().data() + from, row, to, length, length, whole.outer);
+                    });
                     from += length;
                   }
                 });
@@ -120,19 +118,13 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   // Where other ops have given x a gradient already, the slice's part is added to it in place: all
   // slices of x together cost about as much as x, however many they are.
   return record("slice", {x}, std::move(value), [=](Backward& node) {
-    if (Tensor* const sum = node.gradient_so_far(0)) {
+    node.into(0, [&](real* dx, bool add) {
+      if (!add) std::fill_n(dx, view.outer * row, real{0});
+      const auto move = add ? kernels::add_blocks : kernels::copy_blocks;
       for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
-        kernels::add_blocks(node.gradient().data() + from, sliced_row, sum->data() + to, row, run,
-                            view.outer);
+        move(node.gradient().data() + from, sliced_row, dx + to, row, run, view.outer);
       });
-      return node.give(0, Gradient());
-    }
-    Tensor gradient = zeros(node.input_shape(0));
-    for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
-      kernels::copy_blocks(node.gradient().data() + from, sliced_row, gradient.data() + to, row,
-                           run, view.outer);
     });
-    node.give(0, std::move(gradient));
   });
 }
 

@@ -270,6 +270,32 @@ TEST(Backward, LetsARuleAddToWhatOtherOpsHaveGiven) {
   EXPECT_EQ(tape.gradient(a).dense(), full({2}, 7));
 }
 
+TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
+  Parameter table("table", tensor({2, 1}, {2, 3}));
+  Tape tape;
+  const Variable a = tape.input(tensor({2}, {2, 3}));
+  const Variable rows = tape.parameter(table);
+  const Variable constant = tape.constant(tensor({2}, {1, 1}));
+  std::vector<bool> added;
+  const auto tripled = [&] {
+    return record("triple", {a, rows, constant}, tensor({2}, {6, 9}), [&](Backward& node) {
+      const auto write = [&](real* to, bool add) {
+        added.push_back(add);
+        for (std::size_t k = 0; k < 2; ++k)
+          to[k] = (add ? to[k] : 0) + 3 * node.gradient().data()[k];
+      };
+      for (const std::size_t i : {0, 1, 2}) node.into(i, write);
+      EXPECT_THROW(node.into(3, write), std::logic_error);
+    });
+  };
+  // The table has a row gradient first, to which the dense one is added, but not in place.
+  const Variable first = tripled();
+  tape.backward(sum(first + tripled()) + sum(embedding(rows, ids({1}, {1}))));
+  EXPECT_EQ(added, (std::vector{false, false, true, true}));
+  EXPECT_EQ(tape.gradient(a).dense(), full({2}, 6));
+  EXPECT_EQ(table.gradient().dense(), tensor({2, 1}, {6, 7}));
+}
+
 TEST(Backward, TurnsRowsIntoADenseGradientWhereATableIsNotALeaf) {
   Parameter table("table", tensor({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Tape tape;
