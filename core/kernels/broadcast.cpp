@@ -176,6 +176,7 @@ std::size_t aligned_extent(const Shape& shape, std::size_t axis, std::size_t ran
 }  // namespace
 
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
+  if (a == b) return a;
   const std::size_t rank = std::max(a.size(), b.size());
   Shape result(rank);
   for (std::size_t axis = 0; axis < rank; ++axis) {
@@ -189,22 +190,22 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
   return result;
 }
 
-BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b) {
+BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes) {
   const std::size_t rank = result.size();
-  BroadcastLoops loops;
-  std::array<std::size_t, 2> next{1, 1};  // strides of the current axis if it is not repeated
+  BroadcastLoops loops{.extents = {}, .strides = {}, .arrays = shapes.size()};
+  loops.extents.reserve(rank + 1);
+  loops.strides.reserve(rank + 1);
+  BroadcastLoops::PerArray next{1, 1, 1, 1};  // strides of the current axis if it is not repeated
   for (std::size_t axis = rank; axis-- > 0;) {
     const std::size_t extent = result[axis];
-    const std::array<std::size_t, 2> extents{aligned_extent(a, axis, rank),
-                                             aligned_extent(b, axis, rank)};
     if (extent == 1) continue;
-    const std::array<std::size_t, 2> strides{extents[0] == 1 ? 0 : next[0],
-                                             extents[1] == 1 ? 0 : next[1]};
-    next = {next[0] * extents[0], next[1] * extents[1]};
+    BroadcastLoops::PerArray strides{};
     bool joins = !loops.extents.empty();
-    for (std::size_t side = 0; joins && side < 2; ++side) {
-      const std::size_t inner = loops.strides.back()[side];
-      joins = strides[side] == inner * loops.extents.back();
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      const std::size_t own = aligned_extent(*shapes.begin()[k], axis, rank);
+      if (own != 1) strides[k] = next[k];
+      next[k] *= own;
+      joins = joins && strides[k] == loops.strides.back()[k] * loops.extents.back();
     }
     if (joins) {
       loops.extents.back() *= extent;
@@ -215,22 +216,15 @@ BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape&
   }
   if (loops.extents.empty()) {
     loops.extents.push_back(1);
-    loops.strides.push_back({0, 0});
+    loops.strides.push_back({});
   }
   std::reverse(loops.extents.begin(), loops.extents.end());
   std::reverse(loops.strides.begin(), loops.strides.end());
   return loops;
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) {
-  Tensor result = empty(shape);
-  broadcast_into(
-      result, [](const Simd& value, const Simd&) { return value; }, x, result);
-  return result;
-}
-
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return map([](const Simd& v) { return v; }, x);  // a copy, in parallel
+  if (x.shape() == shape) return map([](Simd v) { return v; }, x);  // a copy, in parallel
   std::vector<bool> repeated(x.dimension());
   for (std::size_t axis = 0; axis < repeated.size(); ++axis)
     repeated[axis] = aligned_extent(shape, axis, repeated.size()) != x.shape()[axis];

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -28,72 +30,88 @@ void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::
 
 /// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
+Shape broadcast_shape(std::string_view op, const Shape& first, const auto&... rest) {
+  return broadcast_shape(op, first, broadcast_shape(op, rest...));
+}
 
-/// Repeats x to `shape`, with which it must be compatible.
-Tensor expand(const Tensor& x, const Shape& shape);
-
-/// Sums x over the axes along which expand() would repeat `shape`: the transpose of expand.
+/// Sums x over the axes along which a value of `shape` would be repeated to give one of x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor sum_to(Tensor&& x, const Shape& shape);
 
-/// The nested loops of a broadcast, outermost first; adjacent axes are joined where their strides
-/// allow. A stride of 0 repeats. The strides of the innermost loop are 0 or 1.
+/// The nested loops of a broadcast of up to four arrays, outermost first; adjacent axes are joined
+/// where the strides of all arrays allow. A stride of 0 repeats. Those of the innermost loop are 0
+/// or 1.
 struct BroadcastLoops {
-  std::vector<std::size_t> extents;                 // for each loop, how many rounds it makes
-  std::vector<std::array<std::size_t, 2>> strides;  // for each loop, the stride of a and that of b
+  using PerArray = std::array<std::size_t, 4>;
 
-  /// Where iteration `index` of the outer `axes` loops begins in a and b.
-  std::array<std::size_t, 2> offsets(std::size_t index, std::size_t axes) const {
-    std::array<std::size_t, 2> result{};
+  std::vector<std::size_t> extents;  // for each loop, how many rounds it makes
+  std::vector<PerArray> strides;     // for each loop, the strides of the arrays
+  std::size_t arrays;                // how many there are
+
+  /// Where iteration `index` of the outer `axes` loops begins in each array.
+  PerArray offsets(std::size_t index, std::size_t axes) const {
+    PerArray result{};
     while (axes-- > 0) {
-      for (std::size_t side = 0; side < 2; ++side)
-        result[side] += index % extents[axes] * strides[axes][side];
+      for (std::size_t k = 0; k < arrays; ++k)
+        result[k] += index % extents[axes] * strides[axes][k];
       index /= extents[axes];
     }
     return result;
   }
 };
-/// The loops of a result from a and b, whose shapes must be compatible.
-BroadcastLoops broadcast_loops(const Shape& result, const Shape& a, const Shape& b);
+/// The loops that make a result from arrays of shapes that can be repeated to its shape.
+BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes);
 
 }  // namespace rowgrad::kernels
 
 namespace rowgrad::kernels {
 inline namespace ROWGRAD_VECTORS {
 
-/// result = f(a, b). `result` has the common shape of a and b and may be one of them.
-void broadcast_into(Tensor& result, const auto& f, const Tensor& a, const Tensor& b) {
-  if (result.size() == 0) return;
-  const BroadcastLoops loops = broadcast_loops(result.shape(), a.shape(), b.shape());
-  const std::size_t inner = loops.extents.back();
-  const std::size_t a_stride = loops.strides.back()[0];
-  const std::size_t b_stride = loops.strides.back()[1];
-  parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      const auto [a_offset, b_offset] = loops.offsets(row, loops.extents.size() - 1);
-      const real* from_a = a.data() + a_offset;
-      const real* from_b = b.data() + b_offset;
-      real* to = result.data() + row * inner;
-      if (a_stride == 1 && b_stride == 1) {
-        map_span(inner, to, f, from_a, from_b);
-      } else if (b_stride == 0) {
-        const Simd repeated(*from_b);
-        map_span(
-            inner, to, [&](const Simd& x) { return f(x, repeated); }, from_a);
-      } else {
-        const Simd repeated(*from_a);
-        map_span(
-            inner, to, [&](const Simd& x) { return f(repeated, x); }, from_b);
-      }
+/// out[i] = f(x[i] …) for `count` elements, on this thread, where an array whose stride is 0 has
+/// only one number, for all i.
+template <class F, std::size_t... K>
+void map_repeated(std::size_t count, real* out, const F& f, std::array<const real*, sizeof...(K)> x,
+                  const BroadcastLoops::PerArray& strides, std::index_sequence<K...>) {
+  if (((strides[K] == 1) && ...)) return map_span(count, out, f, x[K]...);
+  alignas(64) std::array<std::array<real, kLanes>, sizeof...(K)> repeated;
+  for (std::size_t k = 0; k < x.size(); ++k)
+    if (strides[k] == 0) {
+      repeated[k].fill(*x[k]);
+      x[k] = repeated[k].data();
     }
+  const std::size_t whole = count / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes)
+    f(Simd::load_unaligned(x[K] + i * strides[K])...).store_unaligned(out + i);
+  if (const std::size_t rest = count - whole; rest > 0)
+    store_partial(
+        f((strides[K] == 0 ? Simd::load_aligned(x[K]) : load_partial(x[K] + whole, rest))...),
+        out + whole, rest);
+}
+
+/// result = f(x …), each repeated to the shape of `result`, which may be one that is not repeated;
+/// `f` as in elementwise.hpp.
+template <class F, class... X>
+void broadcast_into(Tensor& result, const F& f, const X&... x) {
+  if (((x.shape() == result.shape()) && ...))
+    return map_into(result.size(), result.data(), f, x.data()...);
+  if (result.size() == 0) return;
+  const BroadcastLoops loops = broadcast_loops(result.shape(), {&x.shape()...});
+  const std::size_t inner = loops.extents.back();
+  const auto map_row = [&]<std::size_t... K>(std::size_t row, std::index_sequence<K...> all) {
+    const auto offsets = loops.offsets(row, loops.extents.size() - 1);
+    map_repeated(inner, result.data() + row * inner, f, {(x.data() + offsets[K])...},
+                 loops.strides.back(), all);
+  };
+  parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) map_row(row, std::index_sequence_for<X...>());
   });
 }
 
-/// f(a, b), broadcast to the common shape; `f` as in elementwise.hpp.
-Tensor broadcast_map(std::string_view op, const auto& f, const Tensor& a, const Tensor& b) {
-  if (a.shape() == b.shape()) return map(f, a, b);
-  Tensor result = empty(broadcast_shape(op, a.shape(), b.shape()));
-  broadcast_into(result, f, a, b);
+/// f(x …), broadcast to the common shape.
+template <class F, class... X>
+Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
+  Tensor result = empty(broadcast_shape(op, x.shape()...));
+  broadcast_into(result, f, x...);
   return result;
 }
 

@@ -272,23 +272,13 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
                                           LossReduction reduction) {
   static constexpr char kName[] = "binary_cross_entropy_with_logits";
   check_pair(kName, logits, targets, reduction);
-  // softplus(−x) + (1 − y) x
-  const auto loss = [](Simd x, Simd y) {
+  const auto loss = [](Simd x, Simd y) {  // softplus(−x) + (1 − y) x
     return (real{1} - y) * x + max(-x, 0) + log1p(exp(-abs(x)));
   };
-  Tensor losses = kernels::map(loss, logits.value(), targets.value());
-  return reduced(record(kName, {logits, targets}, std::move(losses),
-                        [](Backward& node) {
-                          const auto of_logit = [](Simd g, Simd x, Simd y) {
-                            return g * (real{1} / (real{1} + exp(-x)) - y);
-                          };
-                          if (node.needs(0))
-                            node.give(0, kernels::map(of_logit, node.gradient(), node.input(0),
-                                                      node.input(1)));
-                          if (node.needs(1))
-                            node.give(1, kernels::map([](Simd g, Simd x) { return -g * x; },
-                                                      node.gradient(), node.input(0)));
-                        }),
+  return reduced(pointwise(
+                     kName, logits, targets, loss,
+                     [](Simd g, Simd x, Simd y) { return g * (1 / (1 + exp(-x)) - y); },
+                     [](Simd g, Simd x) { return -g * x; }),
                  reduction);
 }
 

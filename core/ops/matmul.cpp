@@ -47,12 +47,12 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   shape.push_back(rows);
   shape.push_back(columns);
   Tensor result = empty(shape);
-  const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, a.leading, b.leading);
+  const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, {&a.leading, &b.leading});
   const auto product = [&](std::size_t index) {
-    const auto [left, right] = loops.offsets(index, loops.extents.size());
+    const auto offsets = loops.offsets(index, loops.extents.size());
     blas::ConstMatrix factors[] = {a.first, b.first};
-    factors[0].data += left * rows * a.first.columns;
-    factors[1].data += right * columns * b.first.rows;
+    factors[0].data += offsets[0] * rows * a.first.columns;
+    factors[1].data += offsets[1] * columns * b.first.rows;
     blas::gemm(factors[0], factors[1], {result.data() + index * rows * columns, rows, columns});
   };
   const std::size_t count = element_count(leading);

@@ -17,8 +17,14 @@ using kernels::sum_to;
 
 namespace {
 
-constexpr std::multiplies<> kProduct;
-constexpr std::divides<> kQuotient;
+// An op of one variable from two expressions: its value y, made of x, and the gradient of x, made
+// of g, which is that of y, and of x and y.
+#define ROWGRAD_POINTWISE(op, variable, value, slope)                                  \
+  pointwise(                                                                           \
+      op, variable, [=](Simd x) { return value; },                                     \
+      [=]([[maybe_unused]] Simd g, [[maybe_unused]] Simd x, [[maybe_unused]] Simd y) { \
+        return slope;                                                                  \
+      })
 
 // a + sign · b. Backward handles the second input first: it is the one that is usually broadcast,
 // and the first input can then take over the memory of the gradient.
@@ -44,21 +50,15 @@ Variable operator-(const Variable& a, const Variable& b) {
 }
 
 Variable operator*(const Variable& a, const Variable& b) {
-  return record("multiply", {a, b}, broadcast_map("multiply", kProduct, a.value(), b.value()),
-                [](Backward& node) {
-                  for (std::size_t i = 0; i < 2; ++i)
-                    if (node.needs(i))
-                      node.give(i, sum_to(broadcast_map("multiply", kProduct, node.gradient(),
-                                                        node.input(1 - i)),
-                                          node.input_shape(i)));
-                });
+  constexpr std::multiplies<> product;
+  return pointwise("multiply", a, b, product, product, product);
 }
 
 Variable operator/(const Variable& a, const Variable& b) {
   return record(
-      "divide", {a, b}, broadcast_map("divide", kQuotient, a.value(), b.value()),
+      "divide", {a, b}, broadcast_map("divide", std::divides<>(), a.value(), b.value()),
       [](Backward& node) {
-        Tensor over_b = broadcast_map("divide", kQuotient, node.gradient(), node.input(1));
+        Tensor over_b = broadcast_map("divide", std::divides<>(), node.gradient(), node.input(1));
         if (node.needs(1))
           node.give(
               1, sum_to(kernels::map([](Simd g, Simd y) { return -g * y; }, over_b, node.output()),
@@ -67,38 +67,26 @@ Variable operator/(const Variable& a, const Variable& b) {
       });
 }
 
-Variable operator-(const Variable& x) {
-  return pointwise("negate", x, std::negate<>(), [](Simd g, Simd, Simd) { return -g; });
+Variable operator-(const Variable& v) { return ROWGRAD_POINTWISE("negate", v, -x, -g); }
+
+Variable operator+(const Variable& v, real number) {
+  return ROWGRAD_POINTWISE("add", v, x + number, g);
 }
 
-Variable operator+(const Variable& x, real number) {
-  return pointwise(
-      "add", x, [number](Simd v) { return v + Simd(number); },
-      [](Simd g, Simd, Simd) { return g; });
+Variable operator-(real number, const Variable& v) {
+  return ROWGRAD_POINTWISE("subtract", v, number - x, -g);
 }
 
-Variable operator-(real number, const Variable& x) {
-  return pointwise(
-      "subtract", x, [number](Simd v) { return Simd(number) - v; },
-      [](Simd g, Simd, Simd) { return -g; });
+Variable operator*(const Variable& v, real number) {
+  return ROWGRAD_POINTWISE("multiply", v, x * number, g * number);
 }
 
-Variable operator*(const Variable& x, real number) {
-  return pointwise(
-      "multiply", x, [number](Simd v) { return v * Simd(number); },
-      [number](Simd g, Simd, Simd) { return g * Simd(number); });
+Variable operator/(const Variable& v, real number) {
+  return ROWGRAD_POINTWISE("divide", v, x / number, g / number);
 }
 
-Variable operator/(const Variable& x, real number) {
-  return pointwise(
-      "divide", x, [number](Simd v) { return v / Simd(number); },
-      [number](Simd g, Simd, Simd) { return g / Simd(number); });
-}
-
-Variable operator/(real number, const Variable& x) {
-  return pointwise(
-      "divide", x, [number](Simd v) { return Simd(number) / v; },
-      [](Simd g, Simd v, Simd y) { return -g * y / v; });
+Variable operator/(real number, const Variable& v) {
+  return ROWGRAD_POINTWISE("divide", v, number / x, -g * y / x);
 }
 
 namespace {
@@ -164,72 +152,38 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
-Variable exp(const Variable& x) {
-  return pointwise(
-      "exp", x, [](Simd v) { return exp(v); }, [](Simd g, Simd, Simd y) { return g * y; });
+Variable exp(const Variable& v) { return ROWGRAD_POINTWISE("exp", v, exp(x), g * y); }
+
+Variable log(const Variable& v) { return ROWGRAD_POINTWISE("log", v, log(x), g / x); }
+
+Variable log1p(const Variable& v) { return ROWGRAD_POINTWISE("log1p", v, log1p(x), g / (1 + x)); }
+
+Variable sin(const Variable& v) { return ROWGRAD_POINTWISE("sin", v, sin(x), g * cos(x)); }
+
+Variable cos(const Variable& v) { return ROWGRAD_POINTWISE("cos", v, cos(x), -g * sin(x)); }
+
+Variable tanh(const Variable& v) { return ROWGRAD_POINTWISE("tanh", v, tanh(x), g * (1 - y * y)); }
+
+Variable sigmoid(const Variable& v) {
+  return ROWGRAD_POINTWISE("sigmoid", v, 1 / (1 + exp(-x)), g * y * (1 - y));
 }
 
-Variable log(const Variable& x) {
-  return pointwise(
-      "log", x, [](Simd v) { return log(v); }, [](Simd g, Simd v, Simd) { return g / v; });
+Variable log_sigmoid(const Variable& v) {
+  return ROWGRAD_POINTWISE("log_sigmoid", v, min(x, 0) - softplus_rest(x), g / (1 + exp(x)));
 }
 
-Variable log1p(const Variable& x) {
-  return pointwise(
-      "log1p", x, [](Simd v) { return log1p(v); },
-      [](Simd g, Simd v, Simd) { return g / (real{1} + v); });
+Variable softplus(const Variable& v) {
+  return ROWGRAD_POINTWISE("softplus", v, max(x, 0) + softplus_rest(x), g / (1 + exp(-x)));
 }
 
-Variable sin(const Variable& x) {
-  return pointwise(
-      "sin", x, [](Simd v) { return sin(v); }, [](Simd g, Simd v, Simd) { return g * cos(v); });
+Variable relu(const Variable& v) {
+  return ROWGRAD_POINTWISE("relu", v, select(x < 0, 0, x), select(x <= 0, 0, g));
 }
 
-Variable cos(const Variable& x) {
-  return pointwise(
-      "cos", x, [](Simd v) { return cos(v); }, [](Simd g, Simd v, Simd) { return -g * sin(v); });
-}
+Variable sqrt(const Variable& v) { return ROWGRAD_POINTWISE("sqrt", v, sqrt(x), 0.5 * g / y); }
 
-Variable tanh(const Variable& x) {
-  return pointwise(
-      "tanh", x, [](Simd v) { return tanh(v); },
-      [](Simd g, Simd, Simd y) { return g * (real{1} - y * y); });
-}
-
-Variable sigmoid(const Variable& x) {
-  return pointwise(
-      "sigmoid", x, [](Simd v) { return real{1} / (real{1} + exp(-v)); },
-      [](Simd g, Simd, Simd y) { return g * y * (real{1} - y); });
-}
-
-Variable log_sigmoid(const Variable& x) {
-  return pointwise(
-      "log_sigmoid", x, [](Simd v) { return min(v, 0) - softplus_rest(v); },
-      [](Simd g, Simd v, Simd) { return g / (real{1} + exp(v)); });
-}
-
-Variable softplus(const Variable& x) {
-  return pointwise(
-      "softplus", x, [](Simd v) { return max(v, 0) + softplus_rest(v); },
-      [](Simd g, Simd v, Simd) { return g / (real{1} + exp(-v)); });
-}
-
-Variable relu(const Variable& x) {
-  return pointwise(
-      "relu", x, [](Simd v) { return select(v < 0, 0, v); },
-      [](Simd g, Simd v, Simd) { return select(v <= 0, 0, g); });
-}
-
-Variable sqrt(const Variable& x) {
-  return pointwise(
-      "sqrt", x, [](Simd v) { return sqrt(v); },
-      [](Simd g, Simd, Simd y) { return real{0.5} * g / y; });
-}
-
-Variable abs(const Variable& x) {
-  return pointwise(
-      "abs", x, [](Simd v) { return abs(v); },
-      [](Simd g, Simd v, Simd) { return select(v > 0, g, select(v < 0, -g, 0)); });
+Variable abs(const Variable& v) {
+  return ROWGRAD_POINTWISE("abs", v, abs(x), select(x > 0, g, select(x < 0, -g, 0)));
 }
 
 Variable pow(const Variable& x, double exponent) {
@@ -251,18 +205,16 @@ Variable pow(const Variable& x, double exponent) {
   });
 }
 
-Variable clamp(const Variable& x, real low, real high) {
+Variable clamp(const Variable& v, real low, real high) {
   check_argument(low <= high, "clamp: low ", low, " is above high ", high);
-  return pointwise(
-      "clamp", x, [=](Simd v) { return select(v < low, low, select(v > high, high, v)); },
-      [=](Simd g, Simd v, Simd) { return select(v >= low && v <= high, g, 0); });
+  return ROWGRAD_POINTWISE("clamp", v, select(x < low, low, select(x > high, high, x)),
+                           select(x >= low && x <= high, g, 0));
 }
 
-Variable leaky_relu(const Variable& x, double negative_slope) {
+Variable leaky_relu(const Variable& v, double negative_slope) {
   const auto slope = static_cast<real>(negative_slope);
-  return pointwise(
-      "leaky_relu", x, [=](Simd v) { return select(v > 0, v, slope * v); },
-      [=](Simd g, Simd v, Simd) { return select(v > 0, g, slope * g); });
+  return ROWGRAD_POINTWISE("leaky_relu", v, select(x > 0, x, slope * x),
+                           select(x > 0, g, slope * g));
 }
 
 Variable silu(const Variable& x) {

@@ -4,7 +4,11 @@
 // functions, and dropout. `pointwise` makes an op from a function and its derivative. Arguments and
 // shapes that do not fit throw std::invalid_argument, which names the op and both shapes.
 
+#include <type_traits>
+#include <utility>
+
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad {
@@ -38,6 +42,29 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
     node.give(0,
               kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));
   });
+}
+
+/// y = function(a, b) for every pair of elements, broadcast against each other. of_a(g, a, b) and
+/// of_b(g, a, b) return the gradients of a and of b for a pair. One that needs no more than g and
+/// the other variable takes these two alone, which are read faster: of_a(g, b), of_b(g, a).
+template <class Function, class OfA, class OfB>
+Variable pointwise(OpName op, const Variable& a, const Variable& b, const Function& function,
+                   OfA of_a, OfB of_b) {
+  return record(op, {a, b}, kernels::broadcast_map(op, function, a.value(), b.value()),
+                [of_a, of_b](Backward& node) {
+                  const auto give = [&](std::size_t i, const auto& of, bool last) {
+                    if (!node.needs(i)) return;
+                    Tensor result = last ? node.take_gradient() : empty(node.output().shape());
+                    const Tensor& g = last ? result : node.gradient();
+                    if constexpr (std::is_invocable_v<decltype(of), Simd, Simd>)
+                      kernels::broadcast_into(result, of, g, node.input(1 - i));
+                    else
+                      kernels::broadcast_into(result, of, g, node.input(0), node.input(1));
+                    node.give(i, kernels::sum_to(std::move(result), node.input_shape(i)));
+                  };
+                  give(1, of_b, !node.needs(0));
+                  give(0, of_a, true);  // in the memory of the gradient
+                });
 }
 
 Variable exp(const Variable& x);          // eˣ

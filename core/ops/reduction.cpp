@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <string_view>
 
@@ -81,7 +80,10 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const Shape kept_shape = value.shape();
   value.reshape(reduced_shape(x.shape(), marked, keep));
   return record("sum", {x}, std::move(value), [kept_shape](Backward& node) {
-    node.give(0, kernels::expand(reshaped(node.take_gradient(), kept_shape), node.input_shape(0)));
+    Tensor gradient = empty(node.input_shape(0));
+    kernels::broadcast_into(
+        gradient, [](Simd g) { return g; }, reshaped(node.take_gradient(), kept_shape));
+    node.give(0, std::move(gradient));
   });
 }
 
@@ -131,11 +133,11 @@ Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   Tensor kept = norms(x.value(), marked);
   Tensor value = reshaped(kept, reduced_shape(x.shape(), marked, keep));
   return record("norm", {x}, std::move(value), [kept = std::move(kept)](Backward& node) {
-    const auto direction = [](Simd v, Simd length) { return select(length == 0, 0, v / length); };
-    Tensor result = kernels::broadcast_map("norm", direction, node.input(0), kept);
-    const Tensor gradient = reshaped(node.take_gradient(), kept.shape());
-    kernels::broadcast_into(result, std::multiplies<>(), result, gradient);
-    node.give(0, std::move(result));
+    const auto along = [](Simd v, Simd length, Simd g) {
+      return select(length == 0, 0, v / length) * g;
+    };
+    node.give(0, kernels::broadcast_map("norm", along, node.input(0), kept,
+                                        reshaped(node.take_gradient(), kept.shape())));
   });
 }
 

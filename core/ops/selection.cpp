@@ -9,10 +9,8 @@
 namespace rowgrad {
 namespace {
 
-using kernels::sum_to;
-
 // A share of the gradient: of an infinite one, too, no share is 0.
-constexpr auto kPart = [](Simd share, Simd g) { return select(share == 0, 0, share * g); };
+Simd part(Simd share, Simd g) { return select(share == 0, 0, share * g); }
 
 // The best values along an axis, where better(a, b) is true for a NaN a, and their indices.
 struct Best {
@@ -82,17 +80,10 @@ void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, co
 
 // f(a, b), where share(a, b) is the fraction of the gradient that a gets, and share(b, a) that of
 // b.
-template <class F, class Share>
-Variable choice(OpName op, const Variable& a, const Variable& b, const F& f, const Share& share) {
-  return record(
-      op, {a, b}, kernels::broadcast_map(op, f, a.value(), b.value()), [share](Backward& node) {
-        for (std::size_t i = 0; i < 2; ++i) {
-          if (!node.needs(i)) continue;
-          Tensor shares = kernels::broadcast_map("choice", share, node.input(i), node.input(1 - i));
-          node.give(i, sum_to(kernels::map_in_place(kPart, std::move(shares), node.gradient()),
-                              node.input_shape(i)));
-        }
-      });
+Variable choice(OpName op, const Variable& a, const Variable& b, const auto& f, auto share) {
+  return pointwise(
+      op, a, b, f, [share](Simd g, Simd x, Simd y) { return part(share(x, y), g); },
+      [share](Simd g, Simd x, Simd y) { return part(share(y, x), g); });
 }
 
 }  // namespace
@@ -148,21 +139,17 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
 }
 
 Variable where(const Variable& condition, const Variable& a, const Variable& b) {
-  const Shape pair = kernels::broadcast_shape("where", a.shape(), b.shape());
-  const Shape shape = kernels::broadcast_shape("where", condition.shape(), pair);
-  Tensor mask = kernels::expand(condition.value(), shape);
   const auto choose = [](Simd c, Simd x, Simd y) { return select(c == 0, y, x); };
-  const auto chosen = [](Simd c, Simd g) { return select(c == 0, 0, g); };
-  const auto left = [](Simd c, Simd g) { return select(c == 0, g, 0); };
-  Tensor value = kernels::map(choose, mask, kernels::expand(a.value(), shape),
-                              kernels::expand(b.value(), shape));
-  return record(
-      "where", {a, b}, std::move(value), [mask = std::move(mask), chosen, left](Backward& node) {
-        if (node.needs(0))
-          node.give(0, sum_to(kernels::map(chosen, mask, node.gradient()), node.input_shape(0)));
-        if (node.needs(1))
-          node.give(1, sum_to(kernels::map(left, mask, node.gradient()), node.input_shape(1)));
-      });
+  Tensor value = kernels::broadcast_map("where", choose, condition.value(), a.value(), b.value());
+  return record("where", {a, b}, std::move(value), [mask = condition.value()](Backward& node) {
+    const auto give = [&](std::size_t i, const auto& f) {
+      if (!node.needs(i)) return;
+      Tensor result = kernels::broadcast_map("where", f, mask, node.gradient());
+      node.give(i, kernels::sum_to(std::move(result), node.input_shape(i)));
+    };
+    give(0, [](Simd c, Simd g) { return select(c == 0, 0, g); });
+    give(1, [](Simd c, Simd g) { return select(c == 0, g, 0); });
+  });
 }
 
 Variable masked_fill(const Variable& x, const Variable& mask, real number) {

@@ -169,6 +169,18 @@ TEST(Pointwise, MakesAnOpOfAFunctionAndItsDerivative) {
   expect_gradients([&](Inputs x) { return cube(x[0]); }, {irregular({3, 5})}, "cube");
 }
 
+TEST(Pointwise, MakesAnOpOfTwoVariablesWhichItBroadcasts) {
+  const auto op = [](Inputs in) {
+    return pointwise(
+        "op", in[0], in[1], [](Simd x, Simd y) { return (x * x + 1) * y; },
+        [](Simd g, Simd x, Simd y) { return 2 * g * x * y; },
+        [](Simd g, Simd x) { return g * (x * x + 1); });
+  };
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{
+           {{3, 5}, {3, 5}}, {{3, 5}, {5}}, {{5}, {3, 5}}, {{3, 1}, {1, 5}}, {{}, {2, 3}}})
+    expect_gradients(op, {irregular(a), irregular(b)}, concat(bracketed(a), " and ", bracketed(b)));
+}
+
 TEST(Pointwise, ChoosesForEachElement) {
   const auto leaky = [](const Variable& x) {
     return pointwise(
