@@ -4,7 +4,6 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/layout.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
@@ -62,7 +61,7 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   else if (std::is_sorted(axes.begin(), axes.end()))
     kernels::norm_rows(x.data(), result.size(), width, result.data());
   else
-    kernels::norm_rows(kernels::permute(x, axes).data(), result.size(), width, result.data());
+    kernels::norm_rows(permuted(x, axes).data(), result.size(), width, result.data());
   return result;
 }
 

@@ -4,10 +4,90 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
-#include <rowgrad/core/kernels/layout.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
+namespace {
+
+void copy_or_add(const real* from, std::size_t count, real* to, bool add) {
+  if (add)
+    kernels::map_span(count, to, std::plus<>(), to, from);
+  else
+    std::copy_n(from, count, to);
+}
+
+// Entries of an axis: `count` of them, from `first` on, `step` apart.
+struct AxisPart {
+  AxisView whole;
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::size_t step = 1;
+
+  // Copies the part out of an array of the whole shape, or adds it to what stands at `to`.
+  void take(const real* from, real* to, bool add) const {
+    for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
+      copy_or_add(from + in_whole, length, to + in_part, add);
+    });
+  }
+
+  // The same in the other direction.
+  void put(const real* from, real* to, bool add) const {
+    for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
+      copy_or_add(from + in_part, length, to + in_whole, add);
+    });
+  }
+
+ private:
+  // Calls f(its offset in the whole, its offset in the part, its length) for each run of adjacent
+  // numbers, in parallel. With a step of 1, adjacent entries are one run.
+  void for_each_run(const auto& f) const {
+    const std::size_t runs = step == 1 ? 1 : count;
+    const std::size_t length = step == 1 ? count * whole.inner : whole.inner;
+    if (runs * length == 0) return;
+    const std::size_t entries = step * whole.inner;  // from a run to the next
+    const std::size_t grain = kernels::row_grain(runs * length);
+    kernels::parallel_for(whole.outer, grain, [=, *this](std::size_t begin, std::size_t end) {
+      std::size_t in_part = begin * runs * length;
+      for (std::size_t row = begin; row < end; ++row) {
+        std::size_t in_whole = (row * whole.extent + first) * whole.inner;
+        for (std::size_t run = 0; run < runs; ++run, in_whole += entries, in_part += length)
+          f(in_whole, in_part, length);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+Tensor permuted(const Tensor& x, const std::vector<std::size_t>& axes) {
+  if (axes.empty()) return x;
+  Shape shape(axes.size());
+  std::vector<std::size_t> strides(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const AxisView view(x.shape(), axes[i]);
+    shape[i] = view.extent;
+    strides[i] = view.inner;
+  }
+  Tensor result = empty(shape);
+  if (result.size() == 0) return result;
+  const std::size_t inner = shape.back();
+  const std::size_t step = strides.back();
+  const std::size_t grain = kernels::row_grain(inner);
+  kernels::parallel_for(result.size() / inner, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const real* from = x.data();
+      std::size_t rest = row;
+      for (std::size_t axis = axes.size() - 1; axis-- > 0; rest /= shape[axis])
+        from += rest % shape[axis] * strides[axis];
+      real* const to = result.data() + row * inner;
+      if (step == 1)
+        std::copy_n(from, inner, to);
+      else
+        for (std::size_t i = 0; i < inner; ++i) to[i] = from[i * step];
+    }
+  });
+  return result;
+}
 
 Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
@@ -29,9 +109,8 @@ Variable permute(const Variable& x, const std::vector<int>& axes) {
     order[i] = resolve_axis("permute", axes[i], rank);
     inverse[order[i]] = i;
   }
-  return record("permute", {x}, kernels::permute(x.value(), order), [inverse](Backward& node) {
-    node.give(0, kernels::permute(node.gradient(), inverse));
-  });
+  return record("permute", {x}, permuted(x.value(), order),
+                [inverse](Backward& node) { node.give(0, permuted(node.gradient(), inverse)); });
 }
 
 Variable transpose(const Variable& x, int first, int second) {
@@ -60,29 +139,22 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
   }
 
   Tensor value = empty(shape);
-  const AxisView whole(shape, along);
-  const std::size_t row = whole.extent * whole.inner;
-  std::size_t offset = 0;
+  AxisPart place{.whole = AxisView(shape, along)};
   for (const Variable& part : parts) {
-    const std::size_t length = part.shape()[along] * whole.inner;
-    if (part.value().size() > 0)
-      kernels::copy_blocks(part.value().data(), length, value.data() + offset, row, length,
-                           whole.outer);
-    offset += length;
+    place.count = part.shape()[along];
+    place.put(part.value().data(), value.data(), false);
+    place.first += place.count;
   }
-  return record("concatenate", parts, std::move(value),
-                [count = parts.size(), along, whole, row](Backward& node) {
-                  std::size_t from = 0;
-                  for (std::size_t i = 0; i < count; ++i) {
-                    const std::size_t length = node.input_shape(i)[along] * whole.inner;
-                    node.into(i, [&](real* to, bool add) {
-                      if (length == 0) return;
-                      const auto move = add ? kernels::add_blocks : kernels::copy_blocks;
-                      move(node.gradient().data() + from, row, to, length, length, whole.outer);
-                    });
-                    from += length;
-                  }
-                });
+  return record(
+      "concatenate", parts, std::move(value),
+      [count = parts.size(), along, whole = place.whole](Backward& node) {
+        AxisPart source{.whole = whole};
+        for (std::size_t i = 0; i < count; ++i) {
+          source.count = node.input_shape(i)[along];
+          node.into(i, [&](real* to, bool add) { source.take(node.gradient().data(), to, add); });
+          source.first += source.count;
+        }
+      });
 }
 
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end,
@@ -96,34 +168,20 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   check_argument(0 <= first && first <= last && last <= extent, "slice: entries ", begin, " to ",
                  end == kAxisEnd ? extent : end, " do not lie in an axis of ", extent);
   const auto length = static_cast<std::size_t>(last - first);
-  const std::size_t count = length / step + (length % step != 0);
-
+  const AxisPart part{.whole = view,
+                      .first = static_cast<std::size_t>(first),
+                      .count = length / step + (length % step != 0),
+                      .step = step};
   Shape shape = x.shape();
-  shape[along] = count;
+  shape[along] = part.count;
   Tensor value = empty(shape);
-  const std::size_t start = static_cast<std::size_t>(first) * view.inner;
-  // Adjacent entries of the axis are contiguous: one copy for a step of 1, otherwise one per entry.
-  auto for_each_run = [view, start, step, count](auto copy) {
-    if (view.outer * view.inner == 0) return;
-    if (step == 1) return copy(start, std::size_t{0}, count * view.inner);
-    for (std::size_t i = 0; i < count; ++i)
-      copy(start + i * step * view.inner, i * view.inner, view.inner);
-  };
-  const std::size_t row = view.extent * view.inner;
-  const std::size_t sliced_row = count * view.inner;
-  for_each_run([&](std::size_t from, std::size_t to, std::size_t run) {
-    kernels::copy_blocks(x.value().data() + from, row, value.data() + to, sliced_row, run,
-                         view.outer);
-  });
+  part.take(x.value().data(), value.data(), false);
   // Where other ops have given x a gradient already, the slice's part is added to it in place: all
   // slices of x together cost about as much as x, however many they are.
-  return record("slice", {x}, std::move(value), [=](Backward& node) {
+  return record("slice", {x}, std::move(value), [part](Backward& node) {
     node.into(0, [&](real* dx, bool add) {
-      if (!add) std::fill_n(dx, view.outer * row, real{0});
-      const auto move = add ? kernels::add_blocks : kernels::copy_blocks;
-      for_each_run([&](std::size_t to, std::size_t from, std::size_t run) {
-        move(node.gradient().data() + from, sliced_row, dx + to, row, run, view.outer);
-      });
+      if (!add) std::fill_n(dx, element_count(node.input_shape(0)), real{0});
+      part.put(node.gradient().data(), dx, add);
     });
   });
 }

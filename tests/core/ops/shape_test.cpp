@@ -34,31 +34,42 @@ TEST(Reshape, RefusesAnotherNumberOfNumbers) {
 
 // --- Permute and transpose ----------------------------------------------------------------------
 
+void expect_permuted(const Shape& shape, const std::vector<int>& axes) {
+  const Tensor x = counting(shape);
+  Shape permuted(shape.size());
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    permuted[i] = shape[static_cast<std::size_t>(axes[i])];
+  Tape tape;
+  expect_exact(
+      permute(tape.input(x), axes).value(), permuted,
+      [&](const Index& index) {
+        Index source(shape.size());
+        for (std::size_t i = 0; i < axes.size(); ++i)
+          source[static_cast<std::size_t>(axes[i])] = index[i];
+        return at(x, source);
+      },
+      concat(bracketed(shape), " by ", bracketed(axes)));
+}
+
 TEST(Permute, PutsEveryAxisWhereItIsToldInRanksZeroToFive) {
   for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 3, 2}, Shape{2, 1, 3, 2},
                              Shape{2, 1, 2, 3, 2}, Shape{2, 0, 3}}) {
     std::vector<int> axes(shape.size());
     std::iota(axes.begin(), axes.end(), 0);
-    const Tensor x = counting(shape);
     do {
-      Shape permuted(shape.size());
-      for (std::size_t i = 0; i < axes.size(); ++i)
-        permuted[i] = shape[static_cast<std::size_t>(axes[i])];
-      Tape tape;
-      expect_exact(
-          permute(tape.input(x), axes).value(), permuted,
-          [&](const Index& index) {
-            Index source(shape.size());
-            for (std::size_t i = 0; i < axes.size(); ++i)
-              source[static_cast<std::size_t>(axes[i])] = index[i];
-            return at(x, source);
-          },
-          concat(bracketed(shape), " by ", bracketed(axes)));
+      expect_permuted(shape, axes);
       if (shape.size() < 5 || axes.front() == 3)  // a fifth of rank 5 is plenty
         expect_gradients([&](Inputs in) { return permute(in[0], axes); }, {irregular(shape)},
                          concat(bracketed(shape), " by ", bracketed(axes)));
     } while (std::next_permutation(axes.begin(), axes.end()));
   }
+}
+
+TEST(Permute, SharesLargeTensorsOutAmongThreads) {
+  const Threads scope(2);
+  expect_permuted({300, 301}, {1, 0});
+  expect_permuted({40, 50, 60}, {0, 2, 1});
+  expect_permuted({40, 50, 60}, {1, 0, 2});
 }
 
 TEST(Permute, CountsAxesFromTheEndToo) {
