@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include <rowgrad/examples/support/checkpoint_difference.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>

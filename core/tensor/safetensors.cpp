@@ -26,24 +26,6 @@ constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kFormatKey = "rowgrad_format";  // in the metadata
 constexpr const char* kFormat = "1";
 
-// --- Writing ------------------------------------------------------------------------------------
-
-// A value other than a text, as it is stored in the file.
-struct SavedValue {
-  std::string name;
-  const char* dtype;
-  std::size_t number_bytes;
-  const Shape* shape;
-  std::string_view bytes;
-};
-
-std::string json_quoted(std::string_view text) {
-  check_utf8("write_safetensors: a name or text", text);
-  return json_string(text);
-}
-
-// --- Reading ------------------------------------------------------------------------------------
-
 // Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
 struct Half {
   std::uint16_t bits;
@@ -227,57 +209,58 @@ class Reader {
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  std::vector<SavedValue> all;
-  // Here and below, each member is followed by a comma.
-  std::string texts = concat(json_quoted(kFormatKey), ':', json_quoted(kFormat), ',');
-  for (const std::string& name : checkpoint.names()) {
+  const auto quoted = [](std::string_view text) {
+    check_utf8("write_safetensors: a name or text", text);
+    return json_string(text);
+  };
+  const std::vector<std::string> names = checkpoint.names();
+  std::string header =
+      concat('{', quoted(kMetadataKey), ":{", quoted(kFormatKey), ':', quoted(kFormat));
+  for (const std::string& name : names) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
-    const auto store = [&](const char* dtype, const Shape& shape, const auto& values) {
-      constexpr std::size_t kSize = sizeof values[0];
-      const auto* bytes = reinterpret_cast<const char*>(values.data());
-      all.push_back({name, dtype, kSize, &shape, {bytes, values.size() * kSize}});
-    };
-    const Checkpoint::Value& value = checkpoint.at(name);
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      check_argument(name != kFormatKey, "write_safetensors: no text may have the name ",
-                     in_quotes(kFormatKey));
-      texts += json_quoted(name) + ':' + json_quoted(*text) + ',';
-    } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
-      store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
-    } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
-      store("I64", whole->shape, whole->values);
-    } else {
-      const auto& doubles = std::get<Checkpoint::Doubles>(value);
-      store("F64", doubles.shape, doubles.values);
-    }
+    const auto* text = std::get_if<std::string>(&checkpoint.at(name));
+    if (text == nullptr) continue;
+    check_argument(name != kFormatKey, "write_safetensors: no text may have the name ",
+                   in_quotes(kFormatKey));
+    header += concat(',', quoted(name), ':', quoted(*text));
   }
-  // The largest types first, so that all values are aligned, as readers that map the file require.
-  std::ranges::sort(all, [](const SavedValue& a, const SavedValue& b) {
-    return a.number_bytes != b.number_bytes ? a.number_bytes > b.number_bytes : a.name < b.name;
-  });
+  header += '}';
 
-  texts.back() = '}';
-  std::string header = concat("{\"", kMetadataKey, "\":{", texts, ',');
+  std::vector<std::string_view> pieces(2);  // the length of the header, the header, and the values
   std::uint64_t offset = 0;
-  for (const SavedValue& value : all) {
-    std::string shape;
-    for (const std::size_t extent : *value.shape) shape += std::to_string(extent) + ',';
-    if (!shape.empty()) shape.pop_back();
-    const std::uint64_t end = offset + value.bytes.size();
-    header += concat(json_quoted(value.name), ":{\"dtype\":\"", value.dtype, "\",\"shape\":[",
-                     shape, "],\"data_offsets\":[", offset, ',', end, "]},");
-    offset = end;
-  }
-  header.back() = '}';
+  // The larger types first, so that all values are aligned, as readers that map the file require.
+  for (const std::size_t number_bytes : {8, 4})
+    for (const std::string& name : names) {
+      const auto store = [&](const char* dtype, const Shape& shape, const auto& values) {
+        if (sizeof values[0] != number_bytes) return;
+        pieces.emplace_back(reinterpret_cast<const char*>(values.data()),
+                            values.size() * number_bytes);
+        std::string extents;
+        for (const std::size_t extent : shape)
+          extents += (extents.empty() ? "" : ",") + std::to_string(extent);
+        const std::uint64_t end = offset + pieces.back().size();
+        header += concat(',', quoted(name), ":{\"dtype\":\"", dtype, "\",\"shape\":[", extents,
+                         "],\"data_offsets\":[", offset, ',', end, "]}");
+        offset = end;
+      };
+      const Checkpoint::Value& value = checkpoint.at(name);
+      if (const auto* tensor = std::get_if<Tensor>(&value))
+        store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
+      else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value))
+        store("I64", whole->shape, whole->values);
+      else if (const auto* doubles = std::get_if<Checkpoint::Doubles>(&value))
+        store("F64", doubles->shape, doubles->values);
+    }
+  header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   check_argument(header.size() <= kLongestHeader, "write_safetensors: the header would have ",
                  header.size(), " bytes, more than the ", kLongestHeader,
                  " that the format allows");
 
   const auto length = std::bit_cast<std::array<char, kLengthBytes>>(std::uint64_t{header.size()});
-  std::vector<std::string_view> pieces = {{length.data(), length.size()}, header};
-  for (const SavedValue& value : all) pieces.push_back(value.bytes);
+  pieces[0] = {length.data(), length.size()};
+  pieces[1] = header;
   write_file(path, pieces);
 }
 

@@ -32,9 +32,9 @@ struct CheckpointDifference {
   double first = 0;
   double second = 0;
 
-  std::size_t rows = 0;           // in how many rows numbers differ,
-  std::size_t rows_in_all = 0;    // of how many
-  double largest_difference = 0;  // of a number, NaN if one of two is
+  std::size_t rows = 0;           // that have numbers that differ
+  std::size_t rows_in_all = 0;    // of the value
+  double largest_difference = 0;  // of two numbers; NaN if one of them is
 };
 
 /// The differences of all values, sorted by name; none for equal checkpoints.

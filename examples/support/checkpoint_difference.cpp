@@ -5,7 +5,7 @@
 #include <set>
 #include <span>
 
-#include <rowgrad/core/tensor/checkpoint_difference.hpp>
+#include <rowgrad/examples/support/checkpoint_difference.hpp>
 
 namespace rowgrad {
 namespace {

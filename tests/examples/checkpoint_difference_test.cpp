@@ -1,4 +1,5 @@
 #include "tests/test.hpp"
+#include <rowgrad/examples/support/checkpoint_difference.hpp>
 
 namespace {
 
