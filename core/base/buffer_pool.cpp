@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <new>
 #include <set>
@@ -55,101 +55,107 @@ SizeClass size_class(std::size_t bytes) {
   return {octave * kSteps + (steps - kSteps), steps * step * kAlignment};
 }
 
-// Returns null if there is no memory.
-char* map_pages(std::size_t bytes) {
-  const std::size_t room = bytes + kHugePage;  // to begin at a huge page within it
-  void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// Maps pages that begin at a multiple of `alignment`. Returns null if there is no memory.
+char* map_pages(std::size_t bytes, std::size_t alignment) {
+  void* mapped =
+      mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   char* const first = static_cast<char*>(mapped);
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(first) % kHugePage;
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(first) % alignment;
   if (before > 0) munmap(first, before);
-  munmap(first + before + bytes, kHugePage - before);
+  munmap(first + before + bytes, alignment - before);
   madvise(first + before, bytes, MADV_HUGEPAGE);  // a refusal costs nothing but speed
   return first + before;
 }
 
-// Idle pages, from which large blocks are cut. Ranges that meet are joined, so that what one size
-// leaves serves any other: activations use the memory of the last step's gradients.
-class PageRanges {
- public:
-  // Returns null if no range is long enough.
-  char* take(std::size_t bytes) {
-    auto best = ranges_.end();
-    for (auto range = ranges_.begin(); range != ranges_.end(); ++range)
-      if (range->second >= bytes && (best == ranges_.end() || range->second < best->second))
-        best = range;
-    if (best == ranges_.end()) return nullptr;
-    auto taken = ranges_.extract(best);
-    char* const block = taken.key();
-    if (taken.mapped() > bytes) {
-      taken.key() += bytes;
-      taken.mapped() -= bytes;
-      ranges_.insert(std::move(taken));
-    }
-    return block;
-  }
+// What an idle small block begins with, so that keeping one takes no memory.
+struct Free {
+  Free* next;
+};
 
-  // Throws std::bad_alloc if there is no memory to record the range.
-  void put(char* first, std::size_t bytes) {
-    const auto range = ranges_.emplace(first, bytes).first;
-    if (const auto next = std::next(range); next != ranges_.end() && first + bytes == next->first) {
-      range->second += next->second;
-      ranges_.erase(next);
-    }
-    if (range == ranges_.begin()) return;
-    if (const auto before = std::prev(range); before->first + before->second == first) {
-      before->second += range->second;
-      ranges_.erase(range);
-    }
-  }
+// Idle pages, from which large blocks are cut.
+struct Range {
+  char* first;
+  std::size_t bytes;
 
-  void release() {
-    for (const auto& [first, bytes] : ranges_) munmap(first, bytes);
-    ranges_.clear();
-  }
-
- private:
-  std::map<char*, std::size_t> ranges_;  // the number of bytes by the first
+  char* end() const { return first + bytes; }
 };
 
 // The state of the pool. Callers hold the lock.
 struct Pool {
   std::mutex mutex;
-  std::array<std::vector<void*>, kClasses> idle;
-  PageRanges pages;
+  std::array<Free*, kClasses> idle{};
+  // By address. Ranges that meet are joined, so that what one size leaves serves any other:
+  // activations use the memory of the last step's gradients.
+  std::vector<Range> ranges;
   std::set<void*> sparse;  // blocks in use that were advised to do without huge pages
   BufferPoolStatistics statistics;
 
-  void keep_pages(char* first, std::size_t bytes) noexcept {
-    try {
-      pages.put(first, bytes);
-      statistics.bytes_idle += bytes;
-    } catch (const std::bad_alloc&) {
-      munmap(first, bytes);
-    }
-  }
-
-  // Returns null if the system has no memory.
-  void* request(SizeClass size) {
+  // Returns null if nothing that is idle fits.
+  void* take(SizeClass size) {
     void* block = nullptr;
-    if (size.is_large()) {
-      const std::size_t mapped = round_up(size.bytes, kChunk);
-      block = map_pages(mapped);
-      if (block != nullptr && mapped > size.bytes)
-        keep_pages(static_cast<char*>(block) + size.bytes, mapped - size.bytes);
+    if (!size.is_large()) {
+      Free*& first = idle[size.index];
+      if (first == nullptr) return nullptr;
+      block = std::exchange(first, first->next);
     } else {
-      block = std::aligned_alloc(kAlignment, size.bytes);
+      // The shortest range that is long enough: where one is too short, the difference wraps around
+      // and is huge.
+      const auto best = std::ranges::min_element(
+          ranges, {}, [&](const Range& range) { return range.bytes - size.bytes; });
+      if (best == ranges.end() || best->bytes < size.bytes) return nullptr;
+      block = std::exchange(best->first, best->first + size.bytes);
+      if ((best->bytes -= size.bytes) == 0) ranges.erase(best);
     }
-    if (block != nullptr) ++statistics.system_requests;
+    statistics.bytes_idle -= size.bytes;
     return block;
   }
 
-  void release_idle() {
-    for (auto& blocks : idle) {
-      for (void* block : blocks) std::free(block);
-      blocks.clear();
+  void keep(void* block, SizeClass size) noexcept {
+    if (!size.is_large()) {
+      Free*& first = idle[size.index];
+      first = new (block) Free{first};
+    } else if (!keep_range({static_cast<char*>(block), size.bytes})) {
+      munmap(block, size.bytes);
+      return;
     }
-    pages.release();
+    statistics.bytes_idle += size.bytes;
+  }
+
+  // Returns false if there is no memory to record the range.
+  bool keep_range(Range range) noexcept try {
+    auto next = std::ranges::lower_bound(ranges, range.first, {}, &Range::first);
+    if (next != ranges.end() && range.end() == next->first) {
+      range.bytes += next->bytes;
+      next = ranges.erase(next);
+    }
+    if (next != ranges.begin() && std::prev(next)->end() == range.first)
+      std::prev(next)->bytes += range.bytes;
+    else
+      ranges.insert(next, range);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  // A new block: a small one alone, a large one with more pages to cut others from, if the system
+  // has as many. Returns null if it has no memory.
+  void* request(SizeClass size) {
+    std::size_t bytes = size.is_large() ? round_up(size.bytes, kChunk) : size.bytes;
+    void* block =
+        size.is_large() ? map_pages(bytes, kHugePage) : std::aligned_alloc(kAlignment, bytes);
+    if (block == nullptr && size.is_large()) block = map_pages(bytes = size.bytes, kPage);
+    if (block == nullptr) return nullptr;
+    ++statistics.system_requests;
+    keep(block, {size.index, bytes});
+    return take(size);
+  }
+
+  void release_idle() {
+    for (Free*& first : idle)
+      while (first != nullptr) std::free(std::exchange(first, first->next));
+    for (const Range& range : ranges) munmap(range.first, range.bytes);
+    ranges.clear();
     statistics.bytes_idle = 0;
   }
 };
@@ -167,19 +173,10 @@ void* BufferPool::allocate(std::size_t bytes) {
   const SizeClass size = size_class(bytes);
   Pool& shared = pool();
   const std::scoped_lock lock(shared.mutex);
-  void* block = nullptr;
-  if (size.is_large()) {
-    block = shared.pages.take(size.bytes);
-  } else if (auto& idle = shared.idle[size.index]; !idle.empty()) {
-    block = idle.back();
-    idle.pop_back();
-  }
-  if (block != nullptr) {
-    shared.statistics.bytes_idle -= size.bytes;
-  } else if ((block = shared.request(size)) == nullptr) {
+  void* block = shared.take(size);
+  if (block == nullptr && (block = shared.request(size)) == nullptr) {
     shared.release_idle();
-    block = shared.request(size);
-    if (block == nullptr) throw std::bad_alloc();
+    if ((block = shared.request(size)) == nullptr) throw std::bad_alloc();
   }
   shared.statistics.bytes_in_use += size.bytes;
   return block;
@@ -191,20 +188,12 @@ void BufferPool::deallocate(void* block, std::size_t bytes) noexcept {
   Pool& shared = pool();
   const std::scoped_lock lock(shared.mutex);
   shared.statistics.bytes_in_use -= size.bytes;
-  if (size.is_large()) {
-    if (shared.sparse.erase(block) > 0) {  // whoever has these pages next gets huge ones again
-      madvise(block, size.bytes, MADV_DONTNEED);
-      madvise(block, size.bytes, MADV_HUGEPAGE);
-    }
-    return shared.keep_pages(static_cast<char*>(block), size.bytes);
-  }
-  if (!kKeepsIdleBlocks) return std::free(block);
-  try {
-    shared.idle[size.index].push_back(block);
-    shared.statistics.bytes_idle += size.bytes;
-  } catch (const std::bad_alloc&) {
-    std::free(block);  // as there is no memory to record it
-  }
+  if (!kKeepsIdleBlocks)
+    std::free(block);
+  else if (size.is_large() && shared.sparse.erase(block) > 0)
+    munmap(block, size.bytes);  // as whoever had these pages next would get no huge ones
+  else
+    shared.keep(block, size);
 }
 
 void BufferPool::clear(void* block, std::size_t bytes) noexcept {

@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/test.hpp"
@@ -226,6 +227,26 @@ TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
     EXPECT_LT(BufferPool::statistics().bytes_idle, 100000U);
     EXPECT_LT(BufferPool::statistics().bytes_in_use, in_use);
   }
+}
+
+TEST(BufferPool, TakesNoMoreThanALargeBlockWhereAddressesAreFew) {
+  if (!kKeepsBlocks) GTEST_SKIP() << "there are no large blocks under AddressSanitizer";
+  BufferPool::release_idle();
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &usual), 0);
+  rlimit few = usual;
+  few.rlim_cur = pages * static_cast<std::size_t>(getpagesize()) + 4 * kMebibyte;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
+  char* block = nullptr;
+  EXPECT_NO_THROW(block = static_cast<char*>(BufferPool::allocate(kMebibyte)));
+  EXPECT_THROW(BufferPool::allocate(4 * kMebibyte), std::bad_alloc);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &usual), 0);
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(aligned(block, kPage));
+  std::memset(block, 1, kMebibyte);
+  BufferPool::deallocate(block, kMebibyte);
 }
 
 TEST(BufferPool, TakesBackOnOneThreadWhatAnotherWasGiven) {
