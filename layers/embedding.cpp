@@ -19,54 +19,51 @@ Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Rand
   return table;
 }
 
-void check_table(const char* layer, const Shape& shape) {
-  check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0, layer, ": the table has shape ",
-                 bracketed(shape), ", expected [rows, width], both above 0");
-}
-
-void check_row_gradients(const char* layer, bool dense_gradient, const TableFile& table) {
-  check_argument(!dense_gradient, layer,
-                 ": the gradient of a table in a file cannot be dense: ", table.path().string());
-}
-
-Embedding::Embedding(std::size_t rows, std::size_t width, Random& random,
-                     const EmbeddingOptions& options)
-    : Embedding(
-          normal_table("Embedding", rows, width, random, options.deviation, options.padding_idx),
+EmbeddingTable::EmbeddingTable(const char* layer, std::size_t rows, std::size_t width,
+                               Random& random, const EmbeddingOptions& options)
+    : EmbeddingTable(
+          layer, normal_table(layer, rows, width, random, options.deviation, options.padding_idx),
           options) {}
 
-Embedding::Embedding(Tensor table, const EmbeddingOptions& options)
+EmbeddingTable::EmbeddingTable(const char* layer, Tensor table, const EmbeddingOptions& options)
     : weight(*this, "weight", std::move(table)) {
-  set(options);
+  set(layer, options);
 }
 
-Embedding::Embedding(TableFile& table, const EmbeddingOptions& options)
+EmbeddingTable::EmbeddingTable(const char* layer, TableFile& table, const EmbeddingOptions& options)
     : weight(*this, "weight", file_rows(table)) {
-  check_row_gradients("Embedding", options.dense_gradient, table);
-  set(options);
+  check_argument(!options.dense_gradient, layer,
+                 ": the gradient of a table in a file cannot be dense: ", table.path().string());
+  set(layer, options);
 }
 
-void Embedding::set(const EmbeddingOptions& options) {
-  lookup_ = {.padding_idx = options.padding_idx,
+void EmbeddingTable::set(const char* layer, const EmbeddingOptions& options) {
+  lookup_ = {.mode = options.mode,
+             .padding_idx = options.padding_idx,
              .scale_grad_by_freq = options.scale_grad_by_freq,
              .dense_gradient = options.dense_gradient,
              .max_norm = options.max_norm,
-             .norm_type = options.norm_type};
-  scale_by_sqrt_width_ = options.scale_by_sqrt_width;
-  check_table("Embedding", weight.shape());
-  check_lookup("Embedding", lookup_, weight.shape()[0]);
+             .norm_type = options.norm_type,
+             .include_last_offset = options.include_last_offset};
+  const Shape& shape = weight.shape();
+  check_argument(shape.size() == 2 && shape[0] > 0 && shape[1] > 0, layer, ": the table has shape ",
+                 bracketed(shape), ", expected [rows, width], both above 0");
+  check_lookup(layer, lookup_, shape[0]);
+  if (options.scale_by_sqrt_width) scale_ = std::sqrt(static_cast<real>(shape[1]));
   weight.set_trainable(!options.frozen);
 }
 
+Variable EmbeddingTable::scaled(const Variable& rows) const {
+  return is_scaled() ? rows * scale_ : rows;
+}
+
 Variable Embedding::forward(Tape& tape, const Ids& ids) {
-  const Variable rows = embedding(tape.parameter(weight), ids, lookup_);
-  if (!scale_by_sqrt_width_) return rows;
-  return rows * std::sqrt(static_cast<real>(weight.shape()[1]));
+  return scaled(embedding(tape.parameter(weight), ids, lookup()));
 }
 
 Variable Embedding::forward(Tape& tape, const Ids& ids, const Variable& added) {
   const Variable table = tape.parameter(weight);
-  if (!scale_by_sqrt_width_) return embedding_add(table, ids, added, lookup_);
+  if (!is_scaled()) return embedding_add(table, ids, added, lookup());
   check_added("Embedding", table, ids, added);
   return forward(tape, ids) + added;
 }

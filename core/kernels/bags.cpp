@@ -31,17 +31,6 @@ std::vector<std::uint32_t> bag_of_ids(const BagLayout& layout) {
   return bag_of;
 }
 
-// to += row, multiplied by the weight if there is one.
-void add_row(std::size_t width, real* to, const real* row, const real* weight) {
-  if (weight == nullptr) {
-    map_span(width, to, std::plus<>(), to, row);
-  } else {
-    const Simd factor(*weight);
-    map_span(
-        width, to, [&](const Simd& a, const Simd& b) { return a + factor * b; }, to, row);
-  }
-}
-
 }  // namespace
 
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
@@ -61,9 +50,12 @@ Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights
   const std::size_t width = rows.shape().back();
   Tensor sums = zeros({layout.bags(), width});
   for_each_bag(layout, width, [&](std::size_t bag) {
+    real* to = sums.data() + bag * width;
     for_each_id(layout, bag, [&](std::size_t i) {
-      add_row(width, sums.data() + bag * width, rows.data() + i * width,
-              weights == nullptr ? nullptr : weights + i);
+      const Simd weight(weights == nullptr ? real{1} : weights[i]);
+      map_span(
+          width, to, [&](const Simd& a, const Simd& b) { return a + weight * b; }, to,
+          rows.data() + i * width);
     });
   });
   return sums;

@@ -11,8 +11,6 @@
 namespace rowgrad {
 namespace {
 
-using kernels::BagLayout;
-
 void check_rows(std::string_view caller, const Variable& table, const Ids& ids) {
   kernels::check_table(caller, table.shape());
   kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
@@ -46,8 +44,8 @@ Tensor gathered(const Variable& table, const Ids& ids, const Tensor* added) {
 
 // Scales the rows of ids that have been checked down to max_norm, where their norm is above it.
 void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
-                 const std::optional<double>& max_norm, double norm_type) {
-  if (!max_norm) return;
+                 const EmbeddingLookup& options) {
+  if (!options.max_norm) return;
   check_argument(variable.parameter() != nullptr, caller,
                  ": max_norm changes rows, so the table has to be a parameter");
   Parameter& table = *variable.parameter();
@@ -61,15 +59,15 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   std::vector<real> scaled;
   for (std::size_t i = 0; i < distinct.size(); ++i) {
     const std::span row(rows.data() + i * width, width);
-    double length = kernels::norm(row, norm_type);
-    if (!(length > *max_norm)) continue;
+    double length = kernels::norm(row, options.norm_type);
+    if (!(length > *options.max_norm)) continue;
     if (std::isinf(length)) {  // in units of the largest value, it may be finite
       const double unit = kernels::largest_magnitude(row);
       if (std::isfinite(unit))
         for (real& value : row) value = static_cast<real>(value / unit);
-      length = kernels::norm(row, norm_type);
+      length = kernels::norm(row, options.norm_type);
     }
-    const double factor = *max_norm / (length + 1e-7);  // as a `real` it could underflow to 0
+    const double factor = *options.max_norm / (length + 1e-7);  // as a `real` it could be 0
     too_large.push_back(distinct[i]);
     for (const real value : row) scaled.push_back(static_cast<real>(value * factor));
   }
@@ -79,14 +77,6 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   Tensor values = empty({too_large.size(), width});
   std::copy(scaled.begin(), scaled.end(), values.data());
   table.assign_rows(too_large, values);
-}
-
-void check_max_norm(std::string_view caller, const std::optional<double>& max_norm,
-                    double norm_type) {
-  check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), caller, ": max_norm is ",
-                 max_norm.value_or(0), ", expected a finite number above 0");
-  check_argument(norm_type == 1 || norm_type == 2 || norm_type == HUGE_VAL, caller,
-                 ": norm_type is ", norm_type, ", expected 1, 2 or infinity");
 }
 
 Gradient of_table(Backward& node, kernels::MergedRows merged, bool dense) {
@@ -100,7 +90,7 @@ Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable
   check_rows(op, table, ids);
   check_lookup(op, options, table.shape()[0]);
   if (added != nullptr) check_added(op, table, ids, *added);
-  renormalize(op, table, ids, options.max_norm, options.norm_type);
+  renormalize(op, table, ids, options);
   Tensor rows = gathered(table, ids, added != nullptr ? &added->value() : nullptr);
 
   std::vector<Variable> inputs{table};
@@ -130,19 +120,18 @@ const char* name(BagMode mode) {
   return mode == BagMode::kSum ? "sum" : mode == BagMode::kMean ? "mean" : "max";
 }
 
-std::vector<std::size_t> starts_of_rows(const Bags& bags, bool include_last_offset) {
+// The start of each bag, and the end of the last one.
+std::vector<std::size_t> starts_of(const Bags& bags, bool include_last_offset) {
   const auto& shape = bags.ids.shape();
-  check_argument(shape.size() == 2, kBag, ": ids have shape ", bracketed(shape),
-                 ", expected [bags, length], or [count] with offsets");
-  check_argument(!include_last_offset, kBag,
-                 ": include_last_offset is set, but no offsets were given");
-  std::vector<std::size_t> starts(shape[0] + 1);
-  for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts[bag] = bag * shape[1];
-  return starts;
-}
-
-std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_offset) {
-  const auto& shape = bags.ids.shape();
+  std::vector<std::size_t> starts;
+  if (!bags.offsets) {
+    check_argument(shape.size() == 2, kBag, ": ids have shape ", bracketed(shape),
+                   ", expected [bags, length], or [count] with offsets");
+    check_argument(!include_last_offset, kBag,
+                   ": include_last_offset is set, but no offsets were given");
+    for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts.push_back(bag * shape[1]);
+    return starts;
+  }
   const Ids& offsets = *bags.offsets;
   check_argument(shape.size() == 1, kBag, ": ids have shape ", bracketed(shape),
                  ", expected [count], since offsets were given");
@@ -153,8 +142,6 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), kBag,
                  ": there are no offsets, expected ",
                  include_last_offset ? "at least the last one, " : "a bag for the ids, ", count);
-  std::vector<std::size_t> starts;
-  starts.reserve(offsets.size() + 1);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const std::int32_t offset = offsets.data()[i];
     check_argument(i > 0 || offset == 0, kBag, ": offset ", offset, " at [0], expected 0");
@@ -173,13 +160,12 @@ std::vector<std::size_t> starts_at_offsets(const Bags& bags, bool include_last_o
   return starts;
 }
 
-// Checks everything. Returns the start of each bag, and the end of the last one.
+// Checks everything. Returns starts_of the bags.
 std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
-                                        const EmbeddingBagLookup& options) {
+                                        const EmbeddingLookup& options) {
   kernels::check_table(kBag, table.shape());
   check_lookup(kBag, options, table.shape()[0]);
-  auto starts = bags.offsets ? starts_at_offsets(bags, options.include_last_offset)
-                             : starts_of_rows(bags, options.include_last_offset);
+  auto starts = starts_of(bags, options.include_last_offset);
   if (bags.per_sample_weights) {
     check_argument(options.mode == BagMode::kSum, kBag,
                    ": per-sample weights were given with mode ", name(options.mode),
@@ -194,17 +180,6 @@ std::vector<std::size_t> checked_starts(const Variable& table, const Bags& bags,
   }
   check_rows(kBag, table, bags.ids);
   return starts;
-}
-
-Variable largest_of_bags(const Variable& table, BagLayout layout, bool dense) {
-  kernels::ArgMax argmax;
-  Tensor largest = kernels::max_bags(layout, gathered(table, layout.ids, nullptr), argmax);
-  return record(
-      kBag, {table}, std::move(largest),
-      [layout = std::move(layout), argmax = std::move(argmax), dense](Backward& node) {
-        node.give(
-            0, of_table(node, kernels::max_bags_backward(layout, node.gradient(), argmax), dense));
-      });
 }
 
 }  // namespace
@@ -234,15 +209,14 @@ std::optional<std::int32_t> padding_row(std::string_view caller,
 }
 
 void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows) {
-  padding_row(caller, options.padding_idx, rows);
-  check_max_norm(caller, options.max_norm, options.norm_type);
-}
-
-void check_lookup(std::string_view caller, const EmbeddingBagLookup& options, std::size_t rows) {
   check_argument(options.mode != BagMode::kMax || !options.scale_grad_by_freq, caller,
                  ": scale_grad_by_freq is set with mode max, expected mode sum or mean");
   padding_row(caller, options.padding_idx, rows);
-  check_max_norm(caller, options.max_norm, options.norm_type);
+  const auto& max_norm = options.max_norm;
+  check_argument(!max_norm || (std::isfinite(*max_norm) && *max_norm > 0), caller, ": max_norm is ",
+                 max_norm.value_or(0), ", expected a finite number above 0");
+  check_argument(options.norm_type == 1 || options.norm_type == 2 || options.norm_type == HUGE_VAL,
+                 caller, ": norm_type is ", options.norm_type, ", expected 1, 2 or infinity");
 }
 
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
@@ -254,19 +228,18 @@ Variable embedding_add(const Variable& table, const Ids& ids, const Variable& ad
   return lookup("embedding_add", table, ids, &added, options);
 }
 
-Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options) {
+Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options) {
   auto starts = checked_starts(table, bags, options);
-  BagLayout layout{std::move(bags.ids), std::move(starts),
-                   padding_row(kBag, options.padding_idx, table.shape()[0])};
-  renormalize(kBag, table, layout.ids, options.max_norm, options.norm_type);
-  if (options.mode == BagMode::kMax)
-    return largest_of_bags(table, std::move(layout), options.dense_gradient);
-
+  kernels::BagLayout layout{std::move(bags.ids), std::move(starts),
+                            padding_row(kBag, options.padding_idx, table.shape()[0])};
+  renormalize(kBag, table, layout.ids, options);
   const auto& weights = bags.per_sample_weights;
-  const bool mean = options.mode == BagMode::kMean;
   Tensor rows = gathered(table, layout.ids, nullptr);
-  Tensor value = kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
-  if (mean) kernels::divide_by_counts(layout, value);
+  kernels::ArgMax argmax;
+  Tensor value = options.mode == BagMode::kMax
+                     ? kernels::max_bags(layout, rows, argmax)
+                     : kernels::sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
+  if (options.mode == BagMode::kMean) kernels::divide_by_counts(layout, value);
 
   std::vector<Variable> inputs{table};
   if (weights) inputs.push_back(*weights);
@@ -274,17 +247,19 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLooku
   if (!weights || !weights->needs_gradient()) rows = Tensor();
   return record(
       kBag, inputs, std::move(value),
-      [layout = std::move(layout), rows = std::move(rows), mean, weighted = weights.has_value(),
-       scale_by_freq = options.scale_grad_by_freq, dense = options.dense_gradient](Backward& node) {
+      [layout = std::move(layout), rows = std::move(rows), argmax = std::move(argmax), options,
+       weighted = weights.has_value()](Backward& node) {
         Tensor upstream = node.take_gradient();
-        if (mean) kernels::divide_by_counts(layout, upstream);
+        if (options.mode == BagMode::kMean) kernels::divide_by_counts(layout, upstream);
         if (weighted && node.needs(1))
           node.give(1, kernels::bag_weights_backward(layout, upstream, rows, node.input_shape(1)));
         if (!node.needs(0)) return;
         const real* factors = weighted ? node.input(1).data() : nullptr;
-        node.give(
-            0, of_table(node, kernels::sum_bags_backward(layout, upstream, factors, scale_by_freq),
-                        dense));
+        auto merged =
+            options.mode == BagMode::kMax
+                ? kernels::max_bags_backward(layout, upstream, argmax)
+                : kernels::sum_bags_backward(layout, upstream, factors, options.scale_grad_by_freq);
+        node.give(0, of_table(node, std::move(merged), options.dense_gradient));
       });
 }
 

@@ -16,11 +16,20 @@
 
 namespace rowgrad {
 
-/// Options of embedding().
+/// What becomes of a bag's rows.
+enum class BagMode {
+  kSum,   // the sum, with per_sample_weights if they are given
+  kMean,  // the mean over ids that are no padding; zeros if there are none
+  kMax    // the maximum of each column
+};
+
+/// Options of lookups. `mode` and `include_last_offset` are for bags: embedding() and
+/// embedding_add() have none.
 struct EmbeddingLookup {
-  /// The row with this id gets no gradient; −1 is the last row.
+  BagMode mode = BagMode::kMean;  // what becomes of the rows of a bag
+  /// The row with this id gets no gradient, and bags ignore it; −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
-  /// Whether a row's gradient is divided by how often its id occurs.
+  /// Whether a row's gradient is divided by how often its id occurs; not allowed with kMax.
   bool scale_grad_by_freq = false;
   /// Whether the gradient is dense: that of the whole table, including zeros.
   bool dense_gradient = false;
@@ -31,7 +40,10 @@ struct EmbeddingLookup {
   std::optional<double> max_norm = std::nullopt;
   /// The p of max_norm's norm: 1, 2, or infinity, which takes the largest |w|.
   double norm_type = 2;
+  /// Whether the last offset is the end of the last bag instead of the start of another one.
+  bool include_last_offset = false;
 };
+using EmbeddingBagLookup = EmbeddingLookup;
 
 /// ids [...] of any shape → [..., width].
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
@@ -40,27 +52,6 @@ Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup&
 /// the result's last axes (such as positions [length, width] for ids [..., length]).
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
-
-/// What becomes of a bag's rows.
-enum class BagMode {
-  kSum,   // the sum, with per_sample_weights if they are given
-  kMean,  // the mean over ids that are no padding; zeros if there are none
-  kMax    // the maximum of each column
-};
-
-/// Options of embedding_bag().
-struct EmbeddingBagLookup {
-  BagMode mode = BagMode::kMean;  // what becomes of the rows of a bag
-  /// The row with this id is ignored and gets no gradient; −1 is the last row.
-  std::optional<std::int32_t> padding_idx = std::nullopt;
-  /// As in EmbeddingLookup; scale_grad_by_freq is not allowed with kMax.
-  bool scale_grad_by_freq = false;
-  bool dense_gradient = false;
-  std::optional<double> max_norm = std::nullopt;
-  double norm_type = 2;
-  /// Whether the last offset is the end of the last bag instead of the start of another one.
-  bool include_last_offset = false;
-};
 
 /// What to look up: ids [bags, length], one bag per row; or ids [count] with offsets, where a bag
 /// extends from its offset to the next one, and the last bag to the end.
@@ -75,7 +66,7 @@ struct Bags {
 /// → [bags, width]: for each bag, the sum, mean or element-wise maximum of the rows of its ids,
 /// which is NaN if one of them is. A bag that is empty or all padding gives zeros. Of several equal
 /// maxima, or NaNs, the first one gets the gradient.
-Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingBagLookup& options = {});
+Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
 /// For ops that look up rows: the rows of the ids, plus `added`, if given, which has the shape of
 /// the result's last axes. If the table is a parameter, other rows are neither read nor brought up
@@ -94,6 +85,5 @@ std::optional<std::int32_t> padding_row(std::string_view caller,
 
 /// Checks the options of lookups in a table of so many rows.
 void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows);
-void check_lookup(std::string_view caller, const EmbeddingBagLookup& options, std::size_t rows);
 
 }  // namespace rowgrad

@@ -234,6 +234,8 @@ TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
   tape.backward(weighed, full({1, 2}, 1));
   EXPECT_EQ(tape.gradient(weights).dense(), tensor({1, 2}, {7, 5}));
   EXPECT_EQ(bag.weight.gradient().rows().values(), tensor({2, 2}, {10, 10, 100, 100}));
+  EmbeddingBag scaled(counting({2, 4}), {.scale_by_sqrt_width = true});
+  EXPECT_EQ(scaled.forward(tape, {pair}).value(), tensor({1, 4}, {6, 8, 10, 12}));
   EXPECT_INVALID("EmbeddingBag: scale_grad_by_freq is set with mode max, expected mode sum or mean",
                  EmbeddingBag(table, {.mode = BagMode::kMax, .scale_grad_by_freq = true}));
 }
