@@ -117,7 +117,10 @@ void Gradient::scale(real factor) {
 
 void Gradient::add(Gradient other) {
   if (other.is_none()) return;
-  if (is_none()) return kind_.swap(other.kind_);
+  if (is_none()) {
+    kind_ = std::move(other.kind_);
+    return;
+  }
   check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
                  bracketed(other.shape()), " differ");
   if (is_rows() && other.is_rows()) {
