@@ -1,144 +1,321 @@
 #!/usr/bin/env python3
-"""Breaks the library on purpose, one small fault at a time, and reports which faults the tests notice.
+"""Breaks the library on purpose, one small fault at a time, and finds the tests that notice.
 
-  tests/mutants/run.py [BUILD] [NUMBER...]
-  tests/mutants/run.py --check        only looks whether each fault's lines are in the sources, once
+  tests/mutants/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD]
+  tests/mutants/run.py --list     prints the faults
 
-BUILD (default: build) has the program tests_float, compiled. faults.txt has the faults, which are
-numbered from 1. The library's sources are compiled once; a fault's source is compiled alone and linked
-before them, so that a fault costs seconds. The tests of the fault's folder run first, and the others
-only if these have not noticed.
+All faults are in one build, made in FOLDER at -O1, and a variable of the environment chooses one: each
+check of the library, switched off, and COUNT others (300), drawn from all places where one operator,
+number, condition or statement can be changed, with a fixed seed. A fault is given to the test suites
+that reach it, the quickest first, until one fails. What is found is kept in FOLDER/faults.tsv, where a
+campaign that was stopped goes on; it takes an hour. tests/mutants/faults.tsv has the last one.
 """
 
-import json
+import argparse
+import concurrent.futures
+import os
 import pathlib
+import random
 import re
-import shlex
+import resource
+import shutil
 import subprocess
-import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = 900  # of one run of the tests, after which a fault counts as noticed
-# -O1, so that a fault is compiled in seconds; -fPIC, so that no function is inlined into the others of
-# its room, where the fault would not reach it; and what the compiler says of faults is not wanted.
-FLAGS = ["-O1", "-fPIC", "-w"]
-# Tests that run the programs, which have their own library, and of times and memory, which -O1 changes.
-LEFT_OUT = "*InProportion*:*AStepCosts*:SteadyStep*:Textbook*:*AnUntrainedGpt*:*AreReadByPyTorch*"
+# Tests of times, memory and long runs, which -O1 changes, and of what is not there.
+LEFT_OUT = "*InProportion*:*AStepCosts*:SteadyStep*:Textbook*:*AnUntrainedGpt*:*AreReadByPyTorch*:DISABLED*"
+
+HEADER = r"""
+#pragma once
+#include <cstdlib>
+#include <fcntl.h>
+#include <type_traits>
+#include <unistd.h>
+
+namespace mutant {
+inline const int chosen = std::getenv("MUTANT") ? std::atoi(std::getenv("MUTANT")) : -1;
+inline unsigned char reached[8192];
+struct Log {
+  ~Log() {
+    const char* path = std::getenv("MUTANT_LOG");
+    const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
+    if (file >= 0) (void)!write(file, reached, sizeof reached);
+  }
+};
+inline const Log log;
+inline bool touch(int n) { reached[n] = 1; return n == chosen; }
+constexpr bool at(int n) { return __builtin_is_constant_evaluated() ? false : touch(n); }
+template <class T> constexpr T number(int n, T value) { return at(n) ? value + 1 : value; }
+constexpr bool flip(int n, bool value) { return at(n) ? !value : value; }
+template <class A> struct Left { const A& a; int n; };
+
+// a OP Name{n} AGAIN b: the operators of an expression have the same precedence as before.
+#define MUTANT_OPERATOR(Name, OP, AGAIN, OTHER)                                                  \
+  struct Name { int n; };                                                                        \
+  template <class A> struct Name##Left { const A& a; int n; };                                   \
+  template <class A> constexpr Name##Left<A> operator OP(const A& a, Name m) { return {a, m.n}; } \
+  template <class A, class B> constexpr auto operator AGAIN(Name##Left<A> l, const B& b) {       \
+    using Result = std::decay_t<decltype(l.a OP b)>;                                             \
+    return at(l.n) ? static_cast<Result>(l.a OTHER b) : static_cast<Result>(l.a OP b);           \
+  }
+MUTANT_OPERATOR(Less, <, >, <=)
+MUTANT_OPERATOR(Greater, >, <, >=)
+MUTANT_OPERATOR(AtMost, <=, >=, <)
+MUTANT_OPERATOR(AtLeast, >=, <=, >)
+MUTANT_OPERATOR(Equal, ==, ==, !=)
+MUTANT_OPERATOR(Unequal, !=, !=, ==)
+MUTANT_OPERATOR(Plus, +, +, -)
+MUTANT_OPERATOR(Minus, -, -, +)
+MUTANT_OPERATOR(Times, *, *, +)
+MUTANT_OPERATOR(Over, /, /, *)
+}  // namespace mutant
+"""
+
+OPERATORS = {"<": ("Less", ">"), ">": ("Greater", "<"), "<=": ("AtMost", ">="), ">=": ("AtLeast", "<="),
+             "==": ("Equal", "=="), "!=": ("Unequal", "!="), "+": ("Plus", "+"), "-": ("Minus", "-"),
+             "*": ("Times", "*"), "/": ("Over", "/")}
 
 
-class Fault:
-    def __init__(self, block):
-        lines = block.splitlines()
-        self.path, self.what = lines[0].split(": ", 1)
-        part = lambda sign: "\n".join(l[2:] for l in lines[1:] if l[0] == sign)
-        self.old, self.new = part("-"), part("+")
+class Site:
+    """A place where the text from begin to end can become `new`, which has N for the fault's number."""
 
-    def source(self):
-        text = (ROOT / self.path).read_text()
-        if text.count(self.old) != 1:
-            sys.exit(f"{self.path}: '{self.old}' is there {text.count(self.old)} times")
-        return text.replace(self.old, self.new)
+    def __init__(self, path, text, kind, begin, end, new):
+        self.path, self.kind, self.begin, self.end, self.new = path, kind, begin, end, new
+        self.line = text.count("\n", 0, begin) + 1
+        self.last_line = text.count("\n", 0, end) + 1
+        self.code = " ".join(text.splitlines()[self.line - 1].split()).replace("\t", " ")
+        self.key = f"{path}:{self.line}:{begin - text.rfind(chr(10), 0, begin)} {kind}"
 
 
-def faults():
-    text = (ROOT / "tests/mutants/faults.txt").read_text()
-    blocks = [b.strip("\n") for b in text.split("\n\n") if b.strip() and not b.startswith("#")]
-    return [Fault(b) for b in blocks]
+def closing(text, start, stops):
+    """The place of the first of `stops` outside of all brackets that open after `start`."""
+    depth, i = 0, start
+    while i < len(text):
+        c = text[i]
+        if c == '"' or (c == "'" and not text[i - 1].isalnum()):
+            i += 1
+            while text[i] != c:
+                i += 2 if text[i] == "\\" else 1
+        elif depth == 0 and c in stops:
+            return i
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        i += 1
+    return -1
 
 
-class Build:
-    def __init__(self, folder):
-        self.folder = folder.resolve()
-        self.scratch = self.folder / "mutants"
-        self.scratch.mkdir(exist_ok=True)
-        entries = json.loads((self.folder / "compile_commands.json").read_text())
-        self.commands = {}
-        for entry in entries:
-            match = re.search(r"-o CMakeFiles/(rowgrad|rowgrad_common)\.dir/(\S+)\.o ", entry["command"])
-            if match:
-                self.commands[match[1], entry["file"]] = shlex.split(entry["command"])
-        self.library = []  # its objects
-        self.tests = self.scratch / "tests"
-
-    def compile(self, command, source, output):
-        """The command with another source and output."""
-        kept = command[: command.index("-o")]
-        kept = [a for a in kept if a not in ("-Werror", "-Winvalid-pch")]
-        subprocess.run(kept + FLAGS + ["-o", str(output), "-c", str(source)], cwd=self.folder, check=True)
-
-    def make_library(self):
-        for (target, source), command in self.commands.items():
-            self.library.append(self.scratch / f"{target}-{pathlib.Path(source).name}.o")
-            if not self.library[-1].exists():
-                self.compile(command, source, self.library[-1])
-
-    def make_tests(self, fault=None):
-        """Of what is there several times, the linker takes the first."""
-        ninja = subprocess.run(
-            ["ninja", "-t", "commands", "tests/tests_float"],
-            cwd=self.folder, check=True, capture_output=True, text=True).stdout
-        command = re.search(r"\S*\+\+ [^\n]*-o tests/tests_float [^\n;&]*", ninja)[0]
-        words = [w for w in shlex.split(command) if "examples" not in w and not re.search(r"librowgrad\w*\.a$", w)]
-        words[words.index("tests/tests_float")] = str(self.tests)
-        first = ([fault] if fault else []) + self.library
-        words[1:1] = ["-Wl,-z,muldefs", *map(str, first)]
-        subprocess.run(words, cwd=self.folder, check=True)
-
-    def command_of(self, path):
-        """The command that compiles this source, alone or with others of its room."""
-        for (_, source), command in self.commands.items():
-            text = pathlib.Path(source).read_text() if "Unity" in source else ""
-            if source == str(ROOT / path) or f'"{ROOT / path}"' in text:
-                return command
-        sys.exit(f"{path} is not compiled")
-
-    def passes(self, tests):
-        try:
-            return subprocess.run(
-                [str(self.tests), "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={tests}"],
-                timeout=SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
+def checks_of(path, text):
+    for match in re.finditer(r"(?<![\w:])check_(argument|state|runtime)\(", text):
+        start = match.end()
+        if path == "core/base/check.hpp" or "//" in text[text.rfind("\n", 0, start):start]:
+            continue
+        end = closing(text, start, ",")
+        condition = text[start:end]
+        yield Site(path, text, "check", start, end, f"(static_cast<bool>({condition}) || ::mutant::at(N))")
 
 
-def suites(folder):
-    names = set()
-    for file in (ROOT / "tests" / folder).glob("*_test.cpp"):
-        names |= set(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)", file.read_text(), re.M))
-    return ":".join(f"{n}.*:{n}/*:*/{n}.*" for n in sorted(names))
+def others_of(path, text):
+    position = 0
+    is_constant = False  # until the statement ends
+    for line in text.splitlines(keepends=True):
+        begin, code = position, line.split("//")[0].rstrip()
+        position += len(line)
+        bare = code.strip()
+        if re.match(r"(inline |static |const )*(constexpr|consteval|template|enum|static_assert|using|#|extern)", bare):
+            is_constant = True
+        skips = is_constant or not bare or '"' in code or "operator" in code
+        if bare.endswith((";", "{", "}")) or bare.startswith("#"):
+            is_constant = False
+        if skips:
+            continue
+        for match in re.finditer(r" (<|>|<=|>=|==|!=|\+|-|\*|/) (?=[\w(*&:-])", code):
+            name, again = OPERATORS[match[1]]
+            at = begin + match.start()
+            yield Site(path, text, match[1], at, at + len(match[0]),
+                       f" {match[1]} ::mutant::{name}{{N}} {again} ")
+        for match in re.finditer(r" (&&|\|\|) ", code):
+            at = begin + match.start()
+            more = "&& !::mutant::at(N) &&" if match[1] == "&&" else "|| ::mutant::at(N) ||"
+            yield Site(path, text, match[1], at, at + len(match[0]), f" {more} ")
+        for match in re.finditer(r"(?<=[\s(,])\d+(?:\.\d+)?(?=[;,)\s])", code):
+            at = begin + match.start()
+            yield Site(path, text, "number", at, at + len(match[0]), f"::mutant::number(N, {match[0]})")
+        for match in re.finditer(r"\bif \((?=[^;]*$)", code):
+            start = begin + match.end()
+            end = closing(text, start, ")")
+            if re.match(r"(const )?[\w:<>*]+[&* ]+\w+ = |\(?constexpr", text[start:end]) or ";" in text[start:end]:
+                continue
+            yield Site(path, text, "if", start, end, f"::mutant::flip(N, static_cast<bool>({text[start:end]}))")
+        match = re.fullmatch(r"(\s+)((?:\+\+|--|\*)?(?!return|delete|throw|case|using|else|break|co_)[a-z_][\w.>\[\]-]*(?:"
+                             r"\(.*\)| [+*/|^&-]?= .*|\+\+|--));", code)
+        if match and match[2].count("(") == match[2].count(")") and match[2].count("{") == match[2].count("}"):
+            at = begin + len(match[1])
+            yield Site(path, text, "dropped", at, at + len(match[2]), f"::mutant::at(N) ? void() : void({match[2]})")
+
+
+class Faults:
+    """The checks and as many others as wanted, spread over rooms by their lines, those that compile."""
+
+    def __init__(self, count):
+        self.texts = {}
+        names = subprocess.run(["git", "ls-files", "core", "layers", "optim"], cwd=ROOT, check=True,
+                               capture_output=True, text=True).stdout.split()
+        for name in names:
+            if name.endswith((".cpp", ".hpp")) and "mpi_process_group" not in name:
+                self.texts[name] = (ROOT / name).read_text()
+        self.chosen = [s for name, text in self.texts.items() for s in checks_of(name, text)]
+        self.spare = {}  # room: sites in a random order
+        lines = {}
+        for name, text in self.texts.items():
+            room = str(pathlib.Path(name).parent)
+            lines[room] = lines.get(room, 0) + text.count("\n")
+            self.spare.setdefault(room, []).extend(others_of(name, text))
+        draw = random.Random(1)
+        for room, sites in self.spare.items():
+            # As often one kind as another: most operators are of few kinds.
+            kinds = {}
+            for site in draw.sample(sites, len(sites)):
+                kinds.setdefault(site.kind, []).append(site)
+            order = [(i + draw.random(), s) for of_kind in kinds.values() for i, s in enumerate(of_kind)]
+            self.spare[room] = [s for _, s in sorted(order, key=lambda pair: pair[0])]
+        for room, sites in self.spare.items():
+            for _ in range(round(count * lines[room] / sum(lines.values()))):
+                self.take(room)
+
+    def take(self, room):
+        while self.spare[room]:
+            site = self.spare[room].pop(0)
+            if not any(s.path == site.path and s.begin < site.end and site.begin < s.end for s in self.chosen):
+                self.chosen.append(site)
+                return
+
+    def drop(self, places):
+        """Replaces those at these lines of files by others; returns how many they were."""
+        gone = [s for s in self.chosen if any((s.path, l) in places for l in range(s.line, s.last_line + 1))]
+        self.chosen = [s for s in self.chosen if s not in gone]
+        for site in gone:
+            if site.kind != "check":
+                self.take(str(pathlib.Path(site.path).parent))
+        return len(gone)
+
+    def write(self, tree):
+        for path, text in self.texts.items():
+            here = [(s, n) for n, s in enumerate(self.chosen) if s.path == path]
+            for site, number in sorted(here, key=lambda pair: -pair[0].begin):
+                new = re.sub(r"(?<=[({ ])N(?=[)},])", str(number), site.new)
+                text = text[:site.begin] + new + text[site.end:]
+            target = tree / path
+            if target.read_text() != text:
+                target.write_text(text)
+
+
+def build(folder, faults):
+    tree, out = folder / "tree", folder / "build"
+    if not tree.exists():
+        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+        files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in files.splitlines():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+        (folder / "mutant.hpp").write_text(HEADER)
+    faults.write(tree)
+    subprocess.run(["cmake", "-G", "Ninja", "-S", tree, "-B", out, "-DCMAKE_BUILD_TYPE=Release",
+                    "-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DCMAKE_CXX_FLAGS=-w -include {folder}/mutant.hpp"],
+                   check=True, stdout=subprocess.DEVNULL)
+    for target in ("rowgrad", "tests_float"):
+        while True:
+            done = subprocess.run(["ninja", "-C", out, "-k", "0", target], capture_output=True, text=True)
+            if done.returncode == 0:
+                break
+            places = set()
+            for path, line in re.findall(r"(?:rowgrad|tree)/((?:core|layers|optim)/[\w/.]+):(\d+)", done.stdout):
+                places.add((path, int(line)))
+            dropped = faults.drop(places)
+            print(f"{target}: {dropped} faults that do not compile are replaced", flush=True)
+            if dropped == 0:
+                raise SystemExit(done.stdout[-5000:])
+            faults.write(tree)
+    return out / "tests/tests_float"
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 30, 4 << 30))
+
+
+def run(program, suites, environment, seconds):
+    """Whether they pass."""
+    wanted = ":".join(f"{s}.*" for s in suites)
+    command = [program, "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={wanted}-{LEFT_OUT}"]
+    child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, preexec_fn=limits, start_new_session=True)
+    try:
+        return child.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, 9)
+        child.wait()
+        return False
+
+
+def coverage(folder, program):
+    """Of each suite that passes: how long it takes, and the numbers of the faults that it reaches."""
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter=-{LEFT_OUT}"],
+                            capture_output=True, text=True, check=True).stdout
+    found = {}
+    for suite in re.findall(r"^(\S+)\.", listed, re.M):
+        log = folder / "reached"
+        log.unlink(missing_ok=True)
+        begin = time.monotonic()
+        if not run(program, [suite], {"MUTANT_LOG": str(log)}, 600):
+            print(f"{suite} does not pass without a fault, and is left out", flush=True)
+            continue
+        seconds = time.monotonic() - begin
+        data = log.read_bytes() if log.exists() else b""
+        reached = {i % 8192 for i, byte in enumerate(data) if byte}
+        found[suite] = (seconds, reached)
+    return found
 
 
 def main():
-    arguments = sys.argv[1:]
-    for fault in faults():
-        fault.source()
-    if arguments == ["--check"]:
+    arguments = argparse.ArgumentParser(usage=__doc__)
+    arguments.add_argument("folder", nargs="?", type=pathlib.Path)
+    arguments.add_argument("--faults", type=int, default=300)
+    arguments.add_argument("--jobs", type=int, default=1)
+    arguments.add_argument("--only", default="")
+    arguments.add_argument("--list", action="store_true")
+    options = arguments.parse_args()
+    faults = Faults(options.faults)
+    if options.list:
+        for site in faults.chosen:
+            print(site.key, site.code, sep="\t")
         return
-    build = Build(pathlib.Path(arguments.pop(0) if arguments and not arguments[0].isdigit() else "build"))
-    wanted = set(map(int, arguments))
-    build.make_library()
-    build.make_tests()
-    if not build.passes(f"*-{LEFT_OUT}"):
-        sys.exit("the tests do not pass without a fault")
-    noticed = {}
-    for number, fault in enumerate(faults(), 1):
-        if wanted and number not in wanted:
-            continue
-        source = build.scratch / f"{number}-{pathlib.Path(fault.path).name}"
-        source.write_text(fault.source())
-        changed = source.with_suffix(".o")
-        build.compile(build.command_of(fault.path), source, changed)
-        build.make_tests(changed)
-        own = suites(pathlib.Path(fault.path).parent)
-        if own and not build.passes(f"{own}-{LEFT_OUT}"):
-            noticed[number] = "by the tests of its folder"
-        elif not build.passes(f"*-{LEFT_OUT}:{own}"):
-            noticed[number] = "by other tests"
-        else:
-            noticed[number] = "NOT"
-        print(f"{number}: {fault.path}: {fault.what}: noticed {noticed[number]}", flush=True)
-    missed = sum(verdict == "NOT" for verdict in noticed.values())
-    print(f"{len(noticed) - missed} of {len(noticed)} faults were noticed")
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    program = build(folder, faults)
+    suites = coverage(folder, program)
+    table = folder / "faults.tsv"
+    known = {line.split("\t")[0] for line in table.read_text().splitlines()} if table.exists() else set()
+
+    def judge(number, site):
+        reaching = sorted((seconds, suite) for suite, (seconds, reached) in suites.items() if number in reached)
+        for seconds, suite in reaching:
+            if not run(program, [suite], {"MUTANT": str(number)}, 10 * seconds + 20):
+                return site, len(reaching), suite
+        return site, len(reaching), "nobody"
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, table.open("a") as out:
+        waiting = [pool.submit(judge, n, s) for n, s in enumerate(faults.chosen)
+                   if s.key not in known and options.only in s.key]
+        for done in concurrent.futures.as_completed(waiting):
+            site, reaching, suite = done.result()
+            out.write(f"{site.key}\t{site.code}\t{reaching}\t{suite}\n")
+            out.flush()
+    rows = [line.split("\t") for line in table.read_text().splitlines()]
+    missed = sum(row[3] == "nobody" for row in rows)
+    print(f"{len(rows) - missed} of {len(rows)} faults were noticed")
 
 
-main()
+if __name__ == "__main__":
+    main()
