@@ -238,7 +238,7 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
                             values.size() * number_bytes);
         std::string extents;
         for (const std::size_t extent : shape)
-          extents += (extents.empty() ? "" : ",") + std::to_string(extent);
+          extents += concat(extents.empty() ? "" : ",", extent);
         const std::uint64_t end = offset + pieces.back().size();
         header += concat(',', quoted(name), ":{\"dtype\":\"", dtype, "\",\"shape\":[", extents,
                          "],\"data_offsets\":[", offset, ',', end, "]}");
