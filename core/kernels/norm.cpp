@@ -31,16 +31,17 @@ constexpr auto square = [](double x) { return x * x; };
 
 double sum_of(std::span<const Rows> arrays, const auto& f) {
   double total = 0;
-  std::vector<double> sums;
-  for (const auto& [values, rows, width] : arrays) {
-    sums.resize(rows);
-    parallel_for(rows, row_grain(width),
-                 [&, values = values, width = width](std::size_t begin, std::size_t end) {
-                   for (std::size_t i = begin; i < end; ++i)
-                     sums[i] = sum_row(values + i * width, width, f);
-                 });
-    for (const double sum : sums) total += sum;
-  }
+  std::array<double, 1024> sums;  // of so many rows at a time: a step needs no memory for them
+  for (const auto& [values, rows, width] : arrays)
+    for (std::size_t first = 0; first < rows; first += sums.size()) {
+      const std::size_t count = std::min(sums.size(), rows - first);
+      parallel_for(
+          count, row_grain(width),
+          [&, from = values + first * width, width = width](std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; ++i) sums[i] = sum_row(from + i * width, width, f);
+          });
+      for (std::size_t i = 0; i < count; ++i) total += sums[i];
+    }
   return total;
 }
 
