@@ -2,8 +2,8 @@
 #include <utility>
 
 #include <rowgrad/core/ops/convolution.hpp>
-#include <rowgrad/core/ops/gate.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/ngram_memory.hpp>
@@ -27,12 +27,23 @@ Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
   return random.uniform({width, kernel}, -bound, bound);
 }
 
+// sign(s) √max(|s|, 1e-6), whose gradient is 0 where |s| < 1e-6.
+Variable signed_root(const Variable& s) {
+  constexpr double kLeast = 1e-6;
+  return pointwise(
+      "signed_root", s,
+      [](Simd v) {
+        const Simd root = sqrt(max(abs(v), kLeast));
+        return select(v > 0, root, select(v < 0, -root, v));
+      },
+      [](Simd g, Simd v, Simd y) { return select(abs(v) < kLeast, 0, g / (2 * abs(y))); });
+}
+
 }  // namespace
 
 NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
                          const NgramMemoryOptions& options)
     : hash_(std::move(hash)),
-      norm_epsilon_(options.norm_epsilon),
       table(make_table(*this, hash_, options.head_width, random, file)),
       key(*this, "key", hash_.lookups() * options.head_width, width, random),
       value(*this, "value", hash_.lookups() * options.head_width, width, random),
@@ -68,9 +79,10 @@ void NgramMemory::read_ahead(const Ids& texts) {
 }
 
 Variable NgramMemory::gate(const Variable& x, const Variable& rows) {
-  Tape& tape = x.tape();
-  return memory_gate(key.forward(rows), x, tape.parameter(key_norm.weight),
-                     tape.parameter(query_norm.weight), norm_epsilon_);
+  const Variable products = key_norm.forward(key.forward(rows)) * query_norm.forward(x);
+  const double width = static_cast<double>(x.shape().back());
+  return sigmoid(
+      signed_root(sum(products, {-1}, KeepAxes::kYes) / static_cast<real>(std::sqrt(width))));
 }
 
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece

@@ -62,7 +62,6 @@ class NgramMemory : public Layer {
   Variable convolved(const Variable& u, Tensor* kept);
 
   NgramHash hash_;
-  double norm_epsilon_;
 
  public:
   Part<Embedding> table;     // the rows

@@ -184,10 +184,6 @@ const std::vector<NamedOp> kNamedOps{
      {{700, 130}, {130}, {130}},
      false},
     {"rms_norm", [](Inputs in) { return rms_norm(in[0], in[1]); }, kScaled, kLargeScaled, false},
-    {"memory_gate",
-     [](Inputs in) { return memory_gate(in[0], in[1], in[2], in[3]); },
-     {{3, 5}, {3, 5}, {5}, {5}},
-     {{700, 130}, {700, 130}, {130}, {130}}},
     {"causal_conv",
      [](Inputs in) { return causal_conv(in[0], in[1]); },
      {{2, 7, 3}, {3, 2}},
@@ -478,19 +474,6 @@ TEST(NamedOps, RefuseWhatDoesNotFit) {
                  gather(x, -1, ids({2, 1}, {0, 3})));
   EXPECT_INVALID("gather: id -1 at [0, 1] is outside axis 0 of [2, 3]",
                  gather(x, 0, ids({1, 2}, {0, -1})));
-  const Variable three = tape.input(zeros({3}));
-  EXPECT_INVALID(
-      "memory_gate: key and x have shapes [2, 3] and [2, 5, 6], their weights [3] and [3], "
-      "expected "
-      "[..., width] with a width above 0, and [width]",
-      memory_gate(x, heads, three, three));
-  EXPECT_INVALID(
-      "memory_gate: key and x have shapes [2, 3] and [2, 3], their weights [3] and [2, 3], "
-      "expected "
-      "[..., width] with a width above 0, and [width]",
-      memory_gate(x, x, three, x));
-  EXPECT_INVALID("memory_gate: epsilon is -1, expected a finite number not below 0",
-                 memory_gate(x, x, three, three, -1));
   EXPECT_INVALID(
       "causal_conv: x has shape [2, 3] and weight [2, 3], expected [..., length, width] and "
       "[width, "
