@@ -80,16 +80,12 @@ std::unique_lock<std::mutex> turn() {
   return takes_turns() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
-// The first number of the row or column `index`.
-const real* at_row(const ConstMatrix& x, std::size_t index) {
-  return x.data + (x.transposed ? index : index * x.columns);
-}
-const real* at_column(const ConstMatrix& x, std::size_t index) {
-  return x.data + (x.transposed ? index * x.rows : index);
-}
-
 cxxblas::Transpose transpose_of(bool transposed) {
   return transposed ? cxxblas::Transpose::Trans : cxxblas::Transpose::NoTrans;
+}
+xt::blas_index_t stride_of(const MatrixView& x) {
+  return static_cast<xt::blas_index_t>(x.is_transposed() ? std::max(x.column_step, x.rows)
+                                                         : std::max(x.row_step, x.columns));
 }
 
 // A range of rows and columns of the result.
@@ -100,35 +96,31 @@ struct Block {
   std::size_t columns;
 };
 
-void multiply(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, const Block& block,
+void multiply(const MatrixView& a, const MatrixView& b, const Matrix& result, const Block& block,
               real beta) {
   using Index = xt::blas_index_t;
-  const auto stride = [](const ConstMatrix& x) {
-    return static_cast<Index>(x.transposed ? x.rows : x.columns);
-  };
   const auto lock = turn();
   const InThisThread scope;
   real* const to = result.data + block.row * result.columns + block.column;
   if (result.rows == 1) {  // gemm would copy all of b first
-    const bool transposed = !b.transposed;
+    const bool transposed = !b.is_transposed();
     const auto columns = static_cast<Index>(block.columns);
     const auto inner = static_cast<Index>(b.rows);
     cxxblas::gemv<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(transposed),
                          transposed ? inner : columns, transposed ? columns : inner, real{1},
-                         at_column(b, block.column), stride(b), a.data, Index{1}, beta, to,
-                         Index{1});
+                         b.at(0, block.column), stride_of(b), a.data, Index{1}, beta, to, Index{1});
     return;
   }
-  cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.transposed),
-                       transpose_of(b.transposed), static_cast<Index>(block.rows),
+  cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.is_transposed()),
+                       transpose_of(b.is_transposed()), static_cast<Index>(block.rows),
                        static_cast<Index>(block.columns), static_cast<Index>(a.columns), real{1},
-                       at_row(a, block.row), stride(a), at_column(b, block.column), stride(b), beta,
+                       a.at(block.row, 0), stride_of(a), b.at(0, block.column), stride_of(b), beta,
                        to, static_cast<Index>(result.columns));
 }
 
 }  // namespace
 
-void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta) {
+void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta) {
   const std::size_t rows = a.rows, inner = a.columns, columns = b.columns;
   check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
                  rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",

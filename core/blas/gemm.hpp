@@ -14,6 +14,7 @@
 #include <string>
 
 #include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/blas/matrix_view.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::blas {
@@ -53,15 +54,6 @@ bool upgrade_kernel();
 /// one kernel. Must not run during a product.
 bool select_kernel(const std::string& kernel);
 
-/// A factor [rows, columns] in memory that it does not own: row-major, or transposed and then
-/// stored as [columns, rows].
-struct ConstMatrix {
-  const real* data;         // the first element
-  std::size_t rows;         // of the factor, not of what is stored
-  std::size_t columns;      // of the factor
-  bool transposed = false;  // whether memory has it as [columns, rows]
-};
-
 /// Where a result goes, row-major.
 struct Matrix {
   real* data;           // the first element
@@ -69,13 +61,8 @@ struct Matrix {
   std::size_t columns;  // of the result
 };
 
-/// The transpose of a matrix, without a copy.
-inline ConstMatrix transposed(const ConstMatrix& matrix) {
-  return {matrix.data, matrix.columns, matrix.rows, !matrix.transposed};
-}
-
 /// result = a · b + beta · result; `result` is not read if beta is 0. Throws std::invalid_argument
 /// if the sizes do not match or exceed BLAS's 32-bit integers.
-void gemm(const ConstMatrix& a, const ConstMatrix& b, const Matrix& result, real beta = 0);
+void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas

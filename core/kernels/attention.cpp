@@ -10,6 +10,9 @@
 namespace rowgrad::kernels {
 namespace {
 
+using blas::MatrixView;
+using blas::transposed;
+
 // One head, with arrays that do not overlap, as __restrict says: then the compiler uses vectors.
 void rotate_halves(std::size_t pairs, const real* __restrict x, const real* __restrict cosine,
                    const real* __restrict sine, real sign, real* __restrict y) {
@@ -80,9 +83,9 @@ class Forward {
         relative_k_(empty({panel_count(attention.relative_distances), attention.width, kPanel})),
         relative_v_(empty({panel_count(attention.width), attention.relative_distances, kPanel})) {
     const auto rows = [&](const real* table) {
-      return StridedRows{table, attention.relative_distances, attention.width, attention.width};
+      return MatrixView{table, attention.relative_distances, attention.width, attention.width};
     };
-    pack_transposed_panels(rows(attention.relative_keys), scale(), relative_k_.data());
+    pack_panels(transposed(rows(attention.relative_keys)), scale(), relative_k_.data());
     pack_panels(rows(attention.relative_values), 1, relative_v_.data());
   }
 
@@ -91,9 +94,9 @@ class Forward {
     head_ = head;
     keys_ = key_length(a, head);
     const auto rows = [&](const HeadRows<const real>& x) {
-      return StridedRows{rows_of(x, a, head), keys_, a.width, x.row_stride};
+      return MatrixView{rows_of(x, a, head), keys_, a.width, x.row_stride};
     };
-    pack_transposed_panels(rows(a.k), scale(), k_.data());
+    pack_panels(transposed(rows(a.k)), scale(), k_.data());
     pack_panels(rows(a.v), 1, v_.data());
     bias_.load(head);
   }

@@ -5,6 +5,9 @@
 namespace rowgrad::kernels {
 namespace {
 
+using blas::MatrixView;
+using blas::transposed;
+
 // With P the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O):
 //   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),  dQ = dS K / √width,  dK = dSᵀ Q /
 //   √width.
@@ -67,10 +70,10 @@ class HeadBackward {
         relative_v_columns_(empty(relative_k_columns_.shape())),
         relative_k_panels_(empty({panel_count(a_.width), a_.relative_distances, kPanel})) {
     const auto rows = [&](const real* table) {
-      return StridedRows{table, a_.relative_distances, a_.width, a_.width};
+      return MatrixView{table, a_.relative_distances, a_.width, a_.width};
     };
-    pack_transposed_panels(rows(a_.relative_keys), scale_, relative_k_columns_.data());
-    pack_transposed_panels(rows(a_.relative_values), 1, relative_v_columns_.data());
+    pack_panels(transposed(rows(a_.relative_keys)), scale_, relative_k_columns_.data());
+    pack_panels(transposed(rows(a_.relative_values)), 1, relative_v_columns_.data());
     pack_panels(rows(a_.relative_keys), scale_, relative_k_panels_.data());
   }
 
@@ -87,21 +90,21 @@ class HeadBackward {
   }
 
  private:
-  StridedRows rows(const HeadRows<const real>& x, std::size_t first, std::size_t count) const {
+  MatrixView rows(const HeadRows<const real>& x, std::size_t first, std::size_t count) const {
     return {rows_of(x, a_, head_) + first * x.row_stride, count, a_.width, x.row_stride};
   }
 
   void load_queries() {
-    const StridedRows upstream = rows(inputs_.upstream, 0, a_.queries);
-    const StridedRows output = rows(inputs_.output, 0, a_.queries);
+    const MatrixView upstream = rows(inputs_.upstream, 0, a_.queries);
+    const MatrixView output = rows(inputs_.output, 0, a_.queries);
     for (std::size_t i = 0; i < a_.queries; ++i) {
-      const real* from = upstream.data + i * upstream.stride;
+      const real* from = upstream.data + i * upstream.row_step;
       const real inverse = inputs_.softmax.inverse_sum.data()[head_ * a_.queries + i];
       const Simd factor(inverse * a_.mask_factor);
       map_span(
           a_.width, upstream_.data() + i * stride_, [&](const Simd& x) { return x * factor; },
           from);
-      dots_.data()[i] = inverse * dot(from, output.data + i * output.stride, a_.width);
+      dots_.data()[i] = inverse * dot(from, output.data + i * output.row_step, a_.width);
     }
     pack_panels({upstream_.data(), a_.queries, a_.width, stride_}, 1, upstream_panels_.data());
     pack_panels(rows(a_.q, 0, a_.queries), scale_, q_panels_.data());
@@ -117,8 +120,8 @@ class HeadBackward {
 
   // Adds what `count` keys, starting at `key`, contribute to dQ, and computes their dK and dV.
   void add_keys(std::size_t key, std::size_t count) {
-    pack_transposed_panels(rows(a_.k, key, count), scale_, k_columns_.data());
-    pack_transposed_panels(rows(a_.v, key, count), 1, v_columns_.data());
+    pack_panels(transposed(rows(a_.k, key, count)), scale_, k_columns_.data());
+    pack_panels(transposed(rows(a_.v, key, count)), 1, v_columns_.data());
     pack_panels(rows(a_.k, key, count), scale_, k_panels_.data());
     dk_.fill(0);
     dv_.fill(0);
@@ -131,8 +134,8 @@ class HeadBackward {
   }
 
   void add_block(std::size_t key, std::size_t keys, std::size_t query, std::size_t queries) {
-    const StridedRows q = rows(a_.q, query, queries);
-    multiply_panel({q.data, q.stride, 1, a_.width}, queries, k_columns_.data(), {scores_.data()});
+    const MatrixView q = rows(a_.q, query, queries);
+    multiply_panel({q.data, q.row_step, 1, a_.width}, queries, k_columns_.data(), {scores_.data()});
     if (wants_scores_)
       multiply_panel({upstream_.data() + query * stride_, stride_, 1, a_.width}, queries,
                      v_columns_.data(), {gradients_.data()});

@@ -12,6 +12,8 @@
 namespace rowgrad::kernels {
 namespace {
 
+using blas::transposed;
+
 constexpr std::size_t kMostRows = 256;   // rows whose x stays in the L2 cache
 constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
 constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward processes at once
@@ -42,7 +44,7 @@ class RowBlock {
     x_ = head_.x + first * head_.width;
     targets_ = head_.targets + first;
     weights_ = head_.row_weights == nullptr ? nullptr : head_.row_weights + first;
-    x_columns_ = transposed_to_panels(x_, head_.width, rows);
+    x_columns_ = to_panels(transposed({x_, rows, head_.width}));
     for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
       multiply(first_class, count);
       exponentiate(block, first_class, count);
@@ -58,7 +60,7 @@ class RowBlock {
     if (gradients.weight != nullptr) {
       Tensor filled = zeros({panels_ * kPanel, width});  // padded to whole panels
       std::copy_n(x_, rows_ * width, filled.data());
-      x = to_panels(filled.data(), panels_ * kPanel, width);
+      x = to_panels({filled.data(), panels_ * kPanel, width});
     }
     // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum,
     // so that the bits do not depend on which thread processes which chunk.

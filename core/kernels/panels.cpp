@@ -123,16 +123,14 @@ void transpose(std::array<Simd, kLanes>& square) {
   }
 }
 
-}  // namespace
-
 // Row by row, in the order in which the processor fetches ahead by itself.
-void pack_panels(const StridedRows& matrix, real factor, real* panels) {
-  const auto [data, rows, columns, stride] = matrix;
+void pack_rows(const blas::MatrixView& matrix, real factor, real* panels) {
+  const std::size_t rows = matrix.rows, columns = matrix.columns;
   if (columns == 0) return;
   const Simd factors(factor);
   const std::size_t whole = columns / kPanel * kPanel;
   for (std::size_t row = 0; row < rows; ++row) {
-    const real* from = data + row * stride;
+    const real* from = matrix.at(row, 0);
     real* to = panels + row * kPanel;
     for (std::size_t column = 0; column < whole; column += kPanel, to += rows * kPanel) {
       (Simd::load_unaligned(from + column) * factors).store_aligned(to);
@@ -146,17 +144,18 @@ void pack_panels(const StridedRows& matrix, real factor, real* panels) {
   }
 }
 
-void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels) {
+// The same for the transpose of a matrix whose rows are contiguous.
+void pack_transposed(const blas::MatrixView& matrix, real factor, real* panels) {
   std::array<Simd, kLanes> block;
   for (std::size_t first = 0; first < panel_count(matrix.rows) * kPanel; first += kLanes)
     for (std::size_t column = 0; column < matrix.columns; column += kLanes) {
       const std::size_t count = std::min(kLanes, matrix.columns - column);
       for (std::size_t i = 0; i < kLanes; ++i) {
         const std::size_t row = first + i;
-        __builtin_prefetch(matrix.data + (row + kLanes) * matrix.stride + column);
+        __builtin_prefetch(matrix.data + (row + kLanes) * matrix.row_step + column);
         block[i] =
             row < matrix.rows
-                ? load_padded(matrix.data + row * matrix.stride + column, count) * Simd(factor)
+                ? load_padded(matrix.data + row * matrix.row_step + column, count) * Simd(factor)
                 : Simd(real{0});
       }
       transpose(block);
@@ -165,15 +164,18 @@ void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels
     }
 }
 
-Tensor to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
-  Tensor panels = empty({panel_count(columns), rows, kPanel});
-  pack_panels({matrix, rows, columns, columns}, 1, panels.data());
-  return panels;
+}  // namespace
+
+void pack_panels(const blas::MatrixView& matrix, real factor, real* panels) {
+  if (matrix.is_transposed())
+    pack_transposed(transposed(matrix), factor, panels);
+  else
+    pack_rows(matrix, factor, panels);
 }
 
-Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t columns) {
-  Tensor panels = empty({panel_count(columns), rows, kPanel});
-  pack_transposed_panels({matrix, columns, rows, rows}, 1, panels.data());
+Tensor to_panels(const blas::MatrixView& matrix) {
+  Tensor panels = empty({panel_count(matrix.columns), matrix.rows, kPanel});
+  pack_panels(matrix, 1, panels.data());
   return panels;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include <rowgrad/core/blas/matrix_view.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad::kernels {
@@ -26,26 +27,10 @@ constexpr std::size_t kTileRows = 12;
 constexpr std::size_t kTileRows = 6;
 #endif
 
-/// A matrix in memory: entry (i, j) is data[i · stride + j].
-struct StridedRows {
-  const real* data;
-  std::size_t rows;
-  std::size_t columns;
-  std::size_t stride;
-};
-
 /// Writes factor · matrix as [panel_count(columns), rows, kPanel]: the columns split into
 /// contiguous panels, the last one padded with zeros.
-void pack_panels(const StridedRows& matrix, real factor, real* panels);
-
-/// The same for the transpose of the matrix: [panel_count(rows), columns, kPanel].
-void pack_transposed_panels(const StridedRows& matrix, real factor, real* panels);
-
-/// matrix [rows, columns] → [panels, rows, kPanel].
-Tensor to_panels(const real* matrix, std::size_t rows, std::size_t columns);
-
-/// The same for the transpose of a matrix [columns, rows].
-Tensor transposed_to_panels(const real* matrix, std::size_t rows, std::size_t columns);
+void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
+Tensor to_panels(const blas::MatrixView& matrix);  // the same as a tensor
 
 /// A left factor [rows, length] with any strides: entry (i, k) is data[i · row + k · step]. If
 /// there are several segments, each has kPanel entries with step 1 and starts `segment` values

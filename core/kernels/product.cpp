@@ -7,6 +7,8 @@
 namespace rowgrad::kernels {
 namespace {
 
+using blas::MatrixView;
+
 constexpr std::size_t kMostNumbers = std::size_t{1}
                                      << 17;        // of b, or of the result if a is transposed
 constexpr std::size_t kBlockRows = 4 * kTileRows;  // of a, multiplied with one panel of b at a time
@@ -17,42 +19,36 @@ constexpr std::size_t kGroupRows = 22 * kTileRows;  // of a, if it is transposed
 constexpr std::size_t kBlockInner = 256;            // a panel of so many rows stays in the L1 cache
 
 // Whether this is faster than BLAS, as measured.
-bool fits(const blas::ConstMatrix& a, const blas::ConstMatrix& b) {
+bool fits(const MatrixView& a, const MatrixView& b) {
   if (a.columns < kFewestInner || b.columns < kPanel) return false;
-  if (a.transposed) return !b.transposed && a.rows >= kPanel && a.rows * b.columns <= kMostNumbers;
+  if (a.is_transposed())
+    return !b.is_transposed() && a.rows >= kPanel && a.rows * b.columns <= kMostNumbers;
   return a.rows >= kFewestRows && b.rows * b.columns <= kMostNumbers;
 }
 
-// Columns of b as panels, from `panel` on and up to `end`.
-void pack(const blas::ConstMatrix& b, std::size_t panel, std::size_t end, real* panels) {
-  for (; panel < end; ++panel) {
-    const std::size_t column = panel * kPanel;
-    const std::size_t columns = std::min(kPanel, b.columns - column);
-    real* to = panels + column * b.rows;
-    if (b.transposed) {
-      pack_transposed_panels({b.data + column * b.rows, columns, b.rows, b.rows}, 1, to);
-    } else {
-      pack_panels({b.data + column, b.rows, columns, b.columns}, 1, to);
-    }
-  }
+// The columns of x from `first` on, at most `count`.
+MatrixView columns_of(const MatrixView& x, std::size_t first, std::size_t count) {
+  return {x.at(0, first), x.rows, std::min(count, x.columns - first), x.row_step, x.column_step};
 }
 
 // a · b, plus what the options say, where b stays in the L2 cache: b is copied, a read in place.
-void multiply_rows(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
-                   const blas::Matrix& result, const ProductOptions& options) {
+void multiply_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
+                   const ProductOptions& options) {
   const std::size_t inner = a.columns;
   const std::size_t columns = b.columns;
   const std::size_t count = panel_count(columns);
   const std::size_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
   Tensor panels = empty({count, inner, kPanel});
-  parallel_for(count, row_grain(4 * inner * kPanel),
-               [&](std::size_t begin, std::size_t end) { pack(b, begin, end, panels.data()); });
+  parallel_for(count, row_grain(4 * inner * kPanel), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t column = begin * kPanel; column < end * kPanel; column += kPanel)
+      pack_panels(columns_of(b, column, kPanel), 1, panels.data() + column * inner);
+  });
   parallel_for(
       blocks * count, row_grain(kBlockRows * inner), [&](std::size_t begin, std::size_t end) {
         for (std::size_t item = begin; item < end; ++item) {
           const std::size_t first = item / count * kBlockRows;
           const std::size_t column = item % count * kPanel;
-          multiply_panel({a.data + first * inner, inner, 1, inner},
+          multiply_panel({a.at(first, 0), a.row_step, 1, inner},
                          std::min(kBlockRows, a.rows - first), panels.data() + column * inner,
                          {.data = result.data + first * columns + column,
                           .stride = columns,
@@ -67,8 +63,8 @@ void multiply_rows(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
 // Blocks of both are copied, if they do not lie side by side already.
 // Each half of the inner length is summed by itself: with two threads, each reads what it has
 // usually written itself, and what is therefore in its cache.
-void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
-                   const blas::Matrix& result, const ProductOptions& options) {
+void multiply_tall(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
+                   const ProductOptions& options) {
   const std::size_t columns = b.columns;
   const std::size_t count = panel_count(columns);
   const std::size_t groups = (a.rows + kGroupRows - 1) / kGroupRows;
@@ -92,16 +88,15 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
       const std::size_t piece = half * blocks + block;
       const std::size_t from = a.columns * piece / (halves * blocks);
       const std::size_t length = a.columns * (piece + 1) / (halves * blocks) - from;
-      LeftFactor factor{a.data + from * a.rows, 1, a.rows, length};
+      LeftFactor factor{a.at(0, from), 1, a.column_step, length};
       if (groups > 1) {
         for (std::size_t k = 0; k < length; ++k)
-          std::copy_n(factor.data + k * a.rows + first, rows, copy + k * kGroupRows);
+          std::copy_n(a.at(first, from + k), rows, copy + k * kGroupRows);
         factor = {copy, 1, kGroupRows, length};
       }
       const std::size_t last = std::min(end * kPanel, columns);
-      pack_panels(
-          {b.data + from * columns + begin * kPanel, length, last - begin * kPanel, columns}, 1,
-          panels);
+      pack_panels({b.at(from, begin * kPanel), length, last - begin * kPanel, b.row_step}, 1,
+                  panels);
       for (std::size_t item = begin; item < end; ++item) {
         const std::size_t column = item * kPanel;
         multiply_panel(
@@ -124,8 +119,8 @@ void multiply_tall(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
   map_into(second.size(), result.data, std::plus<>(), result.data, second.data());
 }
 
-void multiply_with_blas(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
-                        const blas::Matrix& result, const ProductOptions& options) {
+void multiply_with_blas(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
+                        const ProductOptions& options) {
   if (options.bias != nullptr)
     parallel_for(result.rows, row_grain(result.columns), [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row)
@@ -136,11 +131,11 @@ void multiply_with_blas(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
 
 }  // namespace
 
-void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas::Matrix& result,
+void product(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
              const ProductOptions& options) {
-  const auto multiply = !fits(a, b)    ? multiply_with_blas
-                        : a.transposed ? multiply_tall
-                                       : multiply_rows;
+  const auto multiply = !fits(a, b)         ? multiply_with_blas
+                        : a.is_transposed() ? multiply_tall
+                                            : multiply_rows;
   multiply(a, b, result, options);
 }
 

@@ -14,7 +14,7 @@ struct ProductOptions {
 /// the weights of small models, this reads `a` in place (panels.hpp): BLAS copies both factors and
 /// clears the result first, which takes a fifth of the time of such a product. Other shapes go to
 /// blas::gemm. Throws what that throws.
-void product(const blas::ConstMatrix& a, const blas::ConstMatrix& b, const blas::Matrix& result,
+void product(const blas::MatrixView& a, const blas::MatrixView& b, const blas::Matrix& result,
              const ProductOptions& options = {});
 
 }  // namespace rowgrad::kernels

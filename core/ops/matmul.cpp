@@ -15,7 +15,7 @@ namespace {
 // A stack of matrices: `leading` is the shape of the stack, `first` its first matrix.
 struct Matrices {
   Shape leading;
-  blas::ConstMatrix first;
+  blas::MatrixView first;
 
   std::size_t count() const { return element_count(leading); }
 };
@@ -50,7 +50,7 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, {&a.leading, &b.leading});
   const auto product = [&](std::size_t index) {
     const auto offsets = loops.offsets(index, loops.extents.size());
-    blas::ConstMatrix factors[] = {a.first, b.first};
+    blas::MatrixView factors[] = {a.first, b.first};
     factors[0].data += offsets[0] * rows * a.first.columns;
     factors[1].data += offsets[1] * columns * b.first.rows;
     blas::gemm(factors[0], factors[1], {result.data() + index * rows * columns, rows, columns});
@@ -132,13 +132,13 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   shape.push_back(outputs);
   Tensor value = empty(shape);
   kernels::product({x.value().data(), rows, inputs},
-                   transposed(blas::ConstMatrix{weight.value().data(), outputs, inputs}),
+                   transposed(blas::MatrixView{weight.value().data(), outputs, inputs}),
                    {value.data(), rows, outputs}, {.bias = bias ? bias->value().data() : nullptr});
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
-    const blas::ConstMatrix upstream{node.gradient().data(), rows, outputs};
-    const blas::ConstMatrix of_x{node.input(0).data(), rows, inputs};
-    const blas::ConstMatrix of_weight{node.input(1).data(), outputs, inputs};
+    const blas::MatrixView upstream{node.gradient().data(), rows, outputs};
+    const blas::MatrixView of_x{node.input(0).data(), rows, inputs};
+    const blas::MatrixView of_weight{node.input(1).data(), outputs, inputs};
     node.into(0, [&](real* dx, bool add) {
       kernels::product(upstream, of_weight, {dx, rows, inputs}, {.add = add});
     });

@@ -52,8 +52,8 @@ Tensor unit_rows(Tensor rows) {
 
 // a · aᵀ, or aᵀ · a.
 Tensor squared(const Tensor& a, bool transposed) {
-  const blas::ConstMatrix rows{a.data(), a.shape()[0], a.shape()[1]};
-  const blas::ConstMatrix columns = blas::transposed(rows);
+  const blas::MatrixView rows{a.data(), a.shape()[0], a.shape()[1]};
+  const blas::MatrixView columns = blas::transposed(rows);
   const std::size_t size = transposed ? rows.columns : rows.rows;
   Tensor product = empty({size, size});
   blas::gemm(transposed ? columns : rows, transposed ? rows : columns,

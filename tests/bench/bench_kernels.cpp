@@ -184,9 +184,9 @@ void gemm_trio(benchmark::State& state) {
   Tensor y = full({rows, outputs}, 1);
   Tensor x_gradient = empty(x.shape());
   Tensor weight_gradient = empty(weight.shape());
-  const blas::ConstMatrix of_x{x.data(), rows, inputs};
-  const blas::ConstMatrix of_weight{weight.data(), outputs, inputs};
-  const blas::ConstMatrix upstream{y.data(), rows, outputs};
+  const blas::MatrixView of_x{x.data(), rows, inputs};
+  const blas::MatrixView of_weight{weight.data(), outputs, inputs};
+  const blas::MatrixView upstream{y.data(), rows, outputs};
   for (auto _ : state) {
     blas::gemm(of_x, transposed(of_weight), {y.data(), rows, outputs});
     blas::gemm(upstream, of_weight, {x_gradient.data(), rows, inputs});

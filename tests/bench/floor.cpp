@@ -101,7 +101,7 @@ double measured_product_rate(const Pace& pace) {
   constexpr std::size_t kSide = 2048;
   const Tensor a = full({kSide, kSide}, 1);
   Tensor product = full({kSide, kSide}, 1);
-  const blas::ConstMatrix factor{a.data(), kSide, kSide};
+  const blas::MatrixView factor{a.data(), kSide, kSide};
   const Timing timing = time_runs(
       [&] {
         blas::gemm(factor, factor, {product.data(), kSide, kSide});

@@ -180,8 +180,8 @@ TEST(Products, AgreeOnAnyNumberOfThreads) {
         const Threads scope(threads);
         Tensor result = empty({rows, columns});
         if (transposed) {  // other matrices of the same size
-          blas::gemm({a.data(), rows, inner, true}, {b.data(), inner, columns, true},
-                     {result.data(), rows, columns});
+          blas::gemm(blas::transposed({a.data(), inner, rows}),
+                     blas::transposed({b.data(), columns, inner}), {result.data(), rows, columns});
         } else {
           blas::gemm({a.data(), rows, inner}, {b.data(), inner, columns},
                      {result.data(), rows, columns});

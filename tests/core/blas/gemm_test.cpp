@@ -12,15 +12,14 @@ struct Sizes {
 // A factor of a product: [rows, columns], stored as it is or transposed.
 struct Factor {
   Tensor stored;
-  ConstMatrix matrix;
+  MatrixView matrix;
 
   Factor(std::size_t rows, std::size_t columns, bool transpose, int seed)
       : stored(transpose ? irregular({columns, rows}, seed) : irregular({rows, columns}, seed)),
-        matrix{stored.data(), rows, columns, transpose} {}
+        matrix(transpose ? transposed({stored.data(), columns, rows})
+                         : MatrixView{stored.data(), rows, columns}) {}
 
-  double operator()(std::size_t row, std::size_t column) const {
-    return matrix.transposed ? stored(column, row) : stored(row, column);
-  }
+  double operator()(std::size_t row, std::size_t column) const { return *matrix.at(row, column); }
 };
 
 // result = a · b + beta · before, against loops in double.
@@ -79,9 +78,9 @@ TEST(Gemm, IsExactForSmallWholeNumbers) {
 
 TEST(Gemm, TransposesBackAndForth) {
   const Tensor a = zeros({2, 3});
-  const ConstMatrix matrix{a.data(), 2, 3};
-  EXPECT_TRUE(transposed(matrix).transposed);
-  EXPECT_FALSE(transposed(transposed(matrix)).transposed);
+  const MatrixView matrix{a.data(), 2, 3};
+  EXPECT_EQ(transposed(matrix).at(2, 1), matrix.at(1, 2));
+  EXPECT_EQ(transposed(transposed(matrix)).row_step, 3U);
   EXPECT_EQ(transposed(matrix).rows, 3U);
 }
 
@@ -95,8 +94,8 @@ TEST(Gemm, PassesNotANumberOnFromTheFactors) {
 
 TEST(Gemm, RefusesSizesThatDoNotFit) {
   Tensor memory = zeros({100});
-  const ConstMatrix a{memory.data(), 2, 3};
-  const ConstMatrix b{memory.data(), 4, 5};
+  const MatrixView a{memory.data(), 2, 3};
+  const MatrixView b{memory.data(), 4, 5};
   const Matrix result{memory.data(), 2, 5};
   EXPECT_INVALID("gemm: [2, 3] times [4, 5] does not make [2, 5]", gemm(a, b, result));
   EXPECT_INVALID("gemm: [3, 2] times [4, 5] does not make [2, 5]", gemm(transposed(a), b, result));

@@ -16,13 +16,13 @@ TEST(PackPanels, CopiesRowsOfLongerRowsTimesAFactor) {
       const auto entry = [&](std::size_t i, std::size_t j) {
         return i < rows && j < columns ? 0.5 * static_cast<double>(i * stride + j + 1) : 0.0;
       };
-      const StridedRows source{matrix.data(), rows, columns, stride};
+      const blas::MatrixView source{matrix.data(), rows, columns, stride};
       Tensor panels = full({panel_count(columns), rows, kPanel}, -1);
       pack_panels(source, 0.5, panels.data());
       expect_exact(panels, panels.shape(),
                    [&](const Shape& at) { return entry(at[1], at[0] * kPanel + at[2]); });
       Tensor transposed = full({panel_count(rows), columns, kPanel}, -1);
-      pack_transposed_panels(source, 0.5, transposed.data());
+      pack_panels(blas::transposed(source), 0.5, transposed.data());
       expect_exact(transposed, transposed.shape(),
                    [&](const Shape& at) { return entry(at[0] * kPanel + at[2], at[1]); });
     }

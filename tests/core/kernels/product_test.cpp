@@ -16,7 +16,7 @@ constexpr Sizes kSizes[] = {{768, 128, 65}, {300, 33, 100}, {193, 256, 256}, {10
 enum class Added { kNothing, kBias, kResult };
 
 // `added` has the columns of a bias, or the numbers of the result.
-Tensor multiplied(const blas::ConstMatrix& a, const blas::ConstMatrix& b,
+Tensor multiplied(const blas::MatrixView& a, const blas::MatrixView& b,
                   Added kind = Added::kNothing, const Tensor& added = {}) {
   Tensor result = kind == Added::kResult
                       ? added
@@ -35,8 +35,12 @@ TEST(Product, IsThatOfBlas) {
           const Tensor of_b = irregular({inner * columns}, 2);
           const Tensor added =
               irregular(kind == Added::kBias ? Shape{columns} : Shape{rows, columns}, 3);
-          const blas::ConstMatrix a{of_a.data(), rows, inner, a_transposed};
-          const blas::ConstMatrix b{of_b.data(), inner, columns, b_transposed};
+          const auto factor = [](const Tensor& x, std::size_t m, std::size_t n, bool transposed) {
+            return transposed ? blas::transposed({x.data(), n, m})
+                              : blas::MatrixView{x.data(), m, n};
+          };
+          const blas::MatrixView a = factor(of_a, rows, inner, a_transposed);
+          const blas::MatrixView b = factor(of_b, inner, columns, b_transposed);
           Tensor expected = zeros({rows, columns});
           for (std::size_t i = 0; kind != Added::kNothing && i < expected.size(); ++i)
             expected.data()[i] = added.data()[i % added.size()];
@@ -52,9 +56,9 @@ TEST(Product, IsThatOfBlas) {
 TEST(Product, HasTheSameBitsOnAnyNumberOfThreads) {
   const Tensor of_a = irregular({700, 290}, 1);
   const Tensor of_b = irregular({110, 290}, 2);
-  const blas::ConstMatrix tall{of_a.data(), 700, 290};
+  const blas::MatrixView tall{of_a.data(), 700, 290};
   const Tensor of_c = irregular({700, 110}, 3);
-  const blas::ConstMatrix other{of_c.data(), 700, 110};
+  const blas::MatrixView other{of_c.data(), 700, 110};
   const auto on_threads = [&](int count) {
     const Threads threads(count);
     return std::pair(multiplied(tall, blas::transposed({of_b.data(), 110, 290})),
