@@ -27,8 +27,8 @@ struct EmbeddingOptions {
   BagMode mode = BagMode::kMean;
   /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
   bool scale_by_sqrt_width = false;
-  /// This row starts as zeros and is never trained. This and the options without a comment are
-  /// those of EmbeddingLookup.
+  // The next ones, but for `frozen`, are those of EmbeddingLookup.
+  /// This row starts as zeros and is never trained; bags ignore it.
   std::optional<std::int32_t> padding_idx = std::nullopt;
   bool scale_grad_by_freq = false;
   bool dense_gradient = false;

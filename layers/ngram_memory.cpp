@@ -41,6 +41,12 @@ Variable signed_root(const Variable& s) {
 
 }  // namespace
 
+Variable memory_gate(const Variable& key, const Variable& x) {
+  const auto width = static_cast<double>(x.shape().empty() ? 1 : x.shape().back());
+  const Variable s = sum(key * x, {-1}, KeepAxes::kYes) / static_cast<real>(std::sqrt(width));
+  return sigmoid(signed_root(s));
+}
+
 NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
                          const NgramMemoryOptions& options)
     : hash_(std::move(hash)),
@@ -78,13 +84,6 @@ void NgramMemory::read_ahead(const Ids& texts) {
   if (!table.weight.stored().allows_passes()) table.read_ahead(hash_.rows(texts));
 }
 
-Variable NgramMemory::gate(const Variable& x, const Variable& rows) {
-  const Variable products = key_norm.forward(key.forward(rows)) * query_norm.forward(x);
-  const double width = static_cast<double>(x.shape().back());
-  return sigmoid(
-      signed_root(sum(products, {-1}, KeepAxes::kYes) / static_cast<real>(std::sqrt(width))));
-}
-
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece
 // sees are kept.
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
@@ -103,7 +102,7 @@ Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
 
 Variable NgramMemory::forward(const Variable& x, const TextSoFar& text) {
   const Variable rows = look_up(x, text);
-  const Variable g = gate(x, rows);
+  const Variable g = memory_gate(key_norm.forward(key.forward(rows)), query_norm.forward(x));
   if (text.gates != nullptr)
     text.gates->push_back(reshape(g, {x.shape()[0], x.shape()[1]}).value());
   const Variable u = g * value.forward(rows);

@@ -58,7 +58,6 @@ class NgramMemory : public Layer {
   NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
               const NgramMemoryOptions& options);
   Variable look_up(const Variable& x, const TextSoFar& text);
-  Variable gate(const Variable& x, const Variable& rows);
   Variable convolved(const Variable& u, Tensor* kept);
 
   NgramHash hash_;
@@ -72,5 +71,9 @@ class NgramMemory : public Layer {
   Part<RmsNorm> conv_norm;   // normalises the gated value
   Parameter conv;            // weight of the convolution, [width, kernel]
 };
+
+/// How far a memory is open: sigmoid(sign(s) √max(|s|, 1e-6)), whose gradient is 0 where |s| <
+/// 1e-6, with s = key · x / √width, for normalised key and x [..., width] → [..., 1].
+Variable memory_gate(const Variable& key, const Variable& x);
 
 }  // namespace rowgrad

@@ -26,8 +26,9 @@ class Optimizer : private ParameterUser {
   /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
 
-  /// Updates every trainable parameter that has a gradient; the others do not change. If it throws,
-  /// nothing has changed.
+  /// Updates every trainable parameter that has a gradient; the others do not change. Whatever is
+  /// wrong is refused before anything changes; where memory or a disk fails in the middle, load the
+  /// state that was saved last.
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given

@@ -79,7 +79,7 @@ class Parameter {
   /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
 
-  /// A table whose rows are elsewhere: see file_rows() in core/tables.
+  /// A table whose rows are elsewhere: see file_rows() in core/tables. The rows are not null.
   Parameter(std::string name, std::unique_ptr<RowStore> rows);
   Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows);
   ~Parameter();  // first tells its users: layers, and optimizers, which throw from then on

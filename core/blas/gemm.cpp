@@ -108,7 +108,8 @@ void multiply(const MatrixView& a, const MatrixView& b, const Matrix& result, co
     const auto inner = static_cast<Index>(b.rows);
     cxxblas::gemv<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(transposed),
                          transposed ? inner : columns, transposed ? columns : inner, real{1},
-                         b.at(0, block.column), stride_of(b), a.data, Index{1}, beta, to, Index{1});
+                         b.at(0, block.column), stride_of(b), a.data,
+                         static_cast<Index>(a.column_step), beta, to, Index{1});
     return;
   }
   cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.is_transposed()),
@@ -125,9 +126,14 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
                  rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",
                  result.rows, ", ", result.columns, "]");
+  for (const MatrixView& x : {a, b})
+    check_argument(std::min(x.row_step, x.column_step) <= 1, "gemm: a factor has steps ",
+                   x.row_step, " and ", x.column_step, ", expected one of 1");
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
-  check_argument(std::max({rows, inner, columns}) <= kLargest, "gemm: a side of [", rows, ", ",
-                 inner, "] times [", inner, ", ", columns, "] exceeds BLAS's limit of ", kLargest);
+  check_argument(std::max({rows, inner, columns, a.row_step, a.column_step, b.row_step,
+                           b.column_step}) <= kLargest,
+                 "gemm: a side of [", rows, ", ", inner, "] times [", inner, ", ", columns,
+                 "] exceeds BLAS's limit of ", kLargest);
   if (rows == 0 || columns == 0) return;
   if (inner == 0) {
     std::transform(result.data, result.data + rows * columns, result.data,

@@ -1,9 +1,9 @@
 #pragma once
 
-// Functions of two arrays whose shapes are broadcast against each other as in NumPy: shapes are
-// aligned at their last axis, and an axis that is missing or has length 1 is repeated. And sums,
-// which undo it; values are added in an order that depends only on the shape, never on the threads,
-// and by halves, so that a sum of millions is as accurate as one of few.
+// Functions of up to four arrays whose shapes are broadcast against each other as in NumPy: shapes
+// are aligned at their last axis, and an axis that is missing or has length 1 is repeated. And
+// sums, which undo it; values are added in an order that depends only on the shape, never on the
+// threads, and by halves, so that a sum of millions is as accurate as one of few.
 
 #include <array>
 #include <cstddef>
@@ -88,10 +88,11 @@ void map_repeated(std::size_t count, real* out, const F& f, std::array<const rea
         out + whole, rest);
 }
 
-/// result = f(x …), each repeated to the shape of `result`, which may be one that is not repeated;
-/// `f` as in elementwise.hpp.
+/// result = f(x …), each repeated to the shape of `result`; `result` may be one of x that has its
+/// shape. `f` as in elementwise.hpp.
 template <class F, class... X>
 void broadcast_into(Tensor& result, const F& f, const X&... x) {
+  static_assert(sizeof...(X) <= 4);
   if (((x.shape() == result.shape()) && ...))
     return map_into(result.size(), result.data(), f, x.data()...);
   if (result.size() == 0) return;

@@ -91,8 +91,7 @@ real sum_span(std::size_t count, const F& f, const In*... in) {
 
 /// Walks through N arrays together, on this thread. Calls f(x, put) for each vector position, where
 /// x[k] has the values of arrays[k] at that position (zeros for a null array) and put(y, array)
-/// stores y at that position. `f` is taken by value, so that its members can stay in registers, as
-/// no array can alias them; and this is inlined, so that they do from row to row.
+/// stores y at that position.
 template <std::size_t N, class F>
 [[gnu::always_inline]] inline void for_each_vector(std::size_t count,
                                                    const std::array<const real*, N> arrays,

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
@@ -15,14 +15,27 @@ namespace {
 // A sum of squares below this may lack some that underflowed.
 constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
 
-// Σ f(x) of a row, in sums side by side, of which the compiler makes vectors.
-double sum_row(const real* x, std::size_t width, const auto& f) {
-  std::array<double, 16> sums{};
-  for (; width >= sums.size(); x += sums.size(), width -= sums.size())
-    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += f(static_cast<double>(x[j]));
-  for (std::size_t j = 0; j < width; ++j) sums[j] += f(static_cast<double>(x[j]));
+constexpr std::size_t kSums = 16;      // side by side, of which the compiler makes vectors
+constexpr std::size_t kPiece = 4096;   // numbers of a row that are summed at a time
+constexpr std::size_t kPieces = 1024;  // whose sums are kept: a step needs no memory for them
+
+// Σ f(x) of a piece.
+double sum_piece(const real* x, std::size_t count, const auto& f) {
   double total = 0;
-  for (const double sum : sums) total += sum;
+  if (count >= kSums) {
+    std::array<double, kSums> sums{};
+    for (; count >= kSums; x += kSums, count -= kSums)
+      for (std::size_t j = 0; j < kSums; ++j) sums[j] += f(static_cast<double>(x[j]));
+    for (const double sum : sums) total += sum;
+  }
+  for (std::size_t j = 0; j < count; ++j) total += f(static_cast<double>(x[j]));
+  return total;
+}
+
+double sum_row(const real* x, std::size_t width, const auto& f) {
+  double total = 0;
+  for (std::size_t at = 0; at < width; at += kPiece)
+    total += sum_piece(x + at, std::min(kPiece, width - at), f);
   return total;
 }
 
@@ -31,17 +44,22 @@ constexpr auto square = [](double x) { return x * x; };
 
 double sum_of(std::span<const Rows> arrays, const auto& f) {
   double total = 0;
-  std::array<double, 1024> sums;  // of so many rows at a time: a step needs no memory for them
-  for (const auto& [values, rows, width] : arrays)
-    for (std::size_t first = 0; first < rows; first += sums.size()) {
-      const std::size_t count = std::min(sums.size(), rows - first);
-      parallel_for(
-          count, row_grain(width),
-          [&, from = values + first * width, width = width](std::size_t begin, std::size_t end) {
-            for (std::size_t i = begin; i < end; ++i) sums[i] = sum_row(from + i * width, width, f);
-          });
+  std::array<double, kPieces> sums;
+  for (const auto& [values, rows, width] : arrays) {
+    const std::size_t of_a_row = (width + kPiece - 1) / kPiece;
+    for (std::size_t first = 0; first < rows * of_a_row; first += kPieces) {
+      const std::size_t count = std::min(kPieces, rows * of_a_row - first);
+      parallel_for(count, row_grain(std::min(width, kPiece)),
+                   [&, x = values, width = width](std::size_t begin, std::size_t end) {
+                     for (std::size_t i = begin; i < end; ++i) {
+                       const std::size_t at = (first + i) % of_a_row * kPiece;
+                       sums[i] = sum_piece(x + (first + i) / of_a_row * width + at,
+                                           std::min(kPiece, width - at), f);
+                     }
+                   });
       for (std::size_t i = 0; i < count; ++i) total += sums[i];
     }
+  }
   return total;
 }
 
@@ -76,15 +94,16 @@ double norm(std::span<const real> row, double p) {
 double largest_magnitude(std::span<const real> values) {
   // The bits of nonnegative numbers are ordered like the numbers, with NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
-  std::vector<Bits> largest(std::max<std::size_t>(1, range_count(values.size(), kGrainNumbers)));
-  parallel_for(values.size(), kGrainNumbers,
-               [&](std::size_t begin, std::size_t end, std::size_t range) {
-                 Bits bits = 0;
-                 for (const real value : values.subspan(begin, end - begin))
-                   bits = std::max(bits, std::bit_cast<Bits>(std::abs(value)));
-                 largest[range] = bits;
-               });
-  return std::bit_cast<real>(std::ranges::max(largest));
+  std::atomic<Bits> largest = 0;
+  parallel_for(values.size(), kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+    Bits bits = 0;
+    for (const real value : values.subspan(begin, end - begin))
+      bits = std::max(bits, std::bit_cast<Bits>(std::abs(value)));
+    Bits before = largest;
+    while (before < bits && !largest.compare_exchange_weak(before, bits)) {
+    }
+  });
+  return std::bit_cast<real>(largest.load());
 }
 
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms) {

@@ -50,6 +50,12 @@ std::uint64_t random_identity() {
   return std::uint64_t{device()} << 32 | device();
 }
 
+std::uint64_t* zero_bits(std::size_t count) {
+  void* const bits = std::calloc(count / 64 + 1, sizeof(std::uint64_t));
+  if (bits == nullptr) throw std::bad_alloc();
+  return static_cast<std::uint64_t*>(bits);
+}
+
 }  // namespace
 
 std::uint64_t TableFile::checksum_of(const Head& head) {
@@ -90,7 +96,7 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   made.version.mark = splitmix64(made.checksum);
   made.version.epoch = 1;
   stride_ = *stride;
-  verified_.resize(options.rows);
+  verified_.reset(zero_bits(options.rows));
   file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
   file_->truncate(kHeadBytes + options.rows * stride_);
   file_->write(0, std::as_bytes(std::span(&made, 1)));
@@ -127,7 +133,7 @@ TableFile::TableFile(const fs::path& path)
   check_runtime(stride && size == kHeadBytes + rows() * *stride, name, ": has ", size,
                 " bytes, which is not what a table [", rows(), ", ", width(), "] has");
   stride_ = *stride;
-  verified_.resize(rows());
+  verified_.reset(zero_bits(rows()));
   journal_ = open_journal(version, head().journal_bytes);
   roll_back();
   // What a checkpoint that was interrupted has left.
@@ -340,10 +346,12 @@ void TableFile::fetch(std::span<const std::int32_t> ids) const {
 void TableFile::verify_rows(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) {
     const auto row = static_cast<std::size_t>(id);
-    if (verified_[row]) continue;
+    std::uint64_t& bits = verified_[row / 64];
+    const std::uint64_t bit = std::uint64_t{1} << row % 64;
+    if ((bits & bit) != 0) continue;
     if (!is_whole(row, bytes_of(row)))
       check_runtime(false, path().string(), ": row ", row, " is damaged");
-    verified_[row] = true;
+    bits |= bit;
   }
 }
 

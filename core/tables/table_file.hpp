@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -225,8 +226,12 @@ class TableFile {
 
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
-  std::size_t stride_ = 0;      // bytes from one row to the next
-  std::vector<bool> verified_;  // of each row: since the table was opened
+  std::size_t stride_ = 0;  // bytes from one row to the next
+  // A bit of each row: since the table was opened. Memory is taken where rows are touched.
+  struct Free {
+    void operator()(std::uint64_t* bits) const { std::free(bits); }
+  };
+  std::unique_ptr<std::uint64_t[], Free> verified_;
   std::unique_ptr<UndoJournal> journal_;
   std::weak_ptr<const bool> lease_;
   std::vector<std::byte> new_record_;  // a row before it is stored
