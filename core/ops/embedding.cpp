@@ -89,6 +89,9 @@ Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable
                 const EmbeddingLookup& options) {
   check_rows(op, table, ids);
   check_lookup(op, options, table.shape()[0]);
+  check_argument(options.mode == BagMode::kMean && !options.include_last_offset,
+                 std::string_view(op),
+                 ": mode and include_last_offset are options of embedding_bag");
   if (added != nullptr) check_added(op, table, ids, *added);
   renormalize(op, table, ids, options);
   Tensor rows = gathered(table, ids, added != nullptr ? &added->value() : nullptr);

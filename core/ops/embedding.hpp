@@ -23,8 +23,8 @@ enum class BagMode {
   kMax    // the maximum of each column
 };
 
-/// Options of lookups. `mode` and `include_last_offset` are for bags; embedding() and
-/// embedding_add() only refuse what no bag could have.
+/// Options of lookups. `mode` and `include_last_offset` are for bags: embedding() and
+/// embedding_add() refuse them.
 struct EmbeddingLookup {
   BagMode mode = BagMode::kMean;  // what becomes of the rows of a bag
   /// The row with this id gets no gradient, and bags ignore it; −1 is the last row.

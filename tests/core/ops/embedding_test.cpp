@@ -149,6 +149,10 @@ TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
   for (const std::int32_t padding : {-6, 5})
     EXPECT_INVALID(concat("embedding: padding id ", padding, " is outside the table's 5 rows"),
                    embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding_idx = padding}));
+  for (const EmbeddingLookup& of_bags :
+       {EmbeddingLookup{.mode = BagMode::kSum}, EmbeddingLookup{.include_last_offset = true}})
+    EXPECT_INVALID("embedding: mode and include_last_offset are options of embedding_bag",
+                   embedding(tape.input(zeros({2, 3})), ids({1}, {0}), of_bags));
 }
 
 TEST(EmbeddingAdd, IsALookupAndASumInOne) {
