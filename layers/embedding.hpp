@@ -49,14 +49,17 @@ class EmbeddingTable : public Layer {
   Parameter weight;  // [rows, width]
 
  protected:
+  /// See Embedding's constructors; `layer` is the name for messages.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
+  /// The same for an existing table.
   EmbeddingTable(const char* layer, Tensor table, const EmbeddingOptions& options);
+  /// The same for a table in a file.
   EmbeddingTable(const char* layer, TableFile& table, const EmbeddingOptions& options);
 
   bool is_scaled() const { return scale_ != 1; }  // whether scale_by_sqrt_width changes anything
   Variable scaled(const Variable& rows) const;    // by sqrt(width), if that was asked for
-  const EmbeddingLookup& lookup() const { return lookup_; }
+  const EmbeddingLookup& lookup() const { return lookup_; }  // the options of lookups
 
  private:
   void set(const char* layer, const EmbeddingOptions& options);

@@ -7,7 +7,7 @@
 
 namespace rowgrad {
 
-using EmbeddingBagOptions = EmbeddingOptions;
+using EmbeddingBagOptions = EmbeddingOptions;  // of EmbeddingBag
 
 /// A table of vectors that reduces each bag of ids to the sum, mean or element-wise maximum of
 /// their vectors: → [bags, width]. Equals an Embedding and a reduction of its output, without

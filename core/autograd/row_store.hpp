@@ -79,8 +79,8 @@ class RowStates {
  public:
   /// Whose states they are, for messages and for saving. All must outlive the states.
   struct Owner {
-    std::string_view optimizer;
-    const std::string& parameter;
+    std::string_view optimizer;               // its name
+    const std::string& parameter;             // its name
     std::span<const std::string_view> names;  // of the states
   };
 
@@ -90,6 +90,7 @@ class RowStates {
     std::array<double, kMostStates> starts{};  // what a new state is filled with
   };
 
+  /// States of which none has begun.
   explicit RowStates(const Owner& owner) : owner_(owner) {}
   RowStates(const RowStates&) = delete;
   RowStates& operator=(const RowStates&) = delete;
@@ -139,7 +140,7 @@ class RowStates {
   virtual void take_over() noexcept {}
 
  protected:
-  const Owner owner_;
+  const Owner owner_;  // see the constructor
 };
 
 /// All names that RowStates::save may put for states of these names.
@@ -149,12 +150,13 @@ std::vector<std::string> saved_names(std::span<const std::string_view> names);
 /// What has nothing to do for values in memory does nothing by default.
 class RowStore {
  public:
+  /// Values of this shape.
   explicit RowStore(Shape shape) : shape_(std::move(shape)) {}
   RowStore(const RowStore&) = delete;
   RowStore& operator=(const RowStore&) = delete;
   virtual ~RowStore() = default;
 
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const { return shape_; }  // of all values
 
   /// All values; null if nothing may pass over all of them.
   virtual Tensor* all() = 0;

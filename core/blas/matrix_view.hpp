@@ -9,13 +9,14 @@ namespace rowgrad::blas {
 /// A factor of a product, in memory that it does not own: entry (i, j) is
 /// data[i · row_step + j · column_step]. Products take those of which one step is 1.
 struct MatrixView {
-  const real* data;
-  std::size_t rows;
-  std::size_t columns;
+  const real* data;                // entry (0, 0)
+  std::size_t rows;                // of the factor, not of what is stored
+  std::size_t columns;             // of the factor
   std::size_t row_step = columns;  // rows lie side by side
-  std::size_t column_step = 1;
+  std::size_t column_step = 1;     // from one column to the next
 
   bool is_transposed() const { return column_step != 1; }  // is stored as [columns, rows]
+  /// Where an entry is.
   const real* at(std::size_t row, std::size_t column) const {
     return data + row * row_step + column * column_step;
   }

@@ -42,7 +42,7 @@ Tensor sum_to(Tensor&& x, const Shape& shape);
 /// where the strides of all arrays allow. A stride of 0 repeats. Those of the innermost loop are 0
 /// or 1.
 struct BroadcastLoops {
-  using PerArray = std::array<std::size_t, 4>;
+  using PerArray = std::array<std::size_t, 4>;  // a number for each array
 
   std::vector<std::size_t> extents;  // for each loop, how many rounds it makes
   std::vector<PerArray> strides;     // for each loop, the strides of the arrays

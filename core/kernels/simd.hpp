@@ -174,8 +174,11 @@ inline Simd cos(const Simd& x) {
 /// and update rules, it would be a fault: one element would decide for others.
 namespace lanes {
 
+/// Whether the answer is yes in all lanes.
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
+/// The sum of the lanes.
 inline real sum(const Simd& x) { return sum_of_lanes(x.batch()); }
+/// The largest of the lanes.
 inline real largest(const Simd& x) {
   alignas(64) std::array<real, kLanes> numbers;
   x.store_aligned(numbers.data());
