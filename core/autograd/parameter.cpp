@@ -16,7 +16,9 @@ Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
 }
 
 Parameter::Parameter(std::string name, std::unique_ptr<RowStore> rows)
-    : name_(std::move(name)), stored_(std::move(rows)) {}
+    : name_(std::move(name)), stored_(std::move(rows)) {
+  check_argument(stored_ != nullptr, name_, ": its rows are null, expected some");
+}
 
 Parameter::Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows)
     : Parameter(std::string(name), std::move(rows)) {

@@ -126,9 +126,13 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
                  rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",
                  result.rows, ", ", result.columns, "]");
-  for (const MatrixView& x : {a, b})
-    check_argument(std::min(x.row_step, x.column_step) <= 1, "gemm: a factor has steps ",
-                   x.row_step, " and ", x.column_step, ", expected one of 1");
+  for (const MatrixView& x : {a, b}) {
+    const bool fits = x.is_transposed()
+                          ? x.row_step == 1 && (x.column_step >= x.rows || x.columns <= 1)
+                          : x.row_step >= x.columns || x.rows <= 1;
+    check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has steps ", x.row_step,
+                   " and ", x.column_step, ", expected one of 1, and the other across a whole row");
+  }
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
   check_argument(std::max({rows, inner, columns, a.row_step, a.column_step, b.row_step,
                            b.column_step}) <= kLargest,

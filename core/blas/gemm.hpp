@@ -62,7 +62,8 @@ struct Matrix {
 };
 
 /// result = a · b + beta · result; `result` is not read if beta is 0. Throws std::invalid_argument
-/// if the sizes do not match or exceed BLAS's 32-bit integers.
+/// if the sizes do not match or exceed BLAS's 32-bit integers, and for a factor without a step of 1
+/// or whose rows overlap.
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas

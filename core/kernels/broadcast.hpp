@@ -117,6 +117,7 @@ Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
 }
 
 }  // namespace ROWGRAD_VECTORS
+
 /// Σ body over `rows` rows, as [columns]: body(row, sums) adds what a row gives to `columns` sums.
 /// Rows are summed in blocks of a fixed size, so that bits do not depend on the number of threads.
 /// `work` is that of a row, in simple operations.

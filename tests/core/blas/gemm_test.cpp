@@ -105,6 +105,25 @@ TEST(Gemm, RefusesSizesThatDoNotFit) {
                  gemm(a, {memory.data(), 3, 5}, {memory.data(), 2, 4}));
 }
 
+TEST(Gemm, RefusesStepsThatAreNoMatrix) {
+  Tensor memory = zeros({100});
+  const auto with_steps = [&](std::size_t row_step, std::size_t column_step) {
+    const MatrixView a{memory.data(), 2, 3, row_step, column_step};
+    return error_of<std::invalid_argument>([&] {
+      gemm(a, {memory.data(), 3, 4}, {memory.data() + 50, 2, 4});
+    });
+  };
+  const auto message = [](int rows, int columns) {
+    return concat("gemm: a factor [2, 3] has steps ", rows, " and ", columns,
+                  ", expected one of 1, and the other across a whole row");
+  };
+  EXPECT_EQ(with_steps(5, 2), message(5, 2));
+  EXPECT_EQ(with_steps(1, 1), message(1, 1));  // as if the fourth member said "transposed"
+  EXPECT_EQ(with_steps(2, 1), message(2, 1));
+  EXPECT_EQ(with_steps(5, 1), "no error");
+  EXPECT_EQ(with_steps(1, 2), "no error");
+}
+
 TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
   constexpr std::size_t kTooLong = std::size_t{1} << 31;
   real number = 0;
