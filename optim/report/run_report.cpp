@@ -27,8 +27,8 @@ constexpr std::size_t kMostReasons = 2000;
 constexpr std::size_t kMostEmbeddings = 2000;
 constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
-// Tokens that the model reads at the end: one for every 16 it was trained on, which takes some
-// 4 % of the time of these, within bounds.
+// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
+// that a short run does not wait for them.
 constexpr std::size_t kTrainedAToken = 16;
 constexpr std::size_t kFewestRead = 1000;
 constexpr std::size_t kMostRead = 24'000;

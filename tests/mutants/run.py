@@ -8,7 +8,7 @@ All faults are in one build, made in FOLDER at -O1, and a variable of the enviro
 check of the library, switched off, and COUNT others (300), drawn from all places where one operator,
 number, condition or statement can be changed, with a fixed seed. A fault is given to the test suites
 that reach it, the quickest first, until one fails. What is found is kept in FOLDER/faults.tsv, where a
-campaign that was stopped goes on; it takes an hour or two.
+campaign that was stopped goes on. Not in CI: it takes hours rather than minutes.
 """
 
 import argparse
