@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -8,7 +6,6 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/ngram_hash.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
-#include <rowgrad/core/tensor/xtensor.hpp>
 
 namespace rowgrad {
 namespace {
@@ -85,53 +82,6 @@ std::vector<std::uint64_t> multipliers_of(std::size_t vocabulary, const NgramHas
   return multipliers;
 }
 
-using Vector = xsimd::batch<double>;
-constexpr int kDigitBits = 21;  // of numbers below 2^63, which have three such digits
-constexpr double kDigit = std::uint64_t{1} << kDigitBits;
-
-double digit_of(std::uint64_t number, int place) {
-  constexpr std::uint64_t kMask = (std::uint64_t{1} << kDigitBits) - 1;
-  return static_cast<double>(static_cast<std::int64_t>(number >> place * kDigitBits & kMask));
-}
-
-// The number of [−size/2, size/2] that `worth` · 2^kDigitBits is mod size.
-double next_place(double worth, double size) {
-  const double product = worth * kDigit;  // below 2^52
-  return product - std::round(product / size) * size;
-}
-
-// A vector of parts of one order: their sizes, and what digits are worth mod these.
-struct Sizes {
-  Vector size, inverse, second, third;
-
-  // As sizes are below 2^31, a digit times its worth is below 2^51, and all that is computed are
-  // whole numbers below 2^53, so exact, but for the quotient, which may be one too large or small.
-  Vector remainders(const std::array<Vector, 3>& digits) const {
-    Vector rest = xsimd::fma(digits[2], third, xsimd::fma(digits[1], second, digits[0]));
-    rest = xsimd::fnma(xsimd::floor(rest * inverse), size, rest);
-    rest = xsimd::select(rest < Vector(0.0), rest + size, rest);
-    return xsimd::select(rest >= size, rest - size, rest);
-  }
-};
-
-// Of one order; vectors are filled up with parts of size 1.
-std::vector<Sizes> sizes_of(std::span<const double> parts) {
-  std::vector<Sizes> all;
-  for (std::size_t begin = 0; begin < parts.size(); begin += Vector::size) {
-    std::array<std::array<double, Vector::size>, 4> lanes{};
-    for (std::size_t i = 0; i < Vector::size; ++i) {
-      const double size = begin + i < parts.size() ? parts[begin + i] : 1;
-      lanes[0][i] = size;
-      lanes[1][i] = 1 / size;
-      lanes[2][i] = next_place(1, size);
-      lanes[3][i] = next_place(lanes[2][i], size);
-    }
-    const auto load = [&](std::size_t k) { return Vector::load_unaligned(lanes[k].data()); };
-    all.push_back({load(0), load(1), load(2), load(3)});
-  }
-  return all;
-}
-
 }  // namespace
 
 NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
@@ -142,12 +92,10 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
   multipliers_ = multipliers_of(vocabulary, options, block);
   for (const std::size_t size : part_sizes(options, blocks, block)) {
     firsts_.push_back(static_cast<std::int32_t>(table_rows_));
-    sizes_.push_back(static_cast<double>(size));
+    sizes_.push_back(size);
     table_rows_ += size;
   }
 }
-
-std::vector<std::size_t> NgramHash::sizes() const { return {sizes_.begin(), sizes_.end()}; }
 
 Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
   check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts have shape ",
@@ -159,33 +107,22 @@ Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
                    vocabulary_);
   const std::size_t positions = texts.shape(1);
   Ids rows = Ids::from_shape({texts.shape(0), length, lookups()});
-  std::vector<std::vector<Sizes>> sizes;  // of each order
-  for (std::size_t order = 0; order < orders_.size(); ++order)
-    sizes.push_back(sizes_of(std::span(sizes_).subspan(order * heads_, heads_)));
   constexpr std::size_t kGrain = 16384;  // rows
   const std::size_t before = multipliers_.size() - 1;
   const auto write = [&](std::size_t first_text, std::size_t end_text) {
     std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, of one text
-    std::vector<double> rests(heads_ + Vector::size);
     std::int32_t* out = rows.data() + first_text * length * lookups();
     for (std::size_t text = first_text; text < end_text; ++text) {
       for (std::size_t t = positions - std::min(positions, length + before); t < positions; ++t)
         ids[before + t] = canonical(texts[text * positions + t]);
       const std::uint64_t* const end = ids.data() + ids.size();
       for (const std::uint64_t* id = end - length; id != end; ++id) {
-        const std::int32_t* first = firsts_.data();
-        for (std::size_t order = 0; order < orders_.size(); ++order) {
+        std::size_t part = 0;
+        for (const std::size_t order : orders_) {
           std::uint64_t mixed = 0;
-          for (std::size_t k = 0; k < orders_[order]; ++k) mixed ^= *(id - k) * multipliers_[k];
-          const std::array<Vector, 3> digits{Vector(digit_of(mixed, 0)), Vector(digit_of(mixed, 1)),
-                                             Vector(digit_of(mixed, 2))};
-          double* rest = rests.data();
-          for (const Sizes& each : sizes[order]) {
-            each.remainders(digits).store_unaligned(rest);
-            rest += Vector::size;
-          }
-          for (std::size_t head = 0; head < heads_; ++head)
-            *out++ = *first++ + static_cast<std::int32_t>(rests[head]);
+          for (std::size_t k = 0; k < order; ++k) mixed ^= *(id - k) * multipliers_[k];
+          for (const std::size_t end_part = part + heads_; part < end_part; ++part)
+            *out++ = firsts_[part] + static_cast<std::int32_t>(mixed % sizes_[part]);
         }
       }
     }

@@ -58,7 +58,9 @@ class NgramHash {
 
   /// The multipliers m, one for each token of the longest n-gram.
   const std::vector<std::uint64_t>& multipliers() const { return multipliers_; }
-  std::vector<std::size_t> sizes() const;  // the rows of each part, in the order of lookups
+
+  /// The rows of each part, in the order of lookups.
+  const std::vector<std::size_t>& sizes() const { return sizes_; }
 
  private:
   std::uint64_t canonical(std::int32_t id) const {
@@ -72,7 +74,7 @@ class NgramHash {
   std::vector<std::int32_t> canonical_;
   std::vector<std::uint64_t> multipliers_;
   std::vector<std::int32_t> firsts_;  // rows of the parts
-  std::vector<double> sizes_;
+  std::vector<std::size_t> sizes_;
   std::size_t table_rows_ = 0;
 };
 
