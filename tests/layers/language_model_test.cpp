@@ -97,6 +97,7 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   const Tensor logits = reader->read(std::span(text).last(1));
   EXPECT_EQ(model.shape, std::vector<std::size_t>({1, 3}));
   EXPECT_TRUE(std::ranges::equal(logits, model.logits.weight.rows(std::span(text).last(1))));
+  EXPECT_INVALID("TextReader: there are no ids to read", reader->read({}));
 }
 
 TEST(Generate, TakesTheLikeliestTokenAtTemperatureZeroAndRepeatsBySeed) {

@@ -71,6 +71,11 @@ TEST(Sinusoidal, HasTheFormulaOfFormalAlgorithms) {
     }
 }
 
+TEST(Sinusoidal, RefusesPositionsThatAreNotFinite) {
+  EXPECT_INVALID("Sinusoidal: first_position inf must be finite",
+                 Sinusoidal(3, 4, {.first_position = std::numeric_limits<double>::infinity()}));
+}
+
 TEST(Sinusoidal, TakesAnotherBase) {
   const Sinusoidal positions(3, 4, {.base = 1000});
   EXPECT_NEAR(positions.table.value()(2, 2), std::sin(2 / std::sqrt(1000.0)), kRounding);

@@ -159,14 +159,17 @@ def others_of(path, text):
 class Faults:
     """The checks and as many others as wanted, spread over rooms by their lines, those that compile."""
 
-    def __init__(self, count):
+    def __init__(self, count, broken=frozenset()):
+        """`broken`: the keys of those that are known not to compile."""
         self.texts = {}
         names = subprocess.run(["git", "ls-files", "core", "layers", "optim"], cwd=ROOT, check=True,
                                capture_output=True, text=True).stdout.split()
         for name in names:
             if name.endswith((".cpp", ".hpp")) and "mpi_process_group" not in name:
                 self.texts[name] = (ROOT / name).read_text()
-        self.chosen = [s for name, text in self.texts.items() for s in checks_of(name, text)]
+        self.broken = set(broken)
+        self.chosen = [s for name, text in self.texts.items() for s in checks_of(name, text)
+                       if s.key not in self.broken]
         self.spare = {}  # room: sites in a random order
         lines = {}
         for name, text in self.texts.items():
@@ -188,7 +191,8 @@ class Faults:
     def take(self, room):
         while self.spare[room]:
             site = self.spare[room].pop(0)
-            if not any(s.path == site.path and s.begin < site.end and site.begin < s.end for s in self.chosen):
+            if site.key not in self.broken and not any(
+                    s.path == site.path and s.begin < site.end and site.begin < s.end for s in self.chosen):
                 self.chosen.append(site)
                 return
 
@@ -196,6 +200,7 @@ class Faults:
         """Replaces those at these lines of files by others; returns how many they were."""
         gone = [s for s in self.chosen if any((s.path, l) in places for l in range(s.line, s.last_line + 1))]
         self.chosen = [s for s in self.chosen if s not in gone]
+        self.broken.update(s.key for s in gone)
         for site in gone:
             if site.kind != "check":
                 self.take(str(pathlib.Path(site.path).parent))
@@ -234,6 +239,7 @@ def build(folder, faults):
             for path, line in re.findall(r"(?:rowgrad|tree)/((?:core|layers|optim)/[\w/.]+):(\d+)", done.stdout):
                 places.add((path, int(line)))
             dropped = faults.drop(places)
+            (folder / "broken").write_text("\n".join(sorted(faults.broken)))
             print(f"{target}: {dropped} faults that do not compile are replaced", flush=True)
             if dropped == 0:
                 raise SystemExit(done.stdout[-5000:])
@@ -242,7 +248,7 @@ def build(folder, faults):
 
 
 def limits():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 40, 64 << 40))  # tables in files are sparse
 
 
 def run(program, suites, environment, seconds):
@@ -286,7 +292,8 @@ def main():
     arguments.add_argument("--only", default="")
     arguments.add_argument("--list", action="store_true")
     options = arguments.parse_args()
-    faults = Faults(options.faults)
+    broken = options.folder / "broken" if options.folder else None
+    faults = Faults(options.faults, broken.read_text().splitlines() if broken and broken.exists() else ())
     if options.list:
         for site in faults.chosen:
             print(site.key, site.code, sep="\t")

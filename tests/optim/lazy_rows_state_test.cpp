@@ -212,6 +212,8 @@ TEST(LazyRowsStateOf, RowsThatDoNotFitAreRefused) {
        {std::vector<std::int64_t>{7, 3}, {3, 3}, {-1, 3}, {3, 40'000}})
     EXPECT_INVALID("load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most",
                    rows_in(with(state, "x.rows", rows), "x", shape));
+  EXPECT_INVALID("load_state_dict: 'x' is there in rows, expected [40000]",
+                 rows_in(state, "x", {40'000}));
   EXPECT_THROW(rows_in(with(state, "x.rows", std::vector<std::int64_t>{3}), "x", shape),
                std::invalid_argument);
   EXPECT_THROW(rows_in(without(state, "x.values"), "x", shape), std::invalid_argument);

@@ -203,6 +203,13 @@ TEST(GradientCheck, NeedsSomethingToCheck) {
   EXPECT_INVALID(
       "gradient_check: step is 0 and tolerance 0.5, expected numbers above 0",
       gradient_check([](Inputs x) { return x[0]; }, {scalar(1)}, {.step = 0, .tolerance = 0.5}));
+  std::size_t calls = 0;
+  EXPECT_INVALID("gradient_check: a result has shape [1, 2], expected [2]",
+                 gradient_check(
+                     [&](Inputs x) {
+                       return ++calls == 1 ? x[0] : reshape(x[0], {1, 2});
+                     },
+                     {zeros({2})}));
 }
 
 TEST(GradientCheck, SaysSoWhereThereWasNoEntryToCompare) {

@@ -50,6 +50,20 @@ TEST(Parameter, RefusesValuesAndGradientsOfAnotherShape) {
   EXPECT_TRUE(weight.gradient().is_none());
 }
 
+TEST(Parameter, RefusesRowsThatItCannotHave) {
+  EXPECT_INVALID("x: its rows are null, expected some",
+                 Parameter("x", std::unique_ptr<RowStore>()));
+  Parameter table("x", zeros({4, 2}));
+  const auto assign = [&](const std::vector<std::int32_t>& ids, const Tensor& values) {
+    table.assign_rows(ids, values);
+  };
+  EXPECT_INVALID("x: id 1 at [2] follows 1, expected strictly increasing ids",
+                 assign({0, 1, 1}, full({3, 2}, 1)));
+  EXPECT_INVALID("x: the values have shape [2, 3], expected [2, 2]",
+                 assign({0, 1}, full({2, 3}, 1)));
+  EXPECT_EQ(table.value(), zeros({4, 2}));
+}
+
 TEST(Parameter, GivesUpToDateValuesAgainAfterEachChange) {
   const Tensor start = irregular({4, 2});
   for (const bool read_before_first_step : {true, false}) {

@@ -176,6 +176,12 @@ TEST(Record, NeedsAnInputToKnowItsTape) {
                  record("orphan", std::initializer_list<Variable>{}, scalar(1), {}));
 }
 
+TEST(Record, NeedsARuleWhereAnInputNeedsAGradient) {
+  Tape tape;
+  EXPECT_INVALID("op: there is no backward rule",
+                 record("op", {tape.input(scalar(1))}, scalar(1), {}));
+}
+
 TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
   struct Case {
     BackwardRule rule;

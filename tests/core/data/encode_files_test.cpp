@@ -228,6 +228,8 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
   TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
   EXPECT_INVALID("encode_files: the separator <|x|> is no special token of this tokenizer",
                  encode_files(letters, {other}, writer, {.separator = "<|x|>"}));
+  EXPECT_INVALID("encode_files: block_bytes is 0, expected at least 1",
+                 encode_files(letters, {other}, writer, {.block_bytes = 0}));
 }
 
 }  // namespace

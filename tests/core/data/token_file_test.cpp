@@ -112,6 +112,8 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
             "ends within its header, at byte 1023");
   EXPECT_EQ(refusal(llmc(20240522, 1, 0, "")),  // llm.c's evaluation files
             "begins with no header of token ids, neither rowgrad's nor llm.c's");
+  EXPECT_INVALID("TokenFile: raw_bytes is 3, expected 0, 2 or 4",
+                 TokenFile(written(good), {.raw_bytes = 3}));
 }
 
 TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {

@@ -613,6 +613,38 @@ TEST(RelativeAttention, RefusesWhatDoesNotFit) {
             "[4, 3]");
 }
 
+TEST(CausalAttention, RefusesWhatACacheCannotContinue) {
+  const std::string op = "causal_attention with a cache: ";
+  KeyValueCache cache(2, 4);
+  const auto attend = [&](const Shape& q, const Shape& k, AttentionOptions options = {},
+                          bool inference = true) {
+    Random random(1);
+    Tape trained;
+    Tape inferring(random, Tape::inference);
+    Tape& tape = inference ? inferring : trained;
+    options.heads = 2;
+    causal_attention(tape.constant(zeros(q)), tape.constant(zeros(k)), tape.constant(zeros(k)),
+                     options, &cache);
+  };
+  const Shape one{1, 1, 4};
+  EXPECT_ERROR(std::logic_error, op + "the tape is not for inference", attend(one, one, {}, false));
+  for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 1, 5}})
+    EXPECT_INVALID(concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, 4]"),
+                   attend(wrong, wrong));
+  EXPECT_INVALID(op + "k and v have shapes [1, 2, 4] and [1, 2, 4], expected that of q, [1, 1, 4]",
+                 attend(one, {1, 2, 4}));
+  EXPECT_INVALID(op + "dropout_p is 0.5, expected 0", attend(one, one, {.dropout_p = 0.5}));
+  EXPECT_INVALID(op + "key_lengths are for a batch of texts",
+                 attend(one, one, {.key_lengths = {1}}));
+  EXPECT_EQ(cache.length(), 0);
+  attend(one, one);
+  EXPECT_INVALID(op + "position 2 is past the 2 that there is room for",
+                 attend({1, 2, 4}, {1, 2, 4}));
+  EXPECT_INVALID("KeyValueCache::truncate: length is 2, but there are 1 positions",
+                 cache.truncate(2));
+  EXPECT_EQ(cache.length(), 1);
+}
+
 TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
   for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
     Tape tape;

@@ -156,8 +156,10 @@ TEST(GradientExchange, TakesGradientsInTheOrderInWhichTheyCome) {
 TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
-    EXPECT_THROW(exchange.give(0, {}), std::logic_error);
+    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum has been started",
+                 exchange.give(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
+    EXPECT_INVALID("GradientExchange::sum: there are no gradients", exchange.sum({}));
     EXPECT_THROW(exchange.start({}), std::invalid_argument);
     EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
     exchange.start({Gradients(2)});
