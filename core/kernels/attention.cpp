@@ -104,11 +104,12 @@ class Forward {
   // Attends from `count` queries, starting at query `first`.
   void attend(std::size_t first, std::size_t count) {
     const Attention& a = attention_;
-    const real* q = rows_of(a.q, a, head_) + first * a.q.row_stride;
+    const MatrixView q{rows_of(a.q, a, head_) + first * a.q.row_stride, count, a.width,
+                       a.q.row_stride};
     for (std::size_t panel = 0; panel < panel_count(seen(first + count - 1)); ++panel)
-      multiply_panel({q, a.q.row_stride, 1, a.width}, count, k_.data() + panel * a.width * kPanel,
+      multiply_panel(q, k_.data() + panel * a.width * kPanel,
                      {scores_.data() + panel * kPanel, stride_});
-    if (a.relative_distances > 0) add_relative_keys(q, first, count);
+    if (a.relative_distances > 0) add_relative_keys(q, first);
     weights_.clear();
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
       const std::size_t rows = std::min(kTileRows, count - tile);
@@ -126,9 +127,9 @@ class Forward {
   std::size_t seen(std::size_t query) const { return seen_keys(attention_, query, keys_); }
   real scale() const { return 1 / std::sqrt(static_cast<real>(attention_.width)); }
 
-  void add_relative_keys(const real* q, std::size_t first, std::size_t count) {
-    products_.multiply({q, attention_.q.row_stride, 1, attention_.width}, count, relative_k_);
-    for (std::size_t i = 0; i < count; ++i)
+  void add_relative_keys(const MatrixView& q, std::size_t first) {
+    products_.multiply(q, relative_k_);
+    for (std::size_t i = 0; i < q.rows; ++i)
       for (std::size_t key = 0; key < seen(first + i); key += kPanel)
         add_panel(products_.at(i, position(first + i), key), scores_.data() + i * stride_ + key);
   }
@@ -198,10 +199,10 @@ class Forward {
       PanelResult result{.data = to + column,
                          .stride = output_.row_stride,
                          .columns = std::min(kPanel, a.width - column)};
-      multiply_panel({weights, stride_, 1, keys}, rows, v_.data() + column * keys_, result);
+      multiply_panel({weights, rows, keys, stride_}, v_.data() + column * keys_, result);
       if (a.relative_distances == 0) continue;
       result.add = true;
-      multiply_panel(weights_.rows(query % kQueries), rows,
+      multiply_panel(weights_.rows(query % kQueries, rows),
                      relative_v_.data() + column * a.relative_distances, result);
     }
     for (std::size_t i = 0; i < rows; ++i) {

@@ -110,9 +110,8 @@ class HeadBackward {
     pack_panels(rows(a_.q, 0, a_.queries), scale_, q_panels_.data());
     dq_.fill(0);
     if (a_.relative_distances == 0) return;
-    q_products_.multiply({rows(a_.q, 0, 0).data, a_.q.row_stride, 1, a_.width}, a_.queries,
-                         relative_k_columns_);
-    upstream_products_.multiply({upstream_.data(), stride_, 1, a_.width}, a_.queries,
+    q_products_.multiply(rows(a_.q, 0, a_.queries), relative_k_columns_);
+    upstream_products_.multiply({upstream_.data(), a_.queries, a_.width, stride_},
                                 relative_v_columns_);
     score_sums_.clear();
     weight_sums_.clear();
@@ -134,10 +133,9 @@ class HeadBackward {
   }
 
   void add_block(std::size_t key, std::size_t keys, std::size_t query, std::size_t queries) {
-    const MatrixView q = rows(a_.q, query, queries);
-    multiply_panel({q.data, q.row_step, 1, a_.width}, queries, k_columns_.data(), {scores_.data()});
+    multiply_panel(rows(a_.q, query, queries), k_columns_.data(), {scores_.data()});
     if (wants_scores_)
-      multiply_panel({upstream_.data() + query * stride_, stride_, 1, a_.width}, queries,
+      multiply_panel({upstream_.data() + query * stride_, queries, a_.width, stride_},
                      v_columns_.data(), {gradients_.data()});
     const auto by_distance = [&](std::size_t i, ByDistance& numbers) {
       return numbers.at(query + i, position_of(a_, query + i), key);
@@ -156,8 +154,8 @@ class HeadBackward {
 
     const auto add_keys_product = [&](const Tensor& of_scores, const Tensor& panels, Tensor& to) {
       for (std::size_t column = 0; column < a_.width; column += kPanel)
-        multiply_panel({.data = of_scores.data(), .row = 1, .step = kPanel, .length = queries},
-                       keys, panels.data() + column * a_.queries + query * kPanel,
+        multiply_panel(transposed({of_scores.data(), queries, keys, kPanel}),
+                       panels.data() + column * a_.queries + query * kPanel,
                        {.data = to.data() + column, .stride = stride_, .add = true});
     };
     if (inputs_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
@@ -165,7 +163,7 @@ class HeadBackward {
     if (inputs_.gradients.q.data != nullptr)
       for (std::size_t column = 0; column < a_.width; column += kPanel)
         multiply_panel(
-            {gradients_.data(), kPanel, 1, keys}, queries, k_panels_.data() + column * keys,
+            {gradients_.data(), queries, keys, kPanel}, k_panels_.data() + column * keys,
             {.data = dq_.data() + query * stride_ + column, .stride = stride_, .add = true});
   }
 
@@ -212,15 +210,15 @@ class HeadBackward {
     for (std::size_t column = 0; column < a_.width; column += kPanel) {
       const auto rows = [&](real* to) { return to + head_ * distances * stride_ + column; };
       if (inputs_.gradients.q.data != nullptr)
-        multiply_panel(score_sums_.rows(0), a_.queries,
+        multiply_panel(score_sums_.rows(0, a_.queries),
                        relative_k_panels_.data() + column * distances,
                        {.data = dq_.data() + column, .stride = stride_, .add = true});
       if (inputs_.relative_keys != nullptr)
-        multiply_panel(score_sums_.transposed(a_.queries), distances,
+        multiply_panel(transposed(score_sums_.rows(0, a_.queries)),
                        q_panels_.data() + column * a_.queries,
                        {rows(inputs_.relative_keys), stride_});
       if (inputs_.relative_values != nullptr)
-        multiply_panel(weight_sums_.transposed(a_.queries), distances,
+        multiply_panel(transposed(weight_sums_.rows(0, a_.queries)),
                        upstream_panels_.data() + column * a_.queries,
                        {rows(inputs_.relative_values), stride_});
     }

@@ -32,13 +32,9 @@ class ByDistance {
         stride_((panel_count(distances) + 2) * kPanel),
         numbers_(zeros({distances > 0 ? rows : 0, stride_})) {}
 
-  /// The rows from `first` on.
-  LeftFactor rows(std::size_t first) const {
-    return {numbers_.data() + first * stride_ + kPanel, stride_, 1, distances_};
-  }
-  /// A column for each of the queries: the transpose.
-  LeftFactor transposed(std::size_t queries) const {
-    return {numbers_.data() + kPanel, 1, stride_, queries};
+  /// `count` of the rows, from `first` on.
+  blas::MatrixView rows(std::size_t first, std::size_t count) const {
+    return {numbers_.data() + first * stride_ + kPanel, count, distances_, stride_};
   }
 
   /// The numbers for the panel of keys from `key` on, for the query at `position`. Those of later
@@ -48,12 +44,12 @@ class ByDistance {
     return numbers_.data() + i * stride_ + std::max(nearest, position) - position;
   }
 
-  /// Writes the products of `count` rows with those of a table, given as transposed panels.
-  void multiply(const LeftFactor& rows, std::size_t count, const Tensor& table) {
+  /// Writes the products of rows with those of a table, given as transposed panels.
+  void multiply(const blas::MatrixView& rows, const Tensor& table) {
     for (std::size_t panel = 0; panel < table.shape()[0]; ++panel)
-      multiply_panel(rows, count, table.data() + panel * rows.length * kPanel,
+      multiply_panel(rows, table.data() + panel * rows.columns * kPanel,
                      {row(0) + panel * kPanel, stride_});
-    for (std::size_t i = 0; i < count; ++i) std::fill_n(row(i) - kPanel, kPanel, *row(i));
+    for (std::size_t i = 0; i < rows.rows; ++i) std::fill_n(row(i) - kPanel, kPanel, *row(i));
   }
 
   /// For sums: begins with zeros, and at the end adds up those of the keys that are farther away.

@@ -128,7 +128,7 @@ class RowBlock {
       Ahead ahead;
       if (panel < ahead_panels && first + kClassBlock < head_.classes)
         ahead = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
-      multiply_panel({head_.weight + first * width, width, 1, width}, count,
+      multiply_panel({head_.weight + first * width, count, width},
                      x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, ahead);
     }
   }
@@ -261,16 +261,14 @@ class RowBlock {
 
   void add_weight_gradient(const Classes& classes, const Tensor& x, real* gradient) const {
     const std::size_t width = head_.width;
-    const LeftFactor upstream{.data = classes.gradient,
-                              .row = kPanel,
-                              .segments = panels_,
-                              .segment = kBackwardBlock * kPanel};
     for (std::size_t column = 0; column < width; column += kPanel)
-      multiply_panel(upstream, classes.count, x.data() + column * panels_ * kPanel,
+      multiply_panel({classes.gradient, classes.count, panels_ * kPanel, kPanel},
+                     x.data() + column * panels_ * kPanel,
                      {.data = gradient + classes.first * width + column,
                       .stride = width,
                       .columns = std::min(kPanel, width - column),
-                      .add = first_ > 0});
+                      .add = first_ > 0},
+                     {}, kBackwardBlock * kPanel);
   }
 
   // Computes the transpose of the gradient of x, in panels of rows. `copy` is for the weights of
@@ -278,15 +276,15 @@ class RowBlock {
   // of the L1 cache.
   void add_x_gradient(const Classes& classes, real* copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
-    LeftFactor weight{head_.weight + classes.first * width, 1, width, classes.count};
+    blas::MatrixView weight{head_.weight + classes.first * width, classes.count, width};
     if (copies_weight()) {
       const std::size_t stride = width + kLanes;
       for (std::size_t i = 0; i < classes.count; ++i)
         std::copy_n(weight.data + i * width, width, copy + i * stride);
-      weight = {copy, 1, stride, classes.count};
+      weight = {copy, classes.count, width, stride};
     }
     for (std::size_t panel = 0; panel < panels_; ++panel)
-      multiply_panel(weight, width, classes.gradient + panel * kBackwardBlock * kPanel,
+      multiply_panel(transposed(weight), classes.gradient + panel * kBackwardBlock * kPanel,
                      {.data = columns + panel * width * kPanel, .add = add});
   }
   bool copies_weight() const { return panels_ >= 4; }

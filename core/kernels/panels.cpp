@@ -5,6 +5,9 @@
 #include <rowgrad/core/kernels/panels.hpp>
 
 namespace rowgrad::kernels {
+
+using blas::MatrixView;
+
 namespace {
 
 // Loads `count` ≤ kLanes values; the other lanes get 0.
@@ -30,8 +33,9 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
 // Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` tells at compile
 // time which form the left factor has: a loop of known length has no mispredicted end.
 template <std::size_t Rows, bool Segmented>
-void multiply_tiles(const LeftFactor& a, std::size_t first, std::size_t tiles,
-                    const real* const panel, const PanelResult& result, Ahead& ahead) {
+void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
+                    std::size_t tiles, const real* const panel, const PanelResult& result,
+                    Ahead& ahead) {
   const real* next = ahead.data;
   for (const std::size_t end = first + tiles * Rows; first < end; first += Rows) {
     std::array<Simd, Rows> left;
@@ -47,19 +51,19 @@ void multiply_tiles(const LeftFactor& a, std::size_t first, std::size_t tiles,
       right_factor += kPanel;
 #pragma GCC unroll 12
       for (std::size_t i = 0; i < Rows; ++i) {
-        const Simd factor(factors[i * a.row]);
+        const Simd factor(factors[i * a.row_step]);
         left[i] = fma(factor, of_left, left[i]);
         right[i] = fma(factor, of_right, right[i]);
       }
     };
-    const real* factors = a.data + first * a.row;
+    const real* factors = a.data + first * a.row_step;
     if constexpr (Segmented) {
-      for (std::size_t segment = 0; segment < a.segments; ++segment, factors += a.segment) {
+      for (std::size_t k = 0; k < a.columns; k += kPanel, factors += segment_step) {
 #pragma GCC unroll 16
-        for (std::size_t k = 0; k < kPanel; ++k) accumulate(factors + k);
+        for (std::size_t i = 0; i < kPanel; ++i) accumulate(factors + i);
       }
     } else {
-      for (std::size_t k = 0; k < a.length; ++k, factors += a.step) accumulate(factors);
+      for (std::size_t k = 0; k < a.columns; ++k, factors += a.column_step) accumulate(factors);
     }
     if (result.bias != nullptr) {
       const std::size_t columns = std::min(kLanes, result.columns);
@@ -83,8 +87,8 @@ void multiply_tiles(const LeftFactor& a, std::size_t first, std::size_t tiles,
 
 // The factor and the result are passed by reference: a copy would read in one piece what the caller
 // has just written in several, and wait for that.
-using TilesFunction = void (*)(const LeftFactor&, std::size_t, std::size_t, const real*,
-                               const PanelResult&, Ahead&);
+using TilesFunction = void (*)(const MatrixView&, std::size_t, std::size_t, std::size_t,
+                               const real*, const PanelResult&, Ahead&);
 
 template <bool Segmented, std::size_t... Rows>
 constexpr auto tiles_functions(std::index_sequence<Rows...>) {
@@ -124,7 +128,7 @@ void transpose(std::array<Simd, kLanes>& square) {
 }
 
 // Row by row, in the order in which the processor fetches ahead by itself.
-void pack_rows(const blas::MatrixView& matrix, real factor, real* panels) {
+void pack_rows(const MatrixView& matrix, real factor, real* panels) {
   const std::size_t rows = matrix.rows, columns = matrix.columns;
   if (columns == 0) return;
   const Simd factors(factor);
@@ -145,7 +149,7 @@ void pack_rows(const blas::MatrixView& matrix, real factor, real* panels) {
 }
 
 // The same for the transpose of a matrix whose rows are contiguous.
-void pack_transposed(const blas::MatrixView& matrix, real factor, real* panels) {
+void pack_transposed(const MatrixView& matrix, real factor, real* panels) {
   std::array<Simd, kLanes> block;
   for (std::size_t first = 0; first < panel_count(matrix.rows) * kPanel; first += kLanes)
     for (std::size_t column = 0; column < matrix.columns; column += kLanes) {
@@ -166,30 +170,31 @@ void pack_transposed(const blas::MatrixView& matrix, real factor, real* panels) 
 
 }  // namespace
 
-void pack_panels(const blas::MatrixView& matrix, real factor, real* panels) {
+void pack_panels(const MatrixView& matrix, real factor, real* panels) {
   if (matrix.is_transposed())
     pack_transposed(transposed(matrix), factor, panels);
   else
     pack_rows(matrix, factor, panels);
 }
 
-Tensor to_panels(const blas::MatrixView& matrix) {
+Tensor to_panels(const MatrixView& matrix) {
   Tensor panels = empty({panel_count(matrix.columns), matrix.rows, kPanel});
   pack_panels(matrix, 1, panels.data());
   return panels;
 }
 
-void multiply_panel(const LeftFactor& a, std::size_t rows, const real* panel,
-                    const PanelResult& result, Ahead ahead) {
+void multiply_panel(const MatrixView& a, const real* panel, const PanelResult& result, Ahead ahead,
+                    std::size_t segment_step) {
+  const std::size_t rows = a.rows;
   if (rows == 0) return;
   if (ahead.data == nullptr) ahead.data = panel;  // harmless: it is in the cache anyway
   // Tiles of nearly equal size, because full tiles would leave a small remainder that is slow.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
   const std::size_t small = rows / tiles;
   const std::size_t larger = rows % tiles;  // the number of tiles with one more row
-  const auto& multiply = kTiles[a.segments > 1 ? 1 : 0];
-  if (larger > 0) multiply[small](a, 0, larger, panel, result, ahead);
-  multiply[small - 1](a, larger * (small + 1), tiles - larger, panel, result, ahead);
+  const auto& multiply = kTiles[segment_step > 0 ? 1 : 0];
+  if (larger > 0) multiply[small](a, segment_step, 0, larger, panel, result, ahead);
+  multiply[small - 1](a, segment_step, larger * (small + 1), tiles - larger, panel, result, ahead);
 }
 
 }  // namespace rowgrad::kernels

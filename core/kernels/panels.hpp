@@ -32,18 +32,6 @@ constexpr std::size_t kTileRows = 6;
 void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
 Tensor to_panels(const blas::MatrixView& matrix);  // the same as a tensor
 
-/// A left factor [rows, length] with any strides: entry (i, k) is data[i · row + k · step]. If
-/// there are several segments, each has kPanel entries with step 1 and starts `segment` values
-/// after the one before it.
-struct LeftFactor {
-  const real* data;
-  std::size_t row;
-  std::size_t step = 1;
-  std::size_t length = kPanel;  // of a segment
-  std::size_t segments = 1;
-  std::size_t segment = 0;
-};
-
 /// Where the product goes: rows of up to kPanel values, `stride` apart.
 struct PanelResult {
   real* data;
@@ -59,8 +47,9 @@ struct Ahead {
   std::size_t step = 0;
 };
 
-/// result[i][j] = Σ a(i, k) · panel[k][j] for `rows` rows, on this thread.
-void multiply_panel(const LeftFactor& a, std::size_t rows, const real* panel,
-                    const PanelResult& result, Ahead ahead = {});
+/// result[i][j] = Σ a(i, k) · panel[k][j], on this thread. `a` may have any steps; or it lies in
+/// segments of kPanel contiguous columns, each `segment_step` numbers after the one before it.
+void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
+                    Ahead ahead = {}, std::size_t segment_step = 0);
 
 }  // namespace rowgrad::kernels

@@ -48,8 +48,8 @@ void multiply_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix&
         for (std::size_t item = begin; item < end; ++item) {
           const std::size_t first = item / count * kBlockRows;
           const std::size_t column = item % count * kPanel;
-          multiply_panel({a.at(first, 0), a.row_step, 1, inner},
-                         std::min(kBlockRows, a.rows - first), panels.data() + column * inner,
+          multiply_panel({a.at(first, 0), std::min(kBlockRows, a.rows - first), inner, a.row_step},
+                         panels.data() + column * inner,
                          {.data = result.data + first * columns + column,
                           .stride = columns,
                           .columns = std::min(kPanel, columns - column),
@@ -88,11 +88,11 @@ void multiply_tall(const MatrixView& a, const MatrixView& b, const blas::Matrix&
       const std::size_t piece = half * blocks + block;
       const std::size_t from = a.columns * piece / (halves * blocks);
       const std::size_t length = a.columns * (piece + 1) / (halves * blocks) - from;
-      LeftFactor factor{a.at(0, from), 1, a.column_step, length};
+      MatrixView factor{a.at(first, from), rows, length, 1, a.column_step};
       if (groups > 1) {
         for (std::size_t k = 0; k < length; ++k)
           std::copy_n(a.at(first, from + k), rows, copy + k * kGroupRows);
-        factor = {copy, 1, kGroupRows, length};
+        factor = {copy, rows, length, 1, kGroupRows};
       }
       const std::size_t last = std::min(end * kPanel, columns);
       pack_panels({b.at(from, begin * kPanel), length, last - begin * kPanel, b.row_step}, 1,
@@ -100,7 +100,7 @@ void multiply_tall(const MatrixView& a, const MatrixView& b, const blas::Matrix&
       for (std::size_t item = begin; item < end; ++item) {
         const std::size_t column = item * kPanel;
         multiply_panel(
-            factor, rows, panels + (item - begin) * length * kPanel,
+            factor, panels + (item - begin) * length * kPanel,
             {.data = to + column,
              .stride = columns,
              .columns = std::min(kPanel, columns - column),

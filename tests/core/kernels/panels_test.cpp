@@ -36,22 +36,20 @@ TEST(MultiplyPanel, StoresOrAddsAnyRowsAndColumnsOfTheProduct) {
       for (const bool add : {false, true})
         for (const bool transposed : {false, true}) {
           const Tensor left = irregular({rows * kLength}, 2);
-          const LeftFactor factor{.data = left.data(),
-                                  .row = transposed ? 1 : kLength,
-                                  .step = transposed ? rows : 1,
-                                  .length = kLength};
+          const blas::MatrixView factor = transposed
+                                              ? blas::transposed({left.data(), kLength, rows})
+                                              : blas::MatrixView{left.data(), rows, kLength};
           const Tensor before = irregular({rows, kPanel + 3}, 3);
           Tensor result = before;
           multiply_panel(
-              factor, rows, right.data(),
+              factor, right.data(),
               {.data = result.data(), .stride = kPanel + 3, .columns = columns, .add = add});
           expect_entries(
               result, before.shape(),
               [&](const Shape& at) {
                 double sum = add || at[1] >= columns ? before(at[0], at[1]) : 0;
                 for (std::size_t k = 0; k < kLength && at[1] < columns; ++k)
-                  sum += static_cast<double>(left.data()[at[0] * factor.row + k * factor.step]) *
-                         right(k, at[1]);
+                  sum += static_cast<double>(*factor.at(at[0], k)) * right(k, at[1]);
                 return sum;
               },
               // All numbers are below 1, so partial sums are at most 8.
