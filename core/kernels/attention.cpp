@@ -73,7 +73,7 @@ class Forward {
       : attention_(attention),
         output_(output),
         softmax_(softmax),
-        bias_(attention),
+        bias_(attention.inputs.distance_bias != nullptr ? 1 : 0, attention.keys),
         stride_(panel_count(attention.keys) * kPanel + kLanes),  // rows in different cache sets
         k_(empty({panel_count(attention.keys), attention.width, kPanel})),
         v_(empty({panel_count(attention.width), attention.keys, kPanel})),
@@ -85,8 +85,8 @@ class Forward {
     const auto rows = [&](const real* table) {
       return MatrixView{table, attention.relative_distances, attention.width, attention.width};
     };
-    pack_panels(transposed(rows(attention.relative_keys)), scale(), relative_k_.data());
-    pack_panels(rows(attention.relative_values), 1, relative_v_.data());
+    pack_panels(transposed(rows(attention.inputs.relative_keys)), scale(), relative_k_.data());
+    pack_panels(rows(attention.inputs.relative_values), 1, relative_v_.data());
   }
 
   void load(std::size_t head) {
@@ -96,16 +96,17 @@ class Forward {
     const auto rows = [&](const HeadRows<const real>& x) {
       return MatrixView{rows_of(x, a, head), keys_, a.width, x.row_stride};
     };
-    pack_panels(transposed(rows(a.k)), scale(), k_.data());
-    pack_panels(rows(a.v), 1, v_.data());
-    bias_.load(head);
+    pack_panels(transposed(rows(a.inputs.k)), scale(), k_.data());
+    pack_panels(rows(a.inputs.v), 1, v_.data());
+    if (a.inputs.distance_bias != nullptr)
+      bias_.load(0, a.inputs.distance_bias + head % a.heads * a.distances);
   }
 
   // Attends from `count` queries, starting at query `first`.
   void attend(std::size_t first, std::size_t count) {
     const Attention& a = attention_;
-    const MatrixView q{rows_of(a.q, a, head_) + first * a.q.row_stride, count, a.width,
-                       a.q.row_stride};
+    const MatrixView q{rows_of(a.inputs.q, a, head_) + first * a.inputs.q.row_stride, count,
+                       a.width, a.inputs.q.row_stride};
     for (std::size_t panel = 0; panel < panel_count(seen(first + count - 1)); ++panel)
       multiply_panel(q, k_.data() + panel * a.width * kPanel,
                      {scores_.data() + panel * kPanel, stride_});
@@ -154,12 +155,12 @@ class Forward {
     std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
     for (std::size_t key = 0; key < own_end; key += kPanel) {
       const std::uint32_t kept =
-          a.mask != nullptr ? mask_bits(*a.mask, row * a.keys + key) : ~std::uint32_t{0};
+          a.mask.empty() ? ~std::uint32_t{0} : mask_bits(a.mask, row * a.keys + key);
       for (std::size_t half = 0; half < 2; ++half) {
         real* at = scores + key + half * kLanes;
         const Simd exponential = exp(Simd::load_aligned(at) - shift);
         sums[half] += exponential;
-        (a.mask != nullptr ? where_kept(kept >> half * kLanes, exponential) : exponential)
+        (a.mask.empty() ? exponential : where_kept(kept >> half * kLanes, exponential))
             .store_aligned(at);
       }
     }
@@ -173,9 +174,10 @@ class Forward {
   }
 
   // Adds the bias, rules out unseen keys of the last panel, and returns the largest score.
-  real add_bias(real* scores, std::size_t query) const {
+  real add_bias(real* scores, std::size_t query) {
     const Simd never(-std::numeric_limits<real>::infinity());
-    const real* bias = bias_.at_position(position(query));
+    const bool has_bias = attention_.inputs.distance_bias != nullptr;
+    const real* bias = has_bias ? bias_.at(0, position(query), 0) : nullptr;
     const std::size_t count = seen(query);
     std::array<Simd, 2> largest{never, never};
     for (std::size_t key = 0; key < count; key += kPanel)
@@ -216,7 +218,7 @@ class Forward {
   const Attention& attention_;
   HeadRows<real> output_;
   SoftmaxRows* softmax_;
-  KeyBias bias_;
+  ByDistance bias_;  // of the head
   std::size_t head_ = 0;
   std::size_t keys_ = 0;  // of the head that count
   std::size_t stride_;

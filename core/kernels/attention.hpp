@@ -7,6 +7,7 @@
 // (Su et al. 2021, "RoFormer").
 
 #include <cstddef>
+#include <vector>
 
 #include <rowgrad/core/kernels/dropout.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
@@ -36,6 +37,22 @@ struct HeadRows {
   std::size_t batch_stride = 0;
 };
 
+/// The arrays of the inputs, or where their gradients go.
+template <class Number>
+struct AttentionArrays {
+  HeadRows<Number> q;
+  HeadRows<Number> k;
+  HeadRows<Number> v;
+  /// [heads, distances], at least as many distances as keys, or null: what is added to a score by
+  /// the distance from its query back to its key.
+  Number* distance_bias = nullptr;
+  /// Two tables [relative_distances, width] that all heads share, or null: each key and value is
+  /// seen from a query with a row of them added, that of the distance. The last row is for distance
+  /// 0, the one before it for 1 …, and the first one also for all that are farther away.
+  Number* relative_keys = nullptr;
+  Number* relative_values = nullptr;
+};
+
 /// If it is causal, the queries are the last ones of a sequence of `keys` ≥ `queries` positions:
 /// query i sees the keys up to i + keys − queries. NaN and ∞ in v may reach earlier queries, too,
 /// as 0 · ∞ is NaN. If not, each query sees all keys, and there are no biases or rows by distance.
@@ -45,26 +62,17 @@ struct Attention {
   std::size_t width;  // of a head, at least 1
   std::size_t queries;
   std::size_t keys;
-  HeadRows<const real> q;
-  HeadRows<const real> k;
-  HeadRows<const real> v;
   bool causal = true;
+  std::size_t distances = 0;           // that have a bias
+  std::size_t relative_distances = 0;  // that have rows for keys and values
   /// Of each row of the batch: how many of its keys count, the first ones, 1 to `keys`. What comes
-  /// after them, be it NaN, is not read, and gets zeros as its gradient. Null: all.
-  const std::size_t* key_lengths = nullptr;
-  /// [heads, distances], at least as many distances as keys: what is added to a score by the
-  /// distance from its query back to its key.
-  const real* distance_bias = nullptr;
-  std::size_t distances = 0;
-  /// Two tables [relative_distances, width] that all heads share, or null: each key and value is
-  /// seen from a query with a row of them added, that of the distance. The last row is for distance
-  /// 0, the one before it for 1 …, and the first one also for all that are farther away.
-  const real* relative_keys = nullptr;
-  const real* relative_values = nullptr;
-  std::size_t relative_distances = 0;
+  /// after them, be it NaN, is not read, and gets zeros as its gradient. Empty: all.
+  std::vector<std::size_t> key_lengths = {};
   /// Which probabilities [batch, heads, queries, keys] are kept and multiplied by mask_factor.
-  const DropoutMask* mask = nullptr;
+  /// Empty: all.
+  DropoutMask mask = {};
   real mask_factor = 1;
+  AttentionArrays<const real> inputs = {};
 };
 
 /// Of each query's scores [batch, heads, queries]: the largest one, and 1 / Σ exp(score − largest).
@@ -79,20 +87,10 @@ struct SoftmaxRows {
 void attention_forward(const Attention& attention, const HeadRows<real>& output,
                        SoftmaxRows* softmax);
 
-/// Where the gradients go; null where they are not wanted.
-struct AttentionGradients {
-  HeadRows<real> q;
-  HeadRows<real> k;
-  HeadRows<real> v;
-  real* distance_bias = nullptr;    // [heads, distances]
-  real* relative_keys = nullptr;    // [relative_distances, width]
-  real* relative_values = nullptr;  // the same
-};
-
-/// Writes the gradients, given the output, its gradient `upstream` and what attention_forward wrote
-/// about the softmax.
+/// Writes the gradients, but for those that are null, given the output, its gradient `upstream` and
+/// what attention_forward wrote about the softmax.
 void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
                         const HeadRows<const real>& output, const HeadRows<const real>& upstream,
-                        const AttentionGradients& gradients);
+                        const AttentionArrays<real>& gradients);
 
 }  // namespace rowgrad::kernels

@@ -26,29 +26,30 @@ real dot(const real* a, const real* b, std::size_t count) {
   return total;
 }
 
-// What the backward pass reads, and where the gradients that heads share go, zeros at first
-// or null: those of the biases by key, and those of relative keys and values in whole panels.
-struct BackwardInputs {
+// What the backward pass reads, where the gradients go, and the sums, zeros at first and none where
+// none are wanted, of those that heads share: each head has its own.
+struct BackwardCall {
   const Attention& attention;
   const SoftmaxRows& softmax;
   HeadRows<const real> output;
   HeadRows<const real> upstream;
-  AttentionGradients gradients;
-  real* bias_by_key;      // [batch · heads, keys + kPanel]
-  real* relative_keys;    // [batch · heads, relative_distances, panel_count(width) · kPanel]
-  real* relative_values;  // the same
+  AttentionArrays<real> gradients;
+  ByDistance distance_bias;  // [batch · heads, keys]
+  Tensor relative_keys;      // [batch · heads, relative_distances, panel_count(width) · kPanel]
+  Tensor relative_values;    // likewise
 };
 
 // One head after another, a panel of keys at a time, on one thread.
 class HeadBackward {
  public:
-  explicit HeadBackward(const BackwardInputs& inputs)
-      : inputs_(inputs),
-        a_(inputs.attention),
-        wants_scores_(inputs.gradients.q.data != nullptr || inputs.gradients.k.data != nullptr ||
-                      inputs.bias_by_key != nullptr || inputs.relative_keys != nullptr),
+  explicit HeadBackward(BackwardCall& call)
+      : call_(call),
+        a_(call.attention),
+        wants_scores_(call.gradients.q.data != nullptr || call.gradients.k.data != nullptr ||
+                      call.gradients.distance_bias != nullptr ||
+                      call.gradients.relative_keys != nullptr),
         scale_(1 / std::sqrt(static_cast<real>(a_.width))),
-        bias_(a_),
+        bias_(a_.inputs.distance_bias != nullptr ? 1 : 0, a_.keys),
         stride_(panel_count(a_.width) * kPanel),
         upstream_(empty({a_.queries, stride_})),
         dots_(empty({a_.queries})),
@@ -72,21 +73,22 @@ class HeadBackward {
     const auto rows = [&](const real* table) {
       return MatrixView{table, a_.relative_distances, a_.width, a_.width};
     };
-    pack_panels(transposed(rows(a_.relative_keys)), scale_, relative_k_columns_.data());
-    pack_panels(transposed(rows(a_.relative_values)), 1, relative_v_columns_.data());
-    pack_panels(rows(a_.relative_keys), scale_, relative_k_panels_.data());
+    pack_panels(transposed(rows(a_.inputs.relative_keys)), scale_, relative_k_columns_.data());
+    pack_panels(transposed(rows(a_.inputs.relative_values)), 1, relative_v_columns_.data());
+    pack_panels(rows(a_.inputs.relative_keys), scale_, relative_k_panels_.data());
   }
 
   void run(std::size_t head) {
     head_ = head;
-    bias_.load(head);
+    if (a_.inputs.distance_bias != nullptr)
+      bias_.load(0, a_.inputs.distance_bias + head % a_.heads * a_.distances);
     load_queries();
     keys_ = key_length(a_, head);
     for (std::size_t key = 0; key < keys_; key += kPanel)
       add_keys(key, std::min(kPanel, keys_ - key));
-    for (const HeadRows<real>& to : {inputs_.gradients.k, inputs_.gradients.v}) clear_padding(to);
+    for (const HeadRows<real>& to : {call_.gradients.k, call_.gradients.v}) clear_padding(to);
     if (a_.relative_distances > 0) add_distances();
-    store(dq_, inputs_.gradients.q, 0, a_.queries);
+    store(dq_, call_.gradients.q, 0, a_.queries);
   }
 
  private:
@@ -95,11 +97,11 @@ class HeadBackward {
   }
 
   void load_queries() {
-    const MatrixView upstream = rows(inputs_.upstream, 0, a_.queries);
-    const MatrixView output = rows(inputs_.output, 0, a_.queries);
+    const MatrixView upstream = rows(call_.upstream, 0, a_.queries);
+    const MatrixView output = rows(call_.output, 0, a_.queries);
     for (std::size_t i = 0; i < a_.queries; ++i) {
       const real* from = upstream.data + i * upstream.row_step;
-      const real inverse = inputs_.softmax.inverse_sum.data()[head_ * a_.queries + i];
+      const real inverse = call_.softmax.inverse_sum.data()[head_ * a_.queries + i];
       const Simd factor(inverse * a_.mask_factor);
       map_span(
           a_.width, upstream_.data() + i * stride_, [&](const Simd& x) { return x * factor; },
@@ -107,10 +109,10 @@ class HeadBackward {
       dots_.data()[i] = inverse * dot(from, output.data + i * output.row_step, a_.width);
     }
     pack_panels({upstream_.data(), a_.queries, a_.width, stride_}, 1, upstream_panels_.data());
-    pack_panels(rows(a_.q, 0, a_.queries), scale_, q_panels_.data());
+    pack_panels(rows(a_.inputs.q, 0, a_.queries), scale_, q_panels_.data());
     dq_.fill(0);
     if (a_.relative_distances == 0) return;
-    q_products_.multiply(rows(a_.q, 0, a_.queries), relative_k_columns_);
+    q_products_.multiply(rows(a_.inputs.q, 0, a_.queries), relative_k_columns_);
     upstream_products_.multiply({upstream_.data(), a_.queries, a_.width, stride_},
                                 relative_v_columns_);
     score_sums_.clear();
@@ -119,21 +121,21 @@ class HeadBackward {
 
   // Adds what `count` keys, starting at `key`, contribute to dQ, and computes their dK and dV.
   void add_keys(std::size_t key, std::size_t count) {
-    pack_panels(transposed(rows(a_.k, key, count)), scale_, k_columns_.data());
-    pack_panels(transposed(rows(a_.v, key, count)), 1, v_columns_.data());
-    pack_panels(rows(a_.k, key, count), scale_, k_panels_.data());
+    pack_panels(transposed(rows(a_.inputs.k, key, count)), scale_, k_columns_.data());
+    pack_panels(transposed(rows(a_.inputs.v, key, count)), 1, v_columns_.data());
+    pack_panels(rows(a_.inputs.k, key, count), scale_, k_panels_.data());
     dk_.fill(0);
     dv_.fill(0);
     const std::size_t earlier = a_.keys - a_.queries;  // keys before the first query
     const std::size_t first = a_.causal && key > earlier ? key - earlier : 0;
     for (std::size_t query = first; query < a_.queries; query += kQueries)
       add_block(key, count, query, std::min(kQueries, a_.queries - query));
-    store(dk_, inputs_.gradients.k, key, count);
-    store(dv_, inputs_.gradients.v, key, count);
+    store(dk_, call_.gradients.k, key, count);
+    store(dv_, call_.gradients.v, key, count);
   }
 
   void add_block(std::size_t key, std::size_t keys, std::size_t query, std::size_t queries) {
-    multiply_panel(rows(a_.q, query, queries), k_columns_.data(), {scores_.data()});
+    multiply_panel(rows(a_.inputs.q, query, queries), k_columns_.data(), {scores_.data()});
     if (wants_scores_)
       multiply_panel({upstream_.data() + query * stride_, queries, a_.width, stride_},
                      v_columns_.data(), {gradients_.data()});
@@ -158,9 +160,9 @@ class HeadBackward {
                        panels.data() + column * a_.queries + query * kPanel,
                        {.data = to.data() + column, .stride = stride_, .add = true});
     };
-    if (inputs_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
-    if (inputs_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
-    if (inputs_.gradients.q.data != nullptr)
+    if (call_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
+    if (call_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
+    if (call_.gradients.q.data != nullptr)
       for (std::size_t column = 0; column < a_.width; column += kPanel)
         multiply_panel(
             {gradients_.data(), queries, keys, kPanel}, k_panels_.data() + column * keys,
@@ -174,13 +176,17 @@ class HeadBackward {
     const std::size_t position = position_of(a_, query);
     const std::size_t seen = seen_keys(a_, query, keys_);
     const std::size_t row = head_ * a_.queries + query;
-    const Simd largest(inputs_.softmax.largest.data()[row]);
+    const Simd largest(call_.softmax.largest.data()[row]);
     const Simd row_dot(dots_.data()[query]);
-    const real* bias = bias_.at_position(position);
-    const std::uint32_t kept = a_.mask != nullptr ? mask_bits(*a_.mask, row * a_.keys + key) : 0;
+    const bool has_bias = a_.inputs.distance_bias != nullptr;
+    const real* bias = has_bias ? bias_.at(0, position, 0) : nullptr;
+    real* const bias_sums = call_.gradients.distance_bias != nullptr
+                                ? call_.distance_bias.at(head_, position, key)
+                                : nullptr;
+    const std::uint32_t kept = a_.mask.empty() ? 0 : mask_bits(a_.mask, row * a_.keys + key);
     for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
       const auto where_used = [&](const Simd& x) {
-        return a_.mask != nullptr ? where_kept(kept >> lane, x) : x;
+        return a_.mask.empty() ? x : where_kept(kept >> lane, x);
       };
       real* at = scores_.data() + offset + lane;
       Simd score = Simd::load_aligned(at);
@@ -192,10 +198,8 @@ class HeadBackward {
       const Simd gradient = where_seen(
           key + lane, seen, exponential * (where_used(Simd::load_aligned(to)) - row_dot), zero);
       gradient.store_aligned(to);
-      if (inputs_.bias_by_key != nullptr) {
-        real* sum = inputs_.bias_by_key + head_ * (a_.keys + kPanel) + a_.keys - 1 - position + key;
-        (Simd::load_unaligned(sum + lane) + gradient).store_unaligned(sum + lane);
-      }
+      if (bias_sums == nullptr) continue;
+      (Simd::load_unaligned(bias_sums + lane) + gradient).store_unaligned(bias_sums + lane);
     }
   }
 
@@ -208,19 +212,21 @@ class HeadBackward {
       weight_sums_.add_up(i);
     }
     for (std::size_t column = 0; column < a_.width; column += kPanel) {
-      const auto rows = [&](real* to) { return to + head_ * distances * stride_ + column; };
-      if (inputs_.gradients.q.data != nullptr)
+      const auto rows = [&](Tensor& sums) {
+        return sums.data() + head_ * distances * stride_ + column;
+      };
+      if (call_.gradients.q.data != nullptr)
         multiply_panel(score_sums_.rows(0, a_.queries),
                        relative_k_panels_.data() + column * distances,
                        {.data = dq_.data() + column, .stride = stride_, .add = true});
-      if (inputs_.relative_keys != nullptr)
+      if (call_.gradients.relative_keys != nullptr)
         multiply_panel(transposed(score_sums_.rows(0, a_.queries)),
                        q_panels_.data() + column * a_.queries,
-                       {rows(inputs_.relative_keys), stride_});
-      if (inputs_.relative_values != nullptr)
+                       {rows(call_.relative_keys), stride_});
+      if (call_.gradients.relative_values != nullptr)
         multiply_panel(transposed(weight_sums_.rows(0, a_.queries)),
                        upstream_panels_.data() + column * a_.queries,
-                       {rows(inputs_.relative_values), stride_});
+                       {rows(call_.relative_values), stride_});
     }
   }
 
@@ -238,11 +244,11 @@ class HeadBackward {
           a_.width, row, [](const Simd& x) { return x; }, from.data() + i * stride_);
   }
 
-  const BackwardInputs& inputs_;
+  BackwardCall& call_;
   const Attention& a_;
   bool wants_scores_;
   real scale_;
-  KeyBias bias_;
+  ByDistance bias_;     // of the head
   std::size_t stride_;  // of rows of whole panels
   std::size_t head_ = 0;
   std::size_t keys_ = 0;    // of the head that count
@@ -268,8 +274,9 @@ class HeadBackward {
   Tensor relative_k_panels_;
 };
 
-// What each head computed for the rows of a table, added up in the order of heads.
+// Adds up what each head computed for the rows of a table, in the order of heads.
 void add_heads(const Tensor& by_head, const Attention& attention, real* table) {
+  if (table == nullptr) return;
   const std::size_t rows = attention.relative_distances;
   std::fill_n(table, rows * attention.width, real{0});
   for (std::size_t i = 0; i < by_head.shape()[0] * rows; ++i) {
@@ -284,46 +291,36 @@ void add_heads(const Tensor& by_head, const Attention& attention, real* table) {
 
 void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
                         const HeadRows<const real>& output, const HeadRows<const real>& upstream,
-                        const AttentionGradients& gradients) {
+                        const AttentionArrays<real>& gradients) {
   const std::size_t heads = attention.batch * attention.heads;
-  const std::size_t stride = attention.keys + kPanel;
-  const auto by_head = [&](const real* wanted, std::size_t rows, std::size_t columns) {
-    return zeros({wanted != nullptr ? heads : 0, rows, columns});
+  const auto of_heads = [&](const real* wanted) {
+    return zeros({wanted != nullptr ? heads : 0, attention.relative_distances,
+                  panel_count(attention.width) * kPanel});
   };
-  const std::size_t width = panel_count(attention.width) * kPanel;
-  const std::size_t distances = attention.relative_distances;
-  Tensor bias_by_key = by_head(gradients.distance_bias, 1, stride);
-  Tensor relative_keys = by_head(gradients.relative_keys, distances, width);
-  Tensor relative_values = by_head(gradients.relative_values, distances, width);
-  const auto or_null = [](const real* wanted, Tensor& x) {
-    return wanted != nullptr ? x.data() : nullptr;
-  };
-  const BackwardInputs inputs{attention,
-                              softmax,
-                              output,
-                              upstream,
-                              gradients,
-                              or_null(gradients.distance_bias, bias_by_key),
-                              or_null(gradients.relative_keys, relative_keys),
-                              or_null(gradients.relative_values, relative_values)};
+  BackwardCall call{attention,
+                    softmax,
+                    output,
+                    upstream,
+                    gradients,
+                    ByDistance(gradients.distance_bias != nullptr ? heads : 0, attention.keys),
+                    of_heads(gradients.relative_keys),
+                    of_heads(gradients.relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
   const std::size_t ranges = range_count(heads, row_grain(work));
   std::vector<HeadBackward> of_range;
   of_range.reserve(ranges);
-  for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(inputs);
+  for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(call);
   parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
     for (std::size_t head = begin; head < end; ++head) of_range[range].run(head);
   });
-  if (gradients.relative_keys != nullptr)
-    add_heads(relative_keys, attention, gradients.relative_keys);
-  if (gradients.relative_values != nullptr)
-    add_heads(relative_values, attention, gradients.relative_values);
+  add_heads(call.relative_keys, attention, gradients.relative_keys);
+  add_heads(call.relative_values, attention, gradients.relative_values);
   if (gradients.distance_bias == nullptr) return;
   std::fill_n(gradients.distance_bias, attention.heads * attention.distances, real{0});
   for (std::size_t head = 0; head < heads; ++head)
     for (std::size_t distance = 0; distance < attention.keys; ++distance)
       gradients.distance_bias[head % attention.heads * attention.distances + distance] +=
-          bias_by_key.data()[head * stride + attention.keys - 1 - distance];
+          *call.distance_bias.at(head, distance, 0);
 }
 
 }  // namespace rowgrad::kernels

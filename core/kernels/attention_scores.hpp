@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <numeric>
 #include <type_traits>
-#include <vector>
 
 #include <rowgrad/core/kernels/attention.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -18,13 +17,14 @@
 
 namespace rowgrad::kernels {
 
-/// What attention needs for relative keys and values (Shaw, Uszkoreit & Vaswani 2018): a number for
-/// each query and distance. A score q · (k + row) is q · k + q · row, where the second products,
+/// Numbers [rows, distances] to be added to scores, or sums of them, the farthest distance first:
+/// that is the order of the keys. The first number is that of all keys that are at least as far
+/// away.
+///
+/// A row may be the biases of a head. Or it belongs to a query, for relative keys and values (Shaw,
+/// Uszkoreit & Vaswani 2018): a score q · (k + row) is q · k + q · row, where the second products,
 /// with the few rows of a table, are added by distance. A result Σ weight · (v + row) is Σ weight ·
 /// v and the rows times the weights, summed by distance.
-///
-/// Numbers [rows, distances] of some queries, the farthest distance first: that is the order of the
-/// keys. The first number is that of all keys that are at least as far away.
 class ByDistance {
  public:
   ByDistance(std::size_t rows, std::size_t distances)
@@ -37,11 +37,16 @@ class ByDistance {
     return {numbers_.data() + first * stride_ + kPanel, count, distances_, stride_};
   }
 
-  /// The numbers for the panel of keys from `key` on, for the query at `position`. Those of later
-  /// keys are meaningless.
+  /// The numbers of row i for the panel of keys from `key` on, seen from `position`. Those of later
+  /// keys are meaningless. Where no key is farther than the distances, panels adjoin.
   real* at(std::size_t i, std::size_t position, std::size_t key) {
     const std::size_t nearest = key + distances_ - 1 + kPanel;
     return numbers_.data() + i * stride_ + std::max(nearest, position) - position;
+  }
+
+  /// Sets a row to these numbers, by distance.
+  void load(std::size_t i, const real* numbers) {
+    std::reverse_copy(numbers, numbers + distances_, row(i));
   }
 
   /// Writes the products of rows with those of a table, given as transposed panels.
@@ -80,8 +85,8 @@ Number* rows_of(const HeadRows<Number>& rows, const Attention& attention, std::s
 
 /// How many keys of a head count; the others are padding.
 inline std::size_t key_length(const Attention& attention, std::size_t head) {
-  return attention.key_lengths != nullptr ? attention.key_lengths[head / attention.heads]
-                                          : attention.keys;
+  return attention.key_lengths.empty() ? attention.keys
+                                       : attention.key_lengths[head / attention.heads];
 }
 
 /// The index of a query among the keys, if attention is causal.
@@ -130,29 +135,5 @@ inline std::uint32_t mask_bits(const DropoutMask& mask, std::size_t first) {
   const std::uint64_t both = mask[word] | std::uint64_t{mask[next]} << 32;
   return static_cast<std::uint32_t>(both >> first % 32);
 }
-
-/// The biases of one head by key instead of by distance: for a query at position t, that of key j
-/// is at_position(t)[j]. May be read up to the end of the panel in which key t lies.
-class KeyBias {
- public:
-  explicit KeyBias(const Attention& attention)
-      : attention_(attention),
-        by_key_(attention.distance_bias != nullptr ? attention.keys + kPanel : 0) {}
-
-  void load(std::size_t head) {
-    if (by_key_.empty()) return;
-    const real* from = attention_.distance_bias + head % attention_.heads * attention_.distances;
-    std::reverse_copy(from, from + attention_.keys, by_key_.begin());
-  }
-
-  /// Null if there is no bias.
-  const real* at_position(std::size_t position) const {
-    return by_key_.empty() ? nullptr : by_key_.data() + attention_.keys - 1 - position;
-  }
-
- private:
-  const Attention& attention_;
-  std::vector<real, PoolAllocator<real>> by_key_;  // then zeros for a panel
-};
 
 }  // namespace rowgrad::kernels

@@ -16,75 +16,30 @@
 namespace rowgrad {
 namespace {
 
+using kernels::Attention;
 using kernels::HeadRows;
 
 constexpr OpName kCausal = "causal_attention";
 
-// One call: its sizes, and what is kept of it for backward.
-struct AttentionCall {
-  std::size_t batch;
-  std::size_t queries;
-  std::size_t keys;
-  std::size_t heads;
-  std::size_t width;
-  bool causal;
-  std::vector<std::size_t> key_lengths;
-  std::size_t distances = 0;  // of the bias
-  std::size_t relative_distances = 0;
-  std::size_t inputs = 3;  // q, k, v, the bias if there is one, then relative keys and values
-  kernels::DropoutMask mask = {};
-  real mask_factor = 1;
-  kernels::SoftmaxRows softmax = {};
+// The heads of an array [batch, length, heads · width].
+template <class Number>
+HeadRows<Number> heads_of(const Attention& call, Number* data, std::size_t length) {
+  const std::size_t row = call.heads * call.width;
+  return {data, row, length * row};
+}
 
-  Shape per_query() const { return {batch, heads, queries}; }
-
-  // The rows of a tensor [batch, length, heads · width]; null if there is none.
-  template <class Number>
-  HeadRows<Number> rows(Number* data, std::size_t length) const {
-    return {data, heads * width, length * heads * width};
-  }
-
-  template <class DataOf>
-  kernels::Attention attention(const DataOf& data_of) const {
-    return {.batch = batch,
-            .heads = heads,
-            .width = width,
-            .queries = queries,
-            .keys = keys,
-            .q = rows<const real>(data_of(0), queries),
-            .k = rows<const real>(data_of(1), keys),
-            .v = rows<const real>(data_of(2), keys),
-            .causal = causal,
-            .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data(),
-            .distance_bias = distances > 0 ? data_of(3) : nullptr,
-            .distances = distances,
-            .relative_keys = relative_distances > 0 ? data_of(inputs - 2) : nullptr,
-            .relative_values = relative_distances > 0 ? data_of(inputs - 1) : nullptr,
-            .relative_distances = relative_distances,
-            .mask = mask.empty() ? nullptr : &mask,
-            .mask_factor = mask_factor};
-  }
-
-  void backward(Backward& node) const {
-    std::array<Tensor, 6> gradients;
-    for (std::size_t i = 0; i < inputs; ++i)
-      if (node.needs(i)) gradients[i] = empty(node.input_shape(i));
-    const auto gradient_of = [&](std::size_t i) -> real* {
-      return node.needs(i) ? gradients[i].data() : nullptr;
-    };
-    kernels::attention_backward(
-        attention([&](std::size_t i) { return node.input(i).data(); }), softmax,
-        rows(node.output().data(), queries), rows(node.gradient().data(), queries),
-        {.q = rows(gradient_of(0), queries),
-         .k = rows(gradient_of(1), keys),
-         .v = rows(gradient_of(2), keys),
-         .distance_bias = distances > 0 ? gradient_of(3) : nullptr,
-         .relative_keys = relative_distances > 0 ? gradient_of(inputs - 2) : nullptr,
-         .relative_values = relative_distances > 0 ? gradient_of(inputs - 1) : nullptr});
-    for (std::size_t i = 0; i < inputs; ++i)
-      if (node.needs(i)) node.give(i, std::move(gradients[i]));
-  }
-};
+// Array i belongs to input i: q, k, v, the bias if there is one, then relative keys and values.
+template <class Number>
+kernels::AttentionArrays<Number> arrays_of(const Attention& call, std::size_t inputs,
+                                           const auto& array) {
+  const bool relative = call.relative_distances > 0;
+  return {.q = heads_of<Number>(call, array(0), call.queries),
+          .k = heads_of<Number>(call, array(1), call.keys),
+          .v = heads_of<Number>(call, array(2), call.keys),
+          .distance_bias = call.distances > 0 ? array(3) : nullptr,
+          .relative_keys = relative ? array(inputs - 2) : nullptr,
+          .relative_values = relative ? array(inputs - 1) : nullptr};
+}
 
 void check_distances(std::string_view caller, const AttentionOptions& options, std::size_t width,
                      std::size_t keys) {
@@ -114,8 +69,8 @@ void check_key_lengths(std::string_view op, const AttentionOptions& options, con
                    lengths[i], ", expected 1 to the ", of_k[1], " keys");
 }
 
-AttentionCall checked_call(std::string_view op, bool causal, const Shape& of_q, const Shape& of_k,
-                           const AttentionOptions& options) {
+Attention checked_call(std::string_view op, bool causal, const Shape& of_q, const Shape& of_k,
+                       const AttentionOptions& options) {
   const std::size_t heads = options.heads;
   check_argument(heads > 0, op, ": heads is 0");
   check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, op, ": q has shape ",
@@ -132,7 +87,15 @@ AttentionCall checked_call(std::string_view op, bool causal, const Shape& of_q, 
                  ": distance_bias and relative are for causal_attention, where distances go back");
   check_distances(op, options, of_q[2] / heads, of_k[1]);
   check_key_lengths(op, options, of_k);
-  return {of_q[0], of_q[1], of_k[1], heads, of_q[2] / heads, causal, options.key_lengths};
+  return {.batch = of_q[0],
+          .heads = heads,
+          .width = of_q[2] / heads,
+          .queries = of_q[1],
+          .keys = of_k[1],
+          .causal = causal,
+          .distances = options.distance_bias ? options.distance_bias->shape()[1] : 0,
+          .relative_distances = options.relative ? options.relative->keys.shape()[0] : 0,
+          .key_lengths = options.key_lengths};
 }
 
 // Keys and values that are read instead of k and v: those of a cache, which has them, too.
@@ -146,20 +109,14 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
                 const AttentionOptions& options, const Cached* cached = nullptr) {
   Shape of_k = k.shape();
   if (cached != nullptr) of_k[1] = cached->length;
-  AttentionCall call = checked_call(op, causal, q.shape(), of_k, options);
+  Attention call = checked_call(op, causal, q.shape(), of_k, options);
   const std::string_view name = op;
   check_argument(v.shape() == k.shape(), name, ": v has shape ", bracketed(v.shape()),
                  ", expected that of k, ", bracketed(k.shape()));
   std::vector<Variable> inputs{q, k, v};
-  if (options.distance_bias) {
-    inputs.push_back(*options.distance_bias);
-    call.distances = inputs.back().shape()[1];
-  }
-  if (options.relative) {
+  if (options.distance_bias) inputs.push_back(*options.distance_bias);
+  if (options.relative)
     inputs.insert(inputs.end(), {options.relative->keys, options.relative->values});
-    call.relative_distances = inputs.back().shape()[0];
-  }
-  call.inputs = inputs.size();
   bool for_backward = false;
   for (const Variable& input : inputs) {
     check_state(&input.tape() == &q.tape(), name, ": a variable belongs to another tape");
@@ -171,18 +128,34 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
     call.mask = kernels::draw_dropout_mask(random, element_count(weights, op), p);
     call.mask_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
   }
-  if (for_backward) call.softmax = {empty(call.per_query()), empty(call.per_query())};
+  const Shape rows{for_backward ? call.batch : 0, call.heads, call.queries};
+  kernels::SoftmaxRows softmax{empty(rows), empty(rows)};
 
   Tensor value = empty(q.shape());
-  kernels::attention_forward(call.attention([&](std::size_t i) {
+  call.inputs = arrays_of<const real>(call, inputs.size(), [&](std::size_t i) {
     if (cached != nullptr && i == 1) return cached->keys;
     if (cached != nullptr && i == 2) return cached->values;
     return inputs[i].value().data();
-  }),
-                             call.rows(value.data(), call.queries),
-                             for_backward ? &call.softmax : nullptr);
-  return record(op, inputs, std::move(value),
-                [call = std::move(call)](Backward& node) { call.backward(node); });
+  });
+  kernels::attention_forward(call, heads_of(call, value.data(), call.queries),
+                             for_backward ? &softmax : nullptr);
+  auto rule = [call = std::move(call), softmax = std::move(softmax),
+               count = inputs.size()](Backward& node) mutable {
+    std::array<Tensor, 6> gradients;
+    for (std::size_t i = 0; i < count; ++i)
+      if (node.needs(i)) gradients[i] = empty(node.input_shape(i));
+    const auto gradient_of = [&](std::size_t i) {
+      return node.needs(i) ? gradients[i].data() : nullptr;
+    };
+    call.inputs =
+        arrays_of<const real>(call, count, [&](std::size_t i) { return node.input(i).data(); });
+    kernels::attention_backward(call, softmax, heads_of(call, node.output().data(), call.queries),
+                                heads_of(call, node.gradient().data(), call.queries),
+                                arrays_of<real>(call, count, gradient_of));
+    for (std::size_t i = 0; i < count; ++i)
+      if (node.needs(i)) node.give(i, std::move(gradients[i]));
+  };
+  return record(op, inputs, std::move(value), std::move(rule));
 }
 
 }  // namespace
@@ -219,7 +192,7 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
 }
 
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
-  const AttentionCall call = checked_call(kCausal, true, q.shape(), k.shape(), options);
+  const Attention call = checked_call(kCausal, true, q.shape(), k.shape(), options);
   Tape tape(Tape::inference);
   const auto by_head = [&](const Variable& x) {
     const Variable heads =

@@ -54,17 +54,17 @@ struct Memory {
             .width = kWidth,
             .queries = kQueries,
             .keys = kKeys,
-            .q = rows<const real>(q),
-            .k = rows<const real>(k),
-            .v = rows<const real>(v),
-            .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data(),
-            .distance_bias = bias.data(),
             .distances = kDistances,
-            .relative_keys = relative_keys.data(),
-            .relative_values = relative_values.data(),
             .relative_distances = kRelative,
-            .mask = &mask,
-            .mask_factor = static_cast<real>(1 / 0.75)};
+            .key_lengths = key_lengths,
+            .mask = mask,
+            .mask_factor = static_cast<real>(1 / 0.75),
+            .inputs = {.q = rows<const real>(q),
+                       .k = rows<const real>(k),
+                       .v = rows<const real>(v),
+                       .distance_bias = bias.data(),
+                       .relative_keys = relative_keys.data(),
+                       .relative_values = relative_values.data()}};
   }
   void run() {
     attention_forward(attention(), rows<real>(output), &softmax);
