@@ -1,29 +1,68 @@
+#include <algorithm>
+#include <functional>
+
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/convolution.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/ops/convolution.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
 namespace {
 
-using kernels::CausalConvolution;
+// Taps are the weight's transpose, [kernel, width]: all channels of a distance lie side by side.
+struct CausalConvolution {
+  std::size_t positions;  // of all texts together
+  std::size_t length;     // of a text
+  std::size_t width;
+  std::size_t kernel;
+  std::size_t dilation;
 
-// [width, kernel] → [kernel, width], the tap of the position itself first; and back.
-Tensor taps_of(const Tensor& weight) {
-  const std::size_t width = weight.shape()[0], kernel = weight.shape()[1];
-  Tensor taps = empty({kernel, width});
-  for (std::size_t c = 0; c < width; ++c)
-    for (std::size_t k = 0; k < kernel; ++k)
-      taps.data()[k * width + c] = weight.data()[c * kernel + kernel - 1 - k];
-  return taps;
-}
-Tensor weight_of(const Tensor& taps) {
-  const std::size_t kernel = taps.shape()[0], width = taps.shape()[1];
-  Tensor weight = empty({width, kernel});
-  for (std::size_t c = 0; c < width; ++c)
-    for (std::size_t k = 0; k < kernel; ++k)
-      weight.data()[c * kernel + kernel - 1 - k] = taps.data()[k * width + c];
-  return weight;
-}
+  // Which of the taps belongs to the k-th position back.
+  std::size_t tap(std::size_t k) const { return (kernel - 1 - k) * width; }
+
+  // How many taps stay within a text that has `others` positions in their direction.
+  std::size_t reach(std::size_t others) const { return std::min(kernel, others / dilation + 1); }
+
+  // to[t] = Σ_k tap k ∘ from[t − k · dilation], or of t + k · dilation for gradients; or adds it.
+  void convolve(const real* from, const real* taps, bool forward, real* to, bool add) const {
+    const auto at = [&](std::size_t i) {
+      const std::size_t place = i % length;
+      const std::size_t count = reach(forward ? place : length - 1 - place);
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t other = forward ? i - k * dilation : i + k * dilation;
+        if (k == 0 && !add)
+          kernels::map_span(width, to + i * width, std::multiplies<>(), taps + tap(k),
+                            from + other * width);
+        else
+          add_product(to + i * width, taps + tap(k), from + other * width);
+      }
+    };
+    kernels::parallel_for(positions, kernels::row_grain(width * kernel),
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t i = begin; i < end; ++i) at(i);
+                          });
+  }
+
+  // The gradient of the taps: Σ dy[t] ∘ x[t − k · dilation].
+  Tensor taps_gradient(const real* x, const real* dy) const {
+    const std::size_t numbers = kernel * width;
+    return reshaped(kernels::sum_of_rows(positions, numbers, numbers,
+                                         [&](std::size_t i, real* sums) {
+                                           const std::size_t count = reach(i % length);
+                                           for (std::size_t k = 0; k < count; ++k)
+                                             add_product(sums + tap(k), dy + i * width,
+                                                         x + (i - k * dilation) * width);
+                                         }),
+                    {kernel, width});
+  }
+
+ private:
+  void add_product(real* to, const real* a, const real* b) const {
+    kernels::map_span(
+        width, to, [](const Simd& sum, const Simd& x, const Simd& y) { return fma(x, y, sum); }, to,
+        a, b);
+  }
+};
 
 }  // namespace
 
@@ -40,25 +79,20 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
                  "causal_conv: dilation is ", dilation, " for a kernel of ", kernel,
                  ", expected 1 or more, and to reach less than 2^31 positions back");
   const std::size_t width = shape.back();
-  const std::size_t length = shape[shape.size() - 2];
-  const std::size_t rows = width == 0 ? 0 : x.value().size() / width;
-  const CausalConvolution conv{.batch = length == 0 ? 0 : rows / length,
-                               .length = length,
+  const CausalConvolution conv{.positions = width == 0 ? 0 : x.value().size() / width,
+                               .length = shape[shape.size() - 2],
                                .width = width,
                                .kernel = kernel,
                                .dilation = dilation};
   Tensor y = empty(shape);
-  Tensor taps = taps_of(weight.value());
-  kernels::convolve(conv, x.value().data(), taps.data(), y.data());
+  Tensor taps = permuted(weight.value(), {1, 0});
+  conv.convolve(x.value().data(), taps.data(), true, y.data(), false);
   return record(
       "causal_conv", {x, weight}, std::move(y), [conv, taps = std::move(taps)](Backward& node) {
-        const Tensor& dy = node.gradient();
+        const real* dy = node.gradient().data();
         if (node.needs(1))
-          node.give(
-              1, weight_of(kernels::convolve_taps_gradient(conv, node.input(0).data(), dy.data())));
-        node.into(0, [&](real* dx, bool add) {
-          kernels::convolve_backward(conv, dy.data(), taps.data(), dx, add);
-        });
+          node.give(1, permuted(conv.taps_gradient(node.input(0).data(), dy), {1, 0}));
+        node.into(0, [&](real* dx, bool add) { conv.convolve(dy, taps.data(), false, dx, add); });
       });
 }
 
