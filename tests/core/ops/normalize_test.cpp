@@ -5,7 +5,7 @@ namespace {
 
 constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
-// As the header of the kernel has it: the error of a normalised value of at most 1.
+// As normalize.cpp has it: the error of a normalised value of at most 1.
 double normal_error(std::size_t width) {
   const double terms =
       static_cast<double>(std::min<std::size_t>(width, 1024)) / kernels::kLanes + kernels::kLanes;
@@ -226,6 +226,71 @@ TEST(Normalize, SumsUpGradientsOfWeightsOnlyIfTheyAreNeeded) {
       EXPECT_EQ(raises(FE_OVERFLOW, [&] { tape.backward(y, each.upstream); }), needed) << each.name;
       for (const real number : tape.gradient(in[0]).dense()) ASSERT_TRUE(std::isfinite(number));
     }
+}
+
+// The value and all gradients of the rows [first, last) of x.
+std::vector<Tensor> results_of(const NormCase& each, std::vector<Tensor> inputs, const Tensor& dy,
+                               std::size_t first, std::size_t last) {
+  const std::size_t width = dy.shape()[1];
+  const auto rows = [&](const Tensor& x) {
+    Tensor part = empty({last - first, width});
+    std::copy_n(x.data() + first * width, part.size(), part.data());
+    return part;
+  };
+  inputs[0] = rows(inputs[0]);
+  Tape tape;
+  const std::vector<Variable> variables = inputs_on(tape, inputs);
+  const Variable y = each.fused(variables);
+  std::vector<Tensor> results{y.value()};
+  tape.backward(y, rows(dy));
+  for (const Variable& variable : variables) results.push_back(tape.gradient(variable).dense());
+  return results;
+}
+
+TEST(Normalize, HasTheSameBitsOnOneAndTwoThreads) {
+  for (const NormCase& each : kNormCases)
+    for (const Shape& shape :
+         {Shape{131, 768}, Shape{1037, 61}, Shape{5, 20001}, Shape{40000, 1}}) {
+      auto inputs = inputs_of(each, shape);
+      inputs[0] = irregular(shape, 1, -20, 20);
+      const auto on = [&](int threads) {
+        const Threads scope(threads);
+        return results_of(each, inputs, irregular(shape, 2), 0, shape[0]);
+      };
+      EXPECT_TRUE(on(2) == on(1)) << bracketed(shape);
+    }
+}
+
+TEST(Normalize, GivesARowTheSameBitsWhereverItStands) {
+  for (const NormCase& each : kNormCases)
+    for (const std::size_t width : {1, 7, 16, 100, 1500}) {
+      auto inputs = inputs_of(each, {9, width});
+      inputs[0] = irregular({9, width}, 1, -20, 20);
+      const Tensor dy = irregular({9, width}, 2);
+      const auto all = results_of(each, inputs, dy, 0, 9);
+      for (std::size_t row = 0; row < 9; ++row) {
+        const auto alone = results_of(each, inputs, dy, row, row + 1);
+        for (std::size_t j = 0; j < width; ++j)
+          for (const std::size_t i : {0, 1})  // y and dx
+            ASSERT_EQ(alone[i](0, j), all[i](row, j)) << row << ", " << j << " of " << width;
+      }
+    }
+}
+
+TEST(Normalize, AddsTheGradientOfXToWhatOtherOpsGave) {
+  for (const NormCase& each : kNormCases) {
+    const Shape shape{67, 37};
+    const Tensor dy = irregular(shape, 2);
+    const Tensor before = irregular(shape, 4);
+    const Tensor apart = results_of(each, inputs_of(each, shape), dy, 0, 67)[1];
+    Tape tape;
+    const std::vector<Variable> variables = inputs_on(tape, inputs_of(each, shape));
+    const Variable y = each.fused(variables);
+    // Recorded later, so that its gradient comes first.
+    const Variable other = variables[0] * tape.constant(before);
+    tape.backward(sum(y * tape.constant(dy)) + sum(other));
+    EXPECT_EQ(tape.gradient(variables[0]).dense(), Tensor(before + apart)) << each.name;
+  }
 }
 
 TEST(Normalize, TakesXWithoutRows) {
