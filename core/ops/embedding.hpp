@@ -68,11 +68,11 @@ struct Bags {
 /// maxima, or NaNs, the first one gets the gradient.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// For ops that look up rows: the rows of the ids, plus `added`, if given, which has the shape of
-/// the result's last axes. If the table is a parameter, other rows are neither read nor brought up
-/// to date.
+/// For ops that look up rows: checks all arguments, has max_norm scale rows down, and returns the
+/// rows of the ids, plus `added`, if given, which has the shape of the result's last axes. If the
+/// table is a parameter, other rows are neither read nor brought up to date.
 Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
-               const Tensor* added = nullptr);
+               const Tensor* added = nullptr, const EmbeddingLookup& options = {});
 
 /// The checks of what is added to the rows of ids: its shape and its tape.
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/core/ops/embedding.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Which ids belong to which bag: those of bag b are ids[i], starts[b] ≤ i < starts[b + 1]. Padding
+// is ignored.
+struct BagLayout {
+  Ids ids;
+  std::vector<std::size_t> starts;  // [bags + 1]; the last one is the number of ids
+  std::optional<std::int32_t> padding;
+
+  std::size_t bags() const { return starts.size() - 1; }
+
+  // Calls body(bag) for each bag, in parallel.
+  void for_each_bag(std::size_t width, const auto& body) const {
+    const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
+    kernels::parallel_for(bags(), kernels::row_grain(width * rows_a_bag),
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t bag = begin; bag < end; ++bag) body(bag);
+                          });
+  }
+
+  // Calls body(i) for the index of each id of a bag that is not padding.
+  void for_each_id(std::size_t bag, const auto& body) const {
+    for (std::size_t i = starts[bag]; i < starts[bag + 1]; ++i)
+      if (ids.data()[i] != padding) body(i);
+  }
+};
+
+// Divides each bag's row of `values` [bags, width] by how many of its ids are not padding, if any.
+void divide_by_counts(const BagLayout& layout, Tensor& values) {
+  const std::size_t width = values.shape()[1];
+  layout.for_each_bag(width, [&](std::size_t bag) {
+    std::size_t count = 0;
+    layout.for_each_id(bag, [&](std::size_t) { ++count; });
+    if (count < 2) return;
+    const Simd divisor(static_cast<real>(count));
+    real* row = values.data() + bag * width;
+    kernels::map_span(
+        width, row, [&](const Simd& x) { return x / divisor; }, row);
+  });
+}
+
+// The sum of each bag's rows, each multiplied by its weight unless `weights` is null.
+Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights) {
+  const std::size_t width = rows.shape().back();
+  Tensor sums = zeros({layout.bags(), width});
+  layout.for_each_bag(width, [&](std::size_t bag) {
+    real* to = sums.data() + bag * width;
+    layout.for_each_id(bag, [&](std::size_t i) {
+      const Simd weight(weights == nullptr ? real{1} : weights[i]);
+      kernels::map_span(
+          width, to, [&](const Simd& a, const Simd& b) { return a + weight * b; }, to,
+          rows.data() + i * width);
+    });
+  });
+  return sums;
+}
+
+Tensor weights_gradient(const BagLayout& layout, const Tensor& upstream, const Tensor& rows) {
+  const std::size_t width = upstream.shape()[1];
+  Tensor gradient = zeros(Shape(layout.ids.shape().begin(), layout.ids.shape().end()));
+  layout.for_each_bag(width, [&](std::size_t bag) {
+    layout.for_each_id(bag, [&](std::size_t i) {
+      gradient.data()[i] = kernels::sum_span(
+          width, std::multiplies<>(), upstream.data() + bag * width, rows.data() + i * width);
+    });
+  });
+  return gradient;
+}
+
+// For each bag and column, the index of the id whose row has the largest value there (NaN, if there
+// is one), the first of several; kNone in empty bags.
+using ArgMax = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
+constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+// The largest value of each bag in each column, zeros for empty bags, and which id it came from.
+Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
+  const std::size_t width = rows.shape().back();
+  Tensor largest = zeros({layout.bags(), width});
+  argmax.assign(layout.bags() * width, kNone);
+  layout.for_each_bag(width, [&](std::size_t bag) {
+    real* to = largest.data() + bag * width;
+    std::uint32_t* index = argmax.data() + bag * width;
+    bool first = true;
+    layout.for_each_id(bag, [&](std::size_t i) {
+      const real* row = rows.data() + i * width;
+      for (std::size_t column = 0; column < width; ++column) {
+        if (!first && (row[column] <= to[column] || std::isnan(to[column]))) continue;
+        to[column] = row[column];
+        index[column] = static_cast<std::uint32_t>(i);
+      }
+      first = false;
+    });
+  });
+  return largest;
+}
+
+// The gradients of the table's rows, which are `upstream` [bags, width] times the weights, unless
+// they are null; divided by how often each id occurs if `mean`. Of maxima (`argmax` is not null),
+// those of rows that were the largest in some column.
+kernels::MergedRows rows_gradient(const BagLayout& layout, const Tensor& upstream,
+                                  const real* weights, bool mean, const ArgMax* argmax) {
+  const std::size_t width = upstream.shape()[1];
+  std::vector<std::uint32_t> bag_of(layout.ids.size());  // each id
+  for (std::size_t bag = 0; bag < layout.bags(); ++bag)
+    std::fill(bag_of.data() + layout.starts[bag], bag_of.data() + layout.starts[bag + 1],
+              static_cast<std::uint32_t>(bag));
+  const auto row = [&](std::size_t i) { return upstream.data() + bag_of[i] * width; };
+  if (argmax == nullptr)
+    return kernels::sum_groups(kernels::RowGroups(layout.ids.storage(), layout.padding), width,
+                               mean, row, [&](const Simd& x, std::size_t i) {
+                                 return weights == nullptr ? x : Simd(weights[i]) * x;
+                               });
+  constexpr std::int32_t kUnused = -1;  // not a row of any table
+  std::vector<std::int32_t> ids(layout.ids.size(), kUnused);
+  for (const std::uint32_t i : *argmax)
+    if (i != kNone) ids[i] = layout.ids.data()[i];
+  const auto add_group = [&](const kernels::RowGroup& group, real* to) {
+    if (group.begins()) std::fill_n(to, width, real{0});
+    for (std::size_t place = group.first; place < group.last; ++place) {
+      const auto i = static_cast<std::uint32_t>(group.groups.position(place));
+      const std::uint32_t* index = argmax->data() + bag_of[i] * width;
+      const real* from = row(i);
+      for (std::size_t column = 0; column < width; ++column)
+        to[column] += index[column] == i ? from[column] : real{0};
+    }
+  };
+  return kernels::make_rows(kernels::RowGroups(ids, kUnused), width, row, add_group);
+}
+
+constexpr char kBag[] = "embedding_bag";
+
+const char* name(BagMode mode) {
+  return mode == BagMode::kSum ? "sum" : mode == BagMode::kMean ? "mean" : "max";
+}
+
+// The start of each bag, and the end of the last one.
+std::vector<std::size_t> starts_of(const Bags& bags, bool include_last_offset) {
+  const auto& shape = bags.ids.shape();
+  std::vector<std::size_t> starts;
+  if (!bags.offsets) {
+    check_argument(shape.size() == 2, kBag, ": ids have shape ", bracketed(shape),
+                   ", expected [bags, length], or [count] with offsets");
+    check_argument(!include_last_offset, kBag,
+                   ": include_last_offset is set, but no offsets were given");
+    for (std::size_t bag = 0; bag <= shape[0]; ++bag) starts.push_back(bag * shape[1]);
+    return starts;
+  }
+  const Ids& offsets = *bags.offsets;
+  check_argument(shape.size() == 1, kBag, ": ids have shape ", bracketed(shape),
+                 ", expected [count], since offsets were given");
+  check_argument(offsets.dimension() == 1, kBag, ": offsets have shape ",
+                 bracketed(offsets.shape()), ", expected ",
+                 include_last_offset ? "[bags + 1]" : "[bags]");
+  const auto count = static_cast<std::int64_t>(shape[0]);
+  check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), kBag,
+                 ": there are no offsets, expected ",
+                 include_last_offset ? "at least the last one, " : "a bag for the ids, ", count);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int32_t offset = offsets.data()[i];
+    check_argument(i > 0 || offset == 0, kBag, ": offset ", offset, " at [0], expected 0");
+    check_argument(i == 0 || offset >= offsets.data()[i - 1], kBag, ": offset ", offset, " at [", i,
+                   "] is below the one before it, ", i == 0 ? 0 : offsets.data()[i - 1]);
+    check_argument(offset <= count, kBag, ": offset ", offset, " at [", i, "] is beyond the ",
+                   count, " ids");
+    starts.push_back(static_cast<std::size_t>(offset));
+  }
+  if (!include_last_offset) {
+    starts.push_back(shape[0]);
+  } else {
+    check_argument(starts.back() == shape[0], kBag, ": the last offset is ", starts.back(),
+                   ", expected the end of the ", count, " ids, since include_last_offset is set");
+  }
+  return starts;
+}
+
+void check_sample_weights(const Variable& table, const Bags& bags, BagMode mode) {
+  if (!bags.per_sample_weights) return;
+  check_argument(mode == BagMode::kSum, kBag, ": per-sample weights were given with mode ",
+                 name(mode), ", expected mode sum");
+  const Shape& weights = bags.per_sample_weights->shape();
+  check_argument(
+      std::equal(weights.begin(), weights.end(), bags.ids.shape().begin(), bags.ids.shape().end()),
+      kBag, ": per-sample weights have shape ", bracketed(weights), ", expected ",
+      bracketed(bags.ids.shape()), " of the ids");
+  check_state(&bags.per_sample_weights->tape() == &table.tape(), kBag,
+              ": the per-sample weights belong to another tape");
+}
+
+}  // namespace
+
+Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options) {
+  kernels::check_table(kBag, table.shape());
+  auto starts = starts_of(bags, options.include_last_offset);
+  check_sample_weights(table, bags, options.mode);
+  const auto& weights = bags.per_sample_weights;
+  Tensor rows = look_up(kBag, table, bags.ids, nullptr, options);
+  BagLayout layout{std::move(bags.ids), std::move(starts),
+                   padding_row(kBag, options.padding_idx, table.shape()[0])};
+  const bool is_max = options.mode == BagMode::kMax;
+  ArgMax argmax;
+  Tensor value = is_max ? max_bags(layout, rows, argmax)
+                        : sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
+  if (options.mode == BagMode::kMean) divide_by_counts(layout, value);
+
+  std::vector<Variable> inputs{table};
+  if (weights) inputs.push_back(*weights);
+  // The gradient of the weights needs the rows as they were read here, even if they change later.
+  if (!weights || !weights->needs_gradient()) rows = Tensor();
+  return record(
+      kBag, inputs, std::move(value),
+      [layout = std::move(layout), rows = std::move(rows), argmax = std::move(argmax), options,
+       is_max, weighted = weights.has_value()](Backward& node) {
+        Tensor upstream = node.take_gradient();
+        if (options.mode == BagMode::kMean) divide_by_counts(layout, upstream);
+        if (weighted && node.needs(1)) node.give(1, weights_gradient(layout, upstream, rows));
+        if (!node.needs(0)) return;
+        kernels::MergedRows merged =
+            rows_gradient(layout, upstream, weighted ? node.input(1).data() : nullptr,
+                          options.scale_grad_by_freq, is_max ? &argmax : nullptr);
+        RowGradient gradient(node.input_shape(0), std::move(merged.indices),
+                             std::move(merged.values));
+        node.give(0, options.dense_gradient ? Gradient(gradient.to_dense()) : std::move(gradient));
+      });
+}
+
+}  // namespace rowgrad
