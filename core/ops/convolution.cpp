@@ -9,19 +9,22 @@
 namespace rowgrad {
 namespace {
 
-// Taps are the weight's transpose, [kernel, width]: all channels of a distance lie side by side.
+// Taps are the weight's transpose, [kernel_size, width]: all channels of a distance lie side by
+// side.
 struct CausalConvolution {
   std::size_t positions;  // of all texts together
   std::size_t length;     // of a text
   std::size_t width;
-  std::size_t kernel;
+  std::size_t kernel_size;
   std::size_t dilation;
 
   // Which of the taps belongs to the k-th position back.
-  std::size_t tap(std::size_t k) const { return (kernel - 1 - k) * width; }
+  std::size_t tap(std::size_t k) const { return (kernel_size - 1 - k) * width; }
 
   // How many taps stay within a text that has `others` positions in their direction.
-  std::size_t reach(std::size_t others) const { return std::min(kernel, others / dilation + 1); }
+  std::size_t reach(std::size_t others) const {
+    return std::min(kernel_size, others / dilation + 1);
+  }
 
   // to[t] = Σ_k tap k ∘ from[t − k · dilation], or of t + k · dilation for gradients; or adds it.
   void convolve(const real* from, const real* taps, bool forward, real* to, bool add) const {
@@ -37,7 +40,7 @@ struct CausalConvolution {
           add_product(to + i * width, taps + tap(k), from + other * width);
       }
     };
-    kernels::parallel_for(positions, kernels::row_grain(width * kernel),
+    kernels::parallel_for(positions, kernels::row_grain(width * kernel_size),
                           [&](std::size_t begin, std::size_t end) {
                             for (std::size_t i = begin; i < end; ++i) at(i);
                           });
@@ -45,7 +48,7 @@ struct CausalConvolution {
 
   // The gradient of the taps: Σ dy[t] ∘ x[t − k · dilation].
   Tensor taps_gradient(const real* x, const real* dy) const {
-    const std::size_t numbers = kernel * width;
+    const std::size_t numbers = kernel_size * width;
     return reshaped(kernels::sum_of_rows(positions, numbers, numbers,
                                          [&](std::size_t i, real* sums) {
                                            const std::size_t count = reach(i % length);
@@ -53,7 +56,7 @@ struct CausalConvolution {
                                              add_product(sums + tap(k), dy + i * width,
                                                          x + (i - k * dilation) * width);
                                          }),
-                    {kernel, width});
+                    {kernel_size, width});
   }
 
  private:
@@ -73,16 +76,16 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
                  "causal_conv: x has shape ", bracketed(shape), " and weight ",
                  bracketed(weight.shape()),
                  ", expected [..., length, width] and [width, kernel] with a kernel above 0");
-  const std::size_t kernel = weight.shape()[1];
+  const std::size_t kernel_size = weight.shape()[1];
   constexpr std::size_t kFarthest = std::size_t{1} << 31;
-  check_argument(dilation > 0 && dilation < kFarthest && kernel < kFarthest / dilation,
-                 "causal_conv: dilation is ", dilation, " for a kernel of ", kernel,
+  check_argument(dilation > 0 && dilation < kFarthest && kernel_size < kFarthest / dilation,
+                 "causal_conv: dilation is ", dilation, " for a kernel of ", kernel_size,
                  ", expected 1 or more, and to reach less than 2^31 positions back");
   const std::size_t width = shape.back();
   const CausalConvolution conv{.positions = width == 0 ? 0 : x.value().size() / width,
                                .length = shape[shape.size() - 2],
                                .width = width,
-                               .kernel = kernel,
+                               .kernel_size = kernel_size,
                                .dilation = dilation};
   Tensor y = empty(shape);
   Tensor taps = permuted(weight.value(), {1, 0});

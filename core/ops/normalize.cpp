@@ -12,8 +12,10 @@ namespace rowgrad {
 namespace {
 
 using kernels::for_vectors;
+using kernels::parallel_for;
+using kernels::row_grain;
 
-enum class RowNorm { kLayer, kRootMeanSquare };
+enum class Normalization { kLayer, kRootMeanSquare };
 
 // How a row is normalised: x̂ = (x − shift) · scale + offset. Backward needs nothing else.
 //
@@ -86,28 +88,28 @@ RowScaling rms_scaling(const real* x, std::size_t width, double epsilon) {
 }
 
 // y = x̂ ∘ weight + bias in each row; the root-mean-square norm has no bias.
-template <RowNorm kNorm>
+template <Normalization kKind>
 std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::size_t width,
                                        const real* weight, const real* bias, double epsilon,
                                        real* y) {
   std::vector<RowScaling> scalings(rows);
-  kernels::parallel_for(rows, kernels::row_grain(width),
-                        [=, scalings = scalings.data()](std::size_t begin, std::size_t end) {
-                          for (std::size_t i = begin; i < end; ++i) {
-                            const real* from = x + i * width;
-                            const RowScaling row = kNorm == RowNorm::kLayer
-                                                       ? layer_scaling(from, width, epsilon)
-                                                       : rms_scaling(from, width, epsilon);
-                            scalings[i] = row;
-                            for_vectors(0, width, [=, to = y + i * width](const auto& v) {
-                              const Simd normal = row.normalized(v.load(from));
-                              if constexpr (kNorm == RowNorm::kLayer)
-                                v.store(fma(normal, v.load(weight), v.load(bias)), to);
-                              else
-                                v.store(normal * v.load(weight), to);
-                            });
-                          }
-                        });
+  parallel_for(rows, row_grain(width),
+               [=, of_rows = scalings.data()](std::size_t begin, std::size_t end) {
+                 for (std::size_t i = begin; i < end; ++i) {
+                   const real* from = x + i * width;
+                   const RowScaling row = kKind == Normalization::kLayer
+                                              ? layer_scaling(from, width, epsilon)
+                                              : rms_scaling(from, width, epsilon);
+                   of_rows[i] = row;
+                   for_vectors(0, width, [=, to = y + i * width](const auto& v) {
+                     const Simd normal = row.normalized(v.load(from));
+                     if constexpr (kKind == Normalization::kLayer)
+                       v.store(fma(normal, v.load(weight), v.load(bias)), to);
+                     else
+                       v.store(normal * v.load(weight), to);
+                   });
+                 }
+               });
   return scalings;
 }
 
@@ -126,10 +128,10 @@ struct LineOfGradient {
 // With g = dy ∘ weight: dx = scale · (g − mean g − x̂ mean (g ∘ x̂)), where the root-mean-square norm
 // has no mean g, unless dx is null; it may be dy if it is not to be added. Adds the row's dy ∘ x̂
 // and, in layer normalisation, its dy to `weight_sums`, if wanted.
-template <RowNorm kNorm, bool kWantsWeights>
+template <Normalization kKind, bool kWantsWeights>
 void backward_row(const real* x, const real* dy, std::size_t width, const real* weight,
                   const RowScaling row, real* weight_sums, real* dx, bool add_dx) {
-  constexpr bool kLayer = kNorm == RowNorm::kLayer;
+  constexpr bool kLayer = kKind == Normalization::kLayer;
   const auto mean = row_means<2>(width, [=](auto& sums, const auto& v) {
     const Simd normal = row.normalized(v.load(x, row.shift));
     const Simd upstream = v.load(dy, 0);
@@ -167,14 +169,14 @@ Variable row_or(const char* op, const char* name, const Variable& x,
 }
 
 // `inputs` are x, the weight and, in layer normalisation, the bias.
-template <RowNorm kNorm>
+template <Normalization kKind>
 Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, double epsilon) {
-  constexpr std::size_t kInputs = kNorm == RowNorm::kLayer ? 3 : 2;
+  constexpr std::size_t kInputs = kKind == Normalization::kLayer ? 3 : 2;
   const auto data = [&](std::size_t i) { return inputs.begin()[i].value().data(); };
   const Shape& shape = inputs.begin()->shape();
   const std::size_t width = shape.back();
   Tensor y = empty(shape);
-  auto scalings = normalize_rows<kNorm>(data(0), y.size() / width, width, data(1),
+  auto scalings = normalize_rows<kKind>(data(0), y.size() / width, width, data(1),
                                         kInputs > 2 ? data(2) : nullptr, epsilon, y.data());
 
   auto rule = [width, scalings = std::move(scalings)](Backward& node) {
@@ -188,7 +190,7 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
       return kernels::sum_of_rows(
           scalings.size(), kWantsWeights ? (kInputs - 1) * width : 0, width,
           [=, &scalings, dy = upstream.data()](std::size_t i, real* weight_sums) {
-            backward_row<kNorm, kWantsWeights>(
+            backward_row<kKind, kWantsWeights>(
                 x + i * width, dy + i * width, width, weight, scalings[i], weight_sums,
                 dx != nullptr ? dx + i * width : nullptr, sum != nullptr);
           });
@@ -213,7 +215,7 @@ Variable layer_norm(const Variable& x, const std::optional<Variable>& weight,
                     const std::optional<Variable>& bias, double epsilon) {
   static constexpr char kName[] = "layer_norm";
   check_normalized(kName, x, epsilon);
-  return normalize_last_axis<RowNorm::kLayer>(
+  return normalize_last_axis<Normalization::kLayer>(
       kName, {x, row_or(kName, "weight", x, weight, 1), row_or(kName, "bias", x, bias, 0)},
       epsilon);
 }
@@ -221,7 +223,7 @@ Variable layer_norm(const Variable& x, const std::optional<Variable>& weight,
 Variable rms_norm(const Variable& x, const std::optional<Variable>& weight, double epsilon) {
   static constexpr char kName[] = "rms_norm";
   check_normalized(kName, x, epsilon);
-  return normalize_last_axis<RowNorm::kRootMeanSquare>(
+  return normalize_last_axis<Normalization::kRootMeanSquare>(
       kName, {x, row_or(kName, "weight", x, weight, 1)}, epsilon);
 }
 
