@@ -74,10 +74,8 @@ real sum_values(const real* values, std::size_t count) {
 void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
                 real* out) {
   if (inner == 1) {
-    const std::size_t grain = row_grain(extent);
-    parallel_for(outer, grain, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) out[row] = sum(x + row * extent, extent);
-    });
+    parallel_for_each(outer, extent,
+                      [&](std::size_t row) { out[row] = sum(x + row * extent, extent); });
     return;
   }
   if (extent == 0) {  // x may be null
@@ -89,19 +87,17 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
   const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
   const std::size_t column_blocks = (inner + columns - 1) / columns;
   Tensor second = empty({halves > 1 ? outer : 0, inner});
-  parallel_for(halves * outer * column_blocks, row_grain(columns * extent / halves),
-               [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t block = begin; block < end; ++block) {
-                   const std::size_t half = block / (outer * column_blocks);
-                   const std::size_t row = block / column_blocks % outer;
-                   const std::size_t first = block % column_blocks * columns;
-                   const std::size_t from = extent * half / halves;
-                   const std::size_t rows = extent * (half + 1) / halves - from;
-                   sum_rows(x + (row * extent + from) * inner + first, rows, inner,
-                            std::min(columns, inner - first),
-                            (half == 0 ? out : second.data()) + row * inner + first);
-                 }
-               });
+  parallel_for_each(halves * outer * column_blocks, columns * extent / halves,
+                    [&](std::size_t block) {
+                      const std::size_t half = block / (outer * column_blocks);
+                      const std::size_t row = block / column_blocks % outer;
+                      const std::size_t first = block % column_blocks * columns;
+                      const std::size_t from = extent * half / halves;
+                      const std::size_t rows = extent * (half + 1) / halves - from;
+                      sum_rows(x + (row * extent + from) * inner + first, rows, inner,
+                               std::min(columns, inner - first),
+                               (half == 0 ? out : second.data()) + row * inner + first);
+                    });
   map_into(second.size(), out, std::plus<>(), out, second.data());
 }
 
@@ -110,11 +106,9 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
 real sum(const real* values, std::size_t count) {
   if (count < 2 * kGrainNumbers) return sum_values(values, count);
   std::vector<real> parts((count + kGrainNumbers - 1) / kGrainNumbers);
-  parallel_for(parts.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t part = begin; part < end; ++part) {
-      const std::size_t first = part * kGrainNumbers;
-      parts[part] = sum_values(values + first, std::min(kGrainNumbers, count - first));
-    }
+  parallel_for_each(parts.size(), kGrainNumbers, [&](std::size_t part) {
+    const std::size_t first = part * kGrainNumbers;
+    parts[part] = sum_values(values + first, std::min(kGrainNumbers, count - first));
   });
   return sum(parts.data(), parts.size());
 }
@@ -148,21 +142,18 @@ Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
 void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
                      bool reverse, real* y) {
   const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
-  parallel_for(outer * column_blocks, row_grain(std::min(kColumns, inner) * extent),
-               [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t block = begin; block < end; ++block) {
-                   const std::size_t first = block % column_blocks * kColumns;
-                   const std::size_t width = std::min(kColumns, inner - first);
-                   std::array<double, kColumns> sums{};
-                   for (std::size_t i = 0; i < extent; ++i) {
-                     const std::size_t entry = reverse ? extent - 1 - i : i;
-                     const std::size_t at =
-                         (block / column_blocks * extent + entry) * inner + first;
-                     for (std::size_t k = 0; k < width; ++k)
-                       y[at + k] = static_cast<real>(sums[k] += static_cast<double>(x[at + k]));
-                   }
-                 }
-               });
+  parallel_for_each(
+      outer * column_blocks, std::min(kColumns, inner) * extent, [&](std::size_t block) {
+        const std::size_t first = block % column_blocks * kColumns;
+        const std::size_t width = std::min(kColumns, inner - first);
+        std::array<double, kColumns> sums{};
+        for (std::size_t i = 0; i < extent; ++i) {
+          const std::size_t entry = reverse ? extent - 1 - i : i;
+          const std::size_t at = (block / column_blocks * extent + entry) * inner + first;
+          for (std::size_t k = 0; k < width; ++k)
+            y[at + k] = static_cast<real>(sums[k] += static_cast<double>(x[at + k]));
+        }
+      });
 }
 
 namespace {

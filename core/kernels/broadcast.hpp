@@ -103,9 +103,8 @@ void broadcast_into(Tensor& result, const F& f, const X&... x) {
     map_repeated(inner, result.data() + row * inner, f, {(x.data() + offsets[K])...},
                  loops.strides.back(), all);
   };
-  parallel_for(result.size() / inner, row_grain(inner), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) map_row(row, std::index_sequence_for<X...>());
-  });
+  parallel_for_each(result.size() / inner, inner,
+                    [&](std::size_t row) { map_row(row, std::index_sequence_for<X...>()); });
 }
 
 /// f(x …), broadcast to the common shape.
@@ -125,11 +124,10 @@ Tensor sum_of_rows(std::size_t rows, std::size_t columns, std::size_t work, cons
   constexpr std::size_t kBlock = 32;
   const std::size_t blocks = (rows + kBlock - 1) / kBlock;
   Tensor sums = zeros({blocks, columns});
-  parallel_for(blocks, row_grain(kBlock * work),
-               [&, all = sums.data()](std::size_t first, std::size_t last) {
-                 for (std::size_t i = first * kBlock; i < std::min(rows, last * kBlock); ++i)
-                   body(i, all + i / kBlock * columns);
-               });
+  parallel_for_each(blocks, kBlock * work, [&, all = sums.data()](std::size_t block) {
+    for (std::size_t i = block * kBlock; i < std::min(rows, (block + 1) * kBlock); ++i)
+      body(i, all + block * columns);
+  });
   return sum_along(sums, {true, false});
 }
 

@@ -41,32 +41,27 @@ DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p) {
   for (std::size_t start = 0; start < count; start += kChunk) {
     const std::size_t numbers = std::min(kChunk, count - start);
     random.fill_untempered({drawn.data(), 2 * numbers});
-    parallel_for((numbers + kBits - 1) / kBits, kGrainNumbers / kBits,
-                 [&](std::size_t begin, std::size_t end) {
-                   for (std::size_t i = begin; i < end; ++i) {
-                     const std::uint32_t* from = drawn.data() + 2 * i * kBits;
-                     const std::size_t left = numbers - i * kBits;
-                     mask[start / kBits + i] = left >= kBits ? draw_bits(from, kBits, threshold)
-                                                             : draw_bits(from, left, threshold);
-                   }
-                 });
+    parallel_for_each((numbers + kBits - 1) / kBits, kBits, [&](std::size_t i) {
+      const std::uint32_t* from = drawn.data() + 2 * i * kBits;
+      const std::size_t left = numbers - i * kBits;
+      mask[start / kBits + i] =
+          left >= kBits ? draw_bits(from, kBits, threshold) : draw_bits(from, left, threshold);
+    });
   }
   return mask;
 }
 
 void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* x, real factor,
                         real* out) {
-  parallel_for(mask.size(), kGrainNumbers / kBits, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::uint32_t word = mask[i];
-      const std::size_t first = i * kBits;
-      // Without branches, as no processor predicts random bits; so this loop becomes vectors.
-      alignas(64) std::array<real, kBits> factors;
-      for (std::size_t j = 0; j < kBits; ++j)
-        factors[j] = static_cast<real>(static_cast<std::int32_t>(word >> j & 1)) * factor;
-      map_span(std::min(kBits, count - first), out + first, std::multiplies<>(), x + first,
-               factors.data());
-    }
+  parallel_for_each(mask.size(), kBits, [&](std::size_t i) {
+    const std::uint32_t word = mask[i];
+    const std::size_t first = i * kBits;
+    // Without branches, as no processor predicts random bits; so this loop becomes vectors.
+    alignas(64) std::array<real, kBits> factors;
+    for (std::size_t j = 0; j < kBits; ++j)
+      factors[j] = static_cast<real>(static_cast<std::int32_t>(word >> j & 1)) * factor;
+    map_span(std::min(kBits, count - first), out + first, std::multiplies<>(), x + first,
+             factors.data());
   });
 }
 

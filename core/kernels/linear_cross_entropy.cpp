@@ -44,7 +44,10 @@ class RowBlock {
     targets_ = head_.targets + first;
     weights_ = head_.row_weights == nullptr ? nullptr : head_.row_weights + first;
     x_columns_ = to_panels(transposed({x_, rows, head_.width}));
-    for_each_class_block([&](std::size_t block, std::size_t first_class, std::size_t count) {
+    const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
+    parallel_for_each(blocks_, work, [this](std::size_t block) {
+      const std::size_t first_class = block * kClassBlock;
+      const std::size_t count = std::min(kClassBlock, head_.classes - first_class);
       multiply(first_class, count);
       exponentiate(block, first_class, count);
     });
@@ -99,17 +102,6 @@ class RowBlock {
     return numbers.data() + (panel * blocks_ + block) * kPanel;
   }
   real weight_of(std::size_t row) const { return weights_ == nullptr ? real{1} : weights_[row]; }
-
-  // Calls body(block, first class, class count) for every block of classes, in parallel.
-  void for_each_class_block(const auto& body) const {
-    const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
-    parallel_for(blocks_, row_grain(work), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t block = begin; block < end; ++block) {
-        const std::size_t first = block * kClassBlock;
-        body(block, first, std::min(kClassBlock, head_.classes - first));
-      }
-    });
-  }
 
   // Calls body(row, class) for each row whose target is one of these classes.
   void for_each_target(std::size_t first, std::size_t count, const auto& body) const {

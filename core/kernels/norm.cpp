@@ -49,14 +49,12 @@ double sum_of(std::span<const Rows> arrays, const auto& f) {
     const std::size_t of_a_row = (width + kPiece - 1) / kPiece;
     for (std::size_t first = 0; first < rows * of_a_row; first += kPieces) {
       const std::size_t count = std::min(kPieces, rows * of_a_row - first);
-      parallel_for(count, row_grain(std::min(width, kPiece)),
-                   [&, x = values, width = width](std::size_t begin, std::size_t end) {
-                     for (std::size_t i = begin; i < end; ++i) {
-                       const std::size_t at = (first + i) % of_a_row * kPiece;
-                       sums[i] = sum_piece(x + (first + i) / of_a_row * width + at,
-                                           std::min(kPiece, width - at), f);
-                     }
-                   });
+      parallel_for_each(
+          count, std::min(width, kPiece), [&, x = values, width = width](std::size_t i) {
+            const std::size_t at = (first + i) % of_a_row * kPiece;
+            sums[i] =
+                sum_piece(x + (first + i) / of_a_row * width + at, std::min(kPiece, width - at), f);
+          });
       for (std::size_t i = 0; i < count; ++i) total += sums[i];
     }
   }
@@ -107,12 +105,10 @@ double largest_magnitude(std::span<const real> values) {
 }
 
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms) {
-  parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const double total = sum_row(x + i * width, width, square);
-      const bool is_exact = total >= kSmallest && std::isfinite(total);
-      norms[i] = static_cast<real>(is_exact ? std::sqrt(total) : norm({x + i * width, width}, 2));
-    }
+  parallel_for_each(rows, width, [&](std::size_t i) {
+    const double total = sum_row(x + i * width, width, square);
+    const bool is_exact = total >= kSmallest && std::isfinite(total);
+    norms[i] = static_cast<real>(is_exact ? std::sqrt(total) : norm({x + i * width, width}, 2));
   });
 }
 

@@ -42,4 +42,13 @@ inline std::size_t row_grain(std::size_t width) {
   return std::max<std::size_t>(1, kGrainNumbers / std::max<std::size_t>(width, 1));
 }
 
+/// Calls body(i) for each i in [0, count), each of which costs about `work` simple operations. Each
+/// range has a copy of `body`: no store can alias it, so what it captured stays in registers.
+void parallel_for_each(std::size_t count, std::size_t work, const auto& body) {
+  parallel_for(count, row_grain(work), [&](std::size_t begin, std::size_t end) {
+    const auto own_body = body;
+    for (std::size_t i = begin; i < end; ++i) own_body(i);
+  });
+}
+
 }  // namespace rowgrad::kernels

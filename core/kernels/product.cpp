@@ -39,24 +39,20 @@ void multiply_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix&
   const std::size_t count = panel_count(columns);
   const std::size_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
   Tensor panels = empty({count, inner, kPanel});
-  parallel_for(count, row_grain(4 * inner * kPanel), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t column = begin * kPanel; column < end * kPanel; column += kPanel)
-      pack_panels(columns_of(b, column, kPanel), 1, panels.data() + column * inner);
+  parallel_for_each(count, 4 * inner * kPanel, [&](std::size_t panel) {
+    pack_panels(columns_of(b, panel * kPanel, kPanel), 1, panels.data() + panel * kPanel * inner);
   });
-  parallel_for(
-      blocks * count, row_grain(kBlockRows * inner), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t item = begin; item < end; ++item) {
-          const std::size_t first = item / count * kBlockRows;
-          const std::size_t column = item % count * kPanel;
-          multiply_panel({a.at(first, 0), std::min(kBlockRows, a.rows - first), inner, a.row_step},
-                         panels.data() + column * inner,
-                         {.data = result.data + first * columns + column,
-                          .stride = columns,
-                          .columns = std::min(kPanel, columns - column),
-                          .add = options.add,
-                          .bias = options.bias != nullptr ? options.bias + column : nullptr});
-        }
-      });
+  parallel_for_each(blocks * count, kBlockRows * inner, [&](std::size_t item) {
+    const std::size_t first = item / count * kBlockRows;
+    const std::size_t column = item % count * kPanel;
+    multiply_panel({a.at(first, 0), std::min(kBlockRows, a.rows - first), inner, a.row_step},
+                   panels.data() + column * inner,
+                   {.data = result.data + first * columns + column,
+                    .stride = columns,
+                    .columns = std::min(kPanel, columns - column),
+                    .add = options.add,
+                    .bias = options.bias != nullptr ? options.bias + column : nullptr});
+  });
 }
 
 // The same for two tall factors, of which a is stored as [inner, rows]: a gradient of weights.
@@ -122,9 +118,8 @@ void multiply_tall(const MatrixView& a, const MatrixView& b, const blas::Matrix&
 void multiply_with_blas(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
                         const ProductOptions& options) {
   if (options.bias != nullptr)
-    parallel_for(result.rows, row_grain(result.columns), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row)
-        std::copy_n(options.bias, result.columns, result.data + row * result.columns);
+    parallel_for_each(result.rows, result.columns, [&](std::size_t row) {
+      std::copy_n(options.bias, result.columns, result.data + row * result.columns);
     });
   blas::gemm(a, b, result, options.bias != nullptr || options.add ? 1 : 0);
 }

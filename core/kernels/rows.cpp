@@ -101,11 +101,9 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
 }
 
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added) {
-  parallel_for(count, row_grain(width), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      real* to = rows + i * width;
-      map_span(width, to, std::plus<>(), to, added.data() + i * width % added.size());
-    }
+  parallel_for_each(count, width, [&](std::size_t i) {
+    real* to = rows + i * width;
+    map_span(width, to, std::plus<>(), to, added.data() + i * width % added.size());
   });
 }
 

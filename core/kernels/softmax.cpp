@@ -8,11 +8,9 @@
 namespace rowgrad::kernels {
 namespace {
 
+// An exponential costs about as much as four simple operations.
 void for_each_row(std::size_t rows, std::size_t width, const auto& row) {
-  // An exponential costs about as much as four simple operations.
-  parallel_for(rows, row_grain(4 * width), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) row(i);
-  });
+  parallel_for_each(rows, 4 * width, row);
 }
 
 real largest(const real* x, std::size_t count) {

@@ -28,22 +28,17 @@ struct CausalConvolution {
 
   // to[t] = Σ_k tap k ∘ from[t − k · dilation], or of t + k · dilation for gradients; or adds it.
   void convolve(const real* from, const real* taps, bool forward, real* to, bool add) const {
-    const auto at = [&](std::size_t i) {
+    kernels::parallel_for_each(positions, width * kernel_size, [=, *this](std::size_t i) {
       const std::size_t place = i % length;
       const std::size_t count = reach(forward ? place : length - 1 - place);
       for (std::size_t k = 0; k < count; ++k) {
-        const std::size_t other = forward ? i - k * dilation : i + k * dilation;
+        const real* const other = from + (forward ? i - k * dilation : i + k * dilation) * width;
         if (k == 0 && !add)
-          kernels::map_span(width, to + i * width, std::multiplies<>(), taps + tap(k),
-                            from + other * width);
+          kernels::map_span(width, to + i * width, std::multiplies<>(), taps + tap(k), other);
         else
-          add_product(to + i * width, taps + tap(k), from + other * width);
+          add_product(to + i * width, taps + tap(k), other);
       }
-    };
-    kernels::parallel_for(positions, kernels::row_grain(width * kernel_size),
-                          [&](std::size_t begin, std::size_t end) {
-                            for (std::size_t i = begin; i < end; ++i) at(i);
-                          });
+    });
   }
 
   // The gradient of the taps: Σ dy[t] ∘ x[t − k · dilation].

@@ -21,10 +21,7 @@ struct BagLayout {
   // Calls body(bag) for each bag, in parallel.
   void for_each_bag(std::size_t width, const auto& body) const {
     const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
-    kernels::parallel_for(bags(), kernels::row_grain(width * rows_a_bag),
-                          [&](std::size_t begin, std::size_t end) {
-                            for (std::size_t bag = begin; bag < end; ++bag) body(bag);
-                          });
+    kernels::parallel_for_each(bags(), width * rows_a_bag, body);
   }
 
   // Calls body(i) for the index of each id of a bag that is not padding.

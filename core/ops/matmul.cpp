@@ -60,9 +60,7 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   if (count >= 2 * threads) {
     blas::prepare();
     const std::size_t work = rows * a.first.columns * columns;
-    kernels::parallel_for(count, kernels::row_grain(work), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) product(i);
-    });
+    kernels::parallel_for_each(count, work, product);
   } else {
     for (std::size_t i = 0; i < count; ++i) product(i);
   }

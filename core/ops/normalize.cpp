@@ -12,8 +12,6 @@ namespace rowgrad {
 namespace {
 
 using kernels::for_vectors;
-using kernels::parallel_for;
-using kernels::row_grain;
 
 enum class Normalization { kLayer, kRootMeanSquare };
 
@@ -93,23 +91,19 @@ std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::siz
                                        const real* weight, const real* bias, double epsilon,
                                        real* y) {
   std::vector<RowScaling> scalings(rows);
-  parallel_for(rows, row_grain(width),
-               [=, of_rows = scalings.data()](std::size_t begin, std::size_t end) {
-                 for (std::size_t i = begin; i < end; ++i) {
-                   const real* from = x + i * width;
-                   const RowScaling row = kKind == Normalization::kLayer
-                                              ? layer_scaling(from, width, epsilon)
-                                              : rms_scaling(from, width, epsilon);
-                   of_rows[i] = row;
-                   for_vectors(0, width, [=, to = y + i * width](const auto& v) {
-                     const Simd normal = row.normalized(v.load(from));
-                     if constexpr (kKind == Normalization::kLayer)
-                       v.store(fma(normal, v.load(weight), v.load(bias)), to);
-                     else
-                       v.store(normal * v.load(weight), to);
-                   });
-                 }
-               });
+  kernels::parallel_for_each(rows, width, [=, of_rows = scalings.data()](std::size_t i) {
+    const real* from = x + i * width;
+    const RowScaling row = kKind == Normalization::kLayer ? layer_scaling(from, width, epsilon)
+                                                          : rms_scaling(from, width, epsilon);
+    of_rows[i] = row;
+    for_vectors(0, width, [=, to = y + i * width](const auto& v) {
+      const Simd normal = row.normalized(v.load(from));
+      if constexpr (kKind == Normalization::kLayer)
+        v.store(fma(normal, v.load(weight), v.load(bias)), to);
+      else
+        v.store(normal * v.load(weight), to);
+    });
+  });
   return scalings;
 }
 

@@ -190,11 +190,9 @@ Variable pow(const Variable& x, double exponent) {
   // One value at a time: the error of the vector function is far above a unit in the last place.
   const auto power = [](const Tensor& base, double to) {
     Tensor result = empty(base.shape());
-    kernels::parallel_for(
-        base.size(), kernels::kGrainNumbers / 16, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t i = begin; i < end; ++i)
-            result.data()[i] = static_cast<real>(std::pow(static_cast<double>(base.data()[i]), to));
-        });
+    kernels::parallel_for_each(base.size(), 16, [&](std::size_t i) {
+      result.data()[i] = static_cast<real>(std::pow(static_cast<double>(base.data()[i]), to));
+    });
     return result;
   };
   return record("pow", {x}, power(x.value(), exponent), [power, exponent](Backward& node) {

@@ -27,18 +27,14 @@ Best best_along(std::string_view op, const Tensor& x, int axis, const auto& bett
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
   Best result{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
   const std::size_t rows = view.outer * view.inner;
-  kernels::parallel_for(
-      rows, kernels::row_grain(view.extent), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t row = begin; row < end; ++row) {
-          const real* from =
-              x.data() + row / view.inner * view.extent * view.inner + row % view.inner;
-          std::size_t best = 0;
-          for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
-            if (better(from[i * view.inner], from[best * view.inner])) best = i;
-          result.values.data()[row] = from[best * view.inner];
-          result.indices.data()[row] = static_cast<std::int32_t>(best);
-        }
-      });
+  kernels::parallel_for_each(rows, view.extent, [&](std::size_t row) {
+    const real* from = x.data() + row / view.inner * view.extent * view.inner + row % view.inner;
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
+      if (better(from[i * view.inner], from[best * view.inner])) best = i;
+    result.values.data()[row] = from[best * view.inner];
+    result.indices.data()[row] = static_cast<std::int32_t>(best);
+  });
   return result;
 }
 

@@ -72,19 +72,16 @@ Tensor permuted(const Tensor& x, const std::vector<std::size_t>& axes) {
   if (result.size() == 0) return result;
   const std::size_t inner = shape.back();
   const std::size_t step = strides.back();
-  const std::size_t grain = kernels::row_grain(inner);
-  kernels::parallel_for(result.size() / inner, grain, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      const real* from = x.data();
-      std::size_t rest = row;
-      for (std::size_t axis = axes.size() - 1; axis-- > 0; rest /= shape[axis])
-        from += rest % shape[axis] * strides[axis];
-      real* const to = result.data() + row * inner;
-      if (step == 1)
-        std::copy_n(from, inner, to);
-      else
-        for (std::size_t i = 0; i < inner; ++i) to[i] = from[i * step];
-    }
+  kernels::parallel_for_each(result.size() / inner, inner, [&](std::size_t row) {
+    const real* from = x.data();
+    std::size_t rest = row;
+    for (std::size_t axis = axes.size() - 1; axis-- > 0; rest /= shape[axis])
+      from += rest % shape[axis] * strides[axis];
+    real* const to = result.data() + row * inner;
+    if (step == 1)
+      std::copy_n(from, inner, to);
+    else
+      for (std::size_t i = 0; i < inner; ++i) to[i] = from[i * step];
   });
   return result;
 }
@@ -238,10 +235,7 @@ Variable look_back(const Variable& x, std::size_t steps) {
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
   // Calls body(row, its position in the text) for all rows, in parallel.
   const auto for_each_row = [=](const auto& body) {
-    kernels::parallel_for(rows, kernels::row_grain(joined),
-                          [&](std::size_t begin, std::size_t end) {
-                            for (std::size_t row = begin; row < end; ++row) body(row, row % length);
-                          });
+    kernels::parallel_for_each(rows, joined, [&](std::size_t row) { body(row, row % length); });
   };
   Tensor value = empty(shape);
   for_each_row([&](std::size_t row, std::size_t position) {
