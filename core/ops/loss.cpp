@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
@@ -82,9 +83,9 @@ using kernels::Simd;
 
 // The targets that count, and how much.
 struct Counted {
-  std::vector<std::size_t> rows;  // those with a factor above 0
-  std::vector<real> weights;      // their factors, or none if they are all 1
-  double total = 0;               // the sum of the factors
+  std::vector<std::int32_t> rows;  // those with a factor above 0
+  std::vector<real> weights;       // their factors, or none if they are all 1
+  double total = 0;                // the sum of the factors
 };
 
 void check_weights(const char* caller, const char* name, const std::optional<Tensor>& weights,
@@ -104,6 +105,9 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
   const Shape shape(targets.shape().begin(), targets.shape().end());
   check_weights(caller, "class_weights", options.class_weights, {classes});
   check_weights(caller, "target_weights", options.target_weights, shape);
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  check_argument(targets.size() <= kMost, caller, ": there are ", targets.size(),
+                 " targets, expected at most ", kMost);
   const bool weighted = options.class_weights || options.target_weights;
   Counted counted;
   counted.rows.reserve(targets.size());
@@ -122,7 +126,7 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
       check_argument(false, caller, ": the weight of the target at ", bracketed(index_at(shape, i)),
                      " is ", product, ", which is too large");
     if (weighted) counted.weights.push_back(weight);
-    counted.rows.push_back(i);
+    counted.rows.push_back(static_cast<std::int32_t>(i));
     counted.total += weight;
   }
   return counted;
@@ -161,22 +165,6 @@ Variable reduced(const Variable& losses, LossReduction reduction) {
   return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
 }
 
-// The rows of a matrix [rows, width] that are listed, one below another, and back: the others are
-// 0.
-Tensor picked_rows(const Tensor& matrix, const std::vector<std::size_t>& rows, std::size_t width) {
-  Tensor picked = empty({rows.size(), width});
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(matrix.data() + rows[i] * width, width, picked.data() + i * width);
-  return picked;
-}
-Tensor put_back(const Tensor& picked, const std::vector<std::size_t>& rows, const Shape& shape) {
-  const std::size_t width = shape.back();
-  Tensor matrix = zeros(shape);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(picked.data() + i * width, width, matrix.data() + rows[i] * width);
-  return matrix;
-}
-
 }  // namespace
 
 double total_weight(const Ids& targets, std::size_t classes, const CrossEntropyOptions& options) {
@@ -196,7 +184,7 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   std::vector<real, PoolAllocator<real>> weights(rows, 0);
   double total = 0;
   for (std::size_t i = 0; i < counted.rows.size(); ++i) {
-    const std::size_t row = counted.rows[i];
+    const auto row = static_cast<std::size_t>(counted.rows[i]);
     const auto target = static_cast<std::size_t>(targets.data()[row]);
     weights[row] = counted.weights.empty() ? real{1} : counted.weights[i];
     total += weights[row] * sums[row].above(logits.value().data()[row * classes + target]);
@@ -222,12 +210,13 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   logits.back() = weight.shape()[0];
   const Counted counted = counted_targets(kName, logits, targets, options);
   const double scale = scale_of(kName, counted, targets, options.reduction);
-  const std::vector<std::size_t>& rows = counted.rows;
+  const std::vector<std::int32_t>& rows = counted.rows;
   const std::size_t width = weight.shape()[1];
   const bool all = rows.size() == targets.size();
-  const Tensor picked = all ? Tensor() : picked_rows(x.value(), rows, width);
+  Tensor picked = empty({all ? 0 : rows.size(), width});
+  if (!all) kernels::gather_rows(x.value().data(), width, rows, picked.data());
   std::vector<std::int32_t> picked_targets;
-  for (const std::size_t row : rows) picked_targets.push_back(targets.data()[row]);
+  for (const std::int32_t row : rows) picked_targets.push_back(targets.data()[row]);
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
@@ -254,7 +243,10 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
        .targets = picked_targets.data(),
        .row_weights = counted.weights.empty() ? nullptr : counted.weights.data()},
       {.x = wanted[0], .weight = wanted[1], .bias = wanted[2], .scale = static_cast<real>(scale)});
-  if (!all && x.needs_gradient()) gradients[0] = put_back(gradients[0], rows, x.shape());
+  if (!all && x.needs_gradient()) {
+    const RowGradient of_rows({targets.size(), width}, rows, std::move(gradients[0]));
+    gradients[0] = reshaped(of_rows.to_dense(), x.shape());
+  }
 
   return record(kName, inputs, scalar(static_cast<real>(total * scale)),
                 [gradients = std::move(gradients)](Backward& node) mutable {
