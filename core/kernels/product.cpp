@@ -9,20 +9,21 @@ namespace {
 
 using blas::MatrixView;
 
-constexpr std::size_t kMostNumbers = std::size_t{1}
-                                     << 17;        // of b, or of the result if a is transposed
+// Of b, or of the result if a is transposed.
+constexpr std::size_t kMostNumbers = std::size_t{1} << 17;
 constexpr std::size_t kBlockRows = 4 * kTileRows;  // of a, multiplied with one panel of b at a time
 constexpr std::size_t kFewestRows = 2 * kBlockRows;
 constexpr std::size_t kFewestInner = kPanel;
-constexpr std::size_t kGroupRows = 22 * kTileRows;  // of a, if it is transposed; no power of two,
-                                                    // so that columns spread over the cache
-constexpr std::size_t kBlockInner = 256;            // a panel of so many rows stays in the L1 cache
+// Of a, if it is transposed; no power of two, so that columns spread over the cache.
+constexpr std::size_t kMostTallRows = 22 * kTileRows;
+constexpr std::size_t kBlockInner = 256;  // a panel of so many rows stays in the L1 cache
 
 // Whether this is faster than BLAS, as measured.
-bool fits(const MatrixView& a, const MatrixView& b) {
+bool fits(const MatrixView& a, const MatrixView& b, const ProductOptions& options) {
   if (a.columns < kFewestInner || b.columns < kPanel) return false;
   if (a.is_transposed())
-    return !b.is_transposed() && a.rows >= kPanel && a.rows * b.columns <= kMostNumbers;
+    return !b.is_transposed() && options.bias == nullptr && a.rows >= kPanel &&
+           a.rows * b.columns <= kMostNumbers;
   return a.rows >= kFewestRows && b.rows * b.columns <= kMostNumbers;
 }
 
@@ -55,64 +56,69 @@ void multiply_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix&
   });
 }
 
-// The same for two tall factors, of which a is stored as [inner, rows]: a gradient of weights.
-// Blocks of both are copied, if they do not lie side by side already.
+// Part i of `count` nearly equal ones of [0, whole).
+struct Part {
+  std::size_t first;
+  std::size_t size;
+
+  Part(std::size_t whole, std::size_t i, std::size_t count)
+      : first(whole * i / count), size(whole * (i + 1) / count - first) {}
+};
+
+// a · b, or added to the result, for two tall factors, of which a is stored as [inner, rows]: a
+// gradient of weights. Blocks of both are copied, if they do not lie side by side already.
+//
 // Each half of the inner length is summed by itself: with two threads, each reads what it has
 // usually written itself, and what is therefore in its cache.
 void multiply_tall(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
                    const ProductOptions& options) {
   const std::size_t columns = b.columns;
-  const std::size_t count = panel_count(columns);
-  const std::size_t groups = (a.rows + kGroupRows - 1) / kGroupRows;
+  const std::size_t panels = panel_count(columns);
+  const std::size_t row_blocks = (a.rows + kMostTallRows - 1) / kMostTallRows;
   const std::size_t halves = a.columns < 2 * kBlockInner ? 1 : 2;
-  const std::size_t blocks = (a.columns + halves * kBlockInner - 1) / (halves * kBlockInner);
-  Tensor second = empty({halves > 1 ? a.rows : 0, columns});
-  const std::size_t items = groups * count;
-  const std::size_t grain = row_grain(kGroupRows * kBlockInner);
-  const std::size_t ranges = range_count(halves * items, grain);
-  const std::size_t copy_size = groups > 1 ? kBlockInner * kGroupRows : 0;
-  Tensor copies = empty({ranges, copy_size});
-  Tensor panels_of_all = empty({ranges, count, kBlockInner, kPanel});
-  const auto multiply = [&](std::size_t half, std::size_t group, std::size_t begin, std::size_t end,
+  const std::size_t inner_blocks = (a.columns + halves * kBlockInner - 1) / (halves * kBlockInner);
+  Tensor second_half = empty({halves > 1 ? a.rows : 0, columns});
+  const std::size_t items = halves * row_blocks * panels;
+  const std::size_t grain = row_grain(kMostTallRows * kBlockInner);
+  const std::size_t ranges = range_count(items, grain);
+  const std::size_t copy_size = row_blocks > 1 ? kBlockInner * kMostTallRows : 0;
+  Tensor copies_of_a = empty({ranges, copy_size});
+  Tensor panels_of_b = empty({ranges, panels, kBlockInner, kPanel});
+  // Computes the panels [begin, end) of a block of rows.
+  const auto multiply = [&](std::size_t half, const Part& rows, std::size_t begin, std::size_t end,
                             std::size_t range) {
-    const std::size_t first = a.rows * group / groups;
-    const std::size_t rows = a.rows * (group + 1) / groups - first;
-    real* const to = (half == 0 ? result.data : second.data()) + first * columns;
-    real* const copy = copies.data() + range * copy_size;
-    real* const panels = panels_of_all.data() + range * count * kBlockInner * kPanel;
-    for (std::size_t block = 0; block < blocks; ++block) {
-      const std::size_t piece = half * blocks + block;
-      const std::size_t from = a.columns * piece / (halves * blocks);
-      const std::size_t length = a.columns * (piece + 1) / (halves * blocks) - from;
-      MatrixView factor{a.at(first, from), rows, length, 1, a.column_step};
-      if (groups > 1) {
-        for (std::size_t k = 0; k < length; ++k)
-          std::copy_n(a.at(first, from + k), rows, copy + k * kGroupRows);
-        factor = {copy, rows, length, 1, kGroupRows};
+    real* const to = (half == 0 ? result.data : second_half.data()) + rows.first * columns;
+    real* const copy = copies_of_a.data() + range * copy_size;
+    real* const right = panels_of_b.data() + range * panels * kBlockInner * kPanel;
+    for (std::size_t block = 0; block < inner_blocks; ++block) {
+      const Part inner(a.columns, half * inner_blocks + block, halves * inner_blocks);
+      MatrixView left{a.at(rows.first, inner.first), rows.size, inner.size, 1, a.column_step};
+      if (row_blocks > 1) {
+        for (std::size_t k = 0; k < inner.size; ++k)
+          std::copy_n(left.at(0, k), rows.size, copy + k * kMostTallRows);
+        left = {copy, rows.size, inner.size, 1, kMostTallRows};
       }
-      const std::size_t last = std::min(end * kPanel, columns);
-      pack_panels({b.at(from, begin * kPanel), length, last - begin * kPanel, b.row_step}, 1,
-                  panels);
-      for (std::size_t item = begin; item < end; ++item) {
-        const std::size_t column = item * kPanel;
-        multiply_panel(
-            factor, panels + (item - begin) * length * kPanel,
-            {.data = to + column,
-             .stride = columns,
-             .columns = std::min(kPanel, columns - column),
-             .add = block > 0 || (half == 0 && options.add),
-             .bias = piece == 0 && options.bias != nullptr ? options.bias + column : nullptr});
-      }
+      const std::size_t end_column = std::min(end * kPanel, columns);
+      pack_panels(
+          {b.at(inner.first, begin * kPanel), inner.size, end_column - begin * kPanel, b.row_step},
+          1, right);
+      for (std::size_t panel = begin; panel < end; ++panel)
+        multiply_panel(left, right + (panel - begin) * inner.size * kPanel,
+                       {.data = to + panel * kPanel,
+                        .stride = columns,
+                        .columns = std::min(kPanel, columns - panel * kPanel),
+                        .add = block > 0 || (half == 0 && options.add)});
     }
   };
-  parallel_for(halves * items, grain, [&](std::size_t begin, std::size_t end, std::size_t range) {
-    for (; begin < end; begin = (begin / count + 1) * count) {
-      const std::size_t group = begin / count;
-      multiply(group / groups, group % groups, begin % count, std::min(end - group * count, count),
-               range);
+  parallel_for(items, grain, [&](std::size_t begin, std::size_t end, std::size_t range) {
+    for (std::size_t next; begin < end; begin = next) {
+      const std::size_t block = begin / panels;
+      next = std::min(end, (block + 1) * panels);
+      multiply(block / row_blocks, Part(a.rows, block % row_blocks, row_blocks), begin % panels,
+               next - block * panels, range);
     }
   });
-  map_into(second.size(), result.data, std::plus<>(), result.data, second.data());
+  map_into(second_half.size(), result.data, std::plus<>(), result.data, second_half.data());
 }
 
 void multiply_with_blas(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
@@ -128,9 +134,9 @@ void multiply_with_blas(const MatrixView& a, const MatrixView& b, const blas::Ma
 
 void product(const MatrixView& a, const MatrixView& b, const blas::Matrix& result,
              const ProductOptions& options) {
-  const auto multiply = !fits(a, b)         ? multiply_with_blas
-                        : a.is_transposed() ? multiply_tall
-                                            : multiply_rows;
+  const auto multiply = !fits(a, b, options) ? multiply_with_blas
+                        : a.is_transposed()  ? multiply_tall
+                                             : multiply_rows;
   multiply(a, b, result, options);
 }
 
