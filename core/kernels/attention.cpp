@@ -3,9 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include <rowgrad/core/kernels/attention.hpp>
 #include <rowgrad/core/kernels/attention_scores.hpp>
-#include <rowgrad/core/kernels/parallel.hpp>
 
 namespace rowgrad::kernels {
 namespace {

@@ -264,12 +264,12 @@ class HeadBackward {
   Tensor dv_;
   Tensor scores_;     // [kQueries, kPanel], then the weights
   Tensor gradients_;  // of the weights, then of the scores
-  // Of relative keys and values:
-  ByDistance q_products_;         // q with the keys
-  ByDistance upstream_products_;  // dO with the values
-  ByDistance score_sums_;         // of the gradients of scores
-  ByDistance weight_sums_;
-  Tensor relative_k_columns_;  // as k_columns_, v_columns_ and k_panels_
+  // For relative keys and values:
+  ByDistance q_products_;         // of q with relative keys
+  ByDistance upstream_products_;  // of dO with relative values
+  ByDistance score_sums_;         // sums of the gradients of scores
+  ByDistance weight_sums_;        // sums of the weights
+  Tensor relative_k_columns_;     // as k_columns_, v_columns_ and k_panels_
   Tensor relative_v_columns_;
   Tensor relative_k_panels_;
 };

@@ -3,7 +3,6 @@
 #include <functional>
 
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad::kernels {
@@ -35,7 +34,7 @@ void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out)
   for (std::size_t k = 0; k < N; ++k) sums[k].store_unaligned(out + k * kLanes);
 }
 
-// The same for `width` values, at most kWideColumns. Many rows are summed as two halves, so that
+// out = Σ over rows of `width` values, at most kWideColumns. Many are summed as two halves, so that
 // the error grows with the logarithm of their number (Higham 1993, "The accuracy of floating point
 // summation"), and not with the number itself.
 void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
@@ -82,7 +81,8 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     std::fill_n(out, outer * inner, real{0});
     return;
   }
-  // Halves by themselves: with two threads, each reads what it has usually written itself.
+  // Halves are summed by themselves: with two threads, each reads what it has usually written
+  // itself.
   const std::size_t halves = extent < 2 * kRows ? 1 : 2;
   const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
   const std::size_t column_blocks = (inner + columns - 1) / columns;

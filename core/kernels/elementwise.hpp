@@ -120,7 +120,7 @@ Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
   return result;
 }
 
-/// The same in the memory of the first tensor: `g = map_in_place(f, std::move(g), y)`.
+/// f(x …) in the memory of the first tensor: `g = map_in_place(f, std::move(g), y)`.
 template <class F, class... Rest>
 Tensor map_in_place(const F& f, Tensor&& first, const Rest&... rest) {
   map_into(first.size(), first.data(), f, first.data(), rest.data()...);

@@ -22,7 +22,7 @@ struct Rows {
 /// number or the norm itself is; NaN if a number is.
 double norm(std::span<const Rows> arrays, double p);
 
-/// That of a single row.
+/// The norm of a single row.
 double norm(std::span<const real> row, double p);
 
 /// max |x|, NaN if a number is.

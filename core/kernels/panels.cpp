@@ -21,7 +21,7 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   (result.add ? right + Simd::load_unaligned(to + kLanes) : right).store_unaligned(to + kLanes);
 }
 
-// The same for a row with fewer columns than a panel.
+// Stores or adds a row with fewer columns than a panel.
 [[gnu::noinline]] void put_part(const Simd& left, const Simd& right, const PanelResult& result,
                                 real* to) {
   alignas(64) std::array<real, kPanel> whole;
@@ -148,7 +148,7 @@ void pack_rows(const MatrixView& matrix, real factor, real* panels) {
   }
 }
 
-// The same for the transpose of a matrix whose rows are contiguous.
+// Packs the transpose of a matrix whose rows are contiguous.
 void pack_transposed(const MatrixView& matrix, real factor, real* panels) {
   std::array<Simd, kLanes> block;
   for (std::size_t first = 0; first < panel_count(matrix.rows) * kPanel; first += kLanes)

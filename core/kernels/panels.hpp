@@ -30,7 +30,7 @@ constexpr std::size_t kTileRows = 6;
 /// Writes factor · matrix as [panel_count(columns), rows, kPanel]: the columns split into
 /// contiguous panels, the last one padded with zeros.
 void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
-Tensor to_panels(const blas::MatrixView& matrix);  // the same as a tensor
+Tensor to_panels(const blas::MatrixView& matrix);  // these panels, as a tensor
 
 /// Where the product goes: rows of up to kPanel values, `stride` apart.
 struct PanelResult {

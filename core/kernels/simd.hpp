@@ -35,13 +35,13 @@ inline namespace ROWGRAD_VECTORS {
 /// A yes or no for each lane.
 class Mask {
  public:
-  /// Of a vector of xsimd.
+  /// Made of a vector of xsimd.
   explicit Mask(const xsimd::batch_bool<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch_bool<real>& batch() const { return lanes_; }
 
   explicit operator bool() const = delete;  // lanes differ: no branch, but select(condition, a, b)
 
-  /// Lane by lane.
+  /// These work lane by lane.
   friend Mask operator&&(const Mask& a, const Mask& b) { return Mask(a.lanes_ && b.lanes_); }
   friend Mask operator||(const Mask& a, const Mask& b) { return Mask(a.lanes_ || b.lanes_); }
   friend Mask operator!(const Mask& a) { return Mask(!a.lanes_); }
@@ -56,11 +56,11 @@ class Simd {
   static constexpr std::size_t size = xsimd::batch<real>::size;  // numbers in a vector
 
   Simd() = default;
-  /// Of a vector of xsimd.
+  /// Made of a vector of xsimd.
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
-  /// The same number in all lanes. Implicit, so that formulas read as they do for single numbers.
+  /// Has this number in all lanes. Implicit, so that formulas read as they do for single numbers.
   template <class Number>
   requires std::is_arithmetic_v<Number> Simd(Number number)
       : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
@@ -75,7 +75,7 @@ class Simd {
   void store_aligned(real* to) const { lanes_.store_aligned(to); }
   void store_unaligned(real* to) const { lanes_.store_unaligned(to); }
 
-  /// Lane by lane.
+  /// These work lane by lane.
   friend Simd operator+(const Simd& a, const Simd& b) { return Simd(a.lanes_ + b.lanes_); }
   friend Simd operator-(const Simd& a, const Simd& b) { return Simd(a.lanes_ - b.lanes_); }
   friend Simd operator*(const Simd& a, const Simd& b) { return Simd(a.lanes_ * b.lanes_); }
@@ -86,7 +86,7 @@ class Simd {
   Simd& operator*=(const Simd& other) { return *this = *this * other; }
   Simd& operator/=(const Simd& other) { return *this = *this / other; }
 
-  /// Lane by lane; but for !=, false where one is NaN.
+  /// These compare lane by lane; all but != give false where one is NaN.
   friend Mask operator<(const Simd& a, const Simd& b) { return Mask(a.lanes_ < b.lanes_); }
   friend Mask operator<=(const Simd& a, const Simd& b) { return Mask(a.lanes_ <= b.lanes_); }
   friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
@@ -123,7 +123,8 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// Those of xsimd are wrong for subnormal doubles, and NaN where a power of a double overflows.
+/// log and erf of xsimd are wrong for subnormal doubles, and NaN where a power of a double
+/// overflows.
 inline Simd log(const Simd& x) {
   const Mask subnormal = x < std::numeric_limits<real>::min();
   const Simd y(xsimd::log(select(subnormal, x * 0x1p54, x).batch()));
@@ -161,8 +162,8 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #endif
 }
 
-/// Not those of xsimd, which reduce all arguments as the largest of them needs it: the last bits of
-/// a lane would depend on the others.
+/// sin and cos are not those of xsimd, which reduce all arguments as the largest of them needs it:
+/// the last bits of a lane would depend on the others.
 inline Simd sin(const Simd& x) {
   return by_lane([](real number) { return std::sin(number); }, x);
 }
@@ -196,7 +197,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// The same for single numbers, so that a rule is written once.
+/// Chooses between single numbers, so that a rule is written once.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad

@@ -58,7 +58,7 @@ class KeyValueCache;
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
-/// The same over all keys, before and after a query, as in an encoder; there may be any number of
+/// Attention over all keys, before and after a query, as in an encoder; there may be any number of
 /// queries, as in attention to another text. Distances go back from the query, so
 /// options.distance_bias and options.relative are refused.
 Variable attention(const Variable& q, const Variable& k, const Variable& v,

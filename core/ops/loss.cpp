@@ -141,7 +141,7 @@ double scale_of(const char* caller, const Counted& counted, const Ids& targets,
   return 1 / counted.total;
 }
 
-// The same with a check of the targets' shape against that of the logits.
+// Checks the targets' shape against that of the logits, too.
 Counted counted_targets(const char* caller, const Shape& logits, const Ids& targets,
                         const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&

@@ -4,10 +4,7 @@
 #include <numbers>
 #include <utility>
 
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/dropout.hpp>
-#include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 
 namespace rowgrad {
@@ -94,7 +91,7 @@ namespace {
 constexpr real kInverseSqrt2 = std::numbers::sqrt2_v<real> / 2;
 constexpr real kInverseSqrt2Pi = kInverseSqrt2 * std::numbers::inv_sqrtpi_v<real>;
 
-// Of the standard normal distribution.
+// The standard normal distribution at x.
 struct Normal {
   Simd cdf;      // Φ(x)
   Simd density;  // φ(x)

@@ -30,7 +30,7 @@ struct AxisPart {
     });
   }
 
-  // The same in the other direction.
+  // Copies an array of the part's shape into the whole, or adds it to what stands there.
   void put(const real* from, real* to, bool add) const {
     for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
       copy_or_add(from + in_part, length, to + in_whole, add);

@@ -20,7 +20,7 @@ Variable reshape(const Variable& x, const Shape& shape);
 /// Axis i of the result is axis axes[i] of x.
 Variable permute(const Variable& x, const std::vector<int>& axes);
 
-/// The same of a tensor; `axes` count from 0, and are a permutation of those of x.
+/// A tensor with its axes permuted; `axes` count from 0, and are a permutation of those of x.
 Tensor permuted(const Tensor& x, const std::vector<std::size_t>& axes);
 
 /// Exchanges two axes, by default the last two.
