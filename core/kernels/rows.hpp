@@ -104,36 +104,30 @@ MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, co
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
   return make_rows(std::move(groups), width, row_at, [=](const RowGroup& group, real* to) {
-    // N vectors at a time, from column `at` on, whose sums stay in registers.
-    const auto sum = [&]<std::size_t N>(std::size_t at, const auto& load, const auto& store) {
+    // N vectors at a time, from `v` on, whose sums stay in registers.
+    const auto sum = [&]<std::size_t N>(const auto& v) {
       Simd sums[N];
       if (!group.begins())
-        for (std::size_t k = 0; k < N; ++k) sums[k] = load(to + at + k * kLanes);
+        for (std::size_t k = 0; k < N; ++k) sums[k] = v.load(to + k * kLanes);
       for (std::size_t i = group.first; i < group.last; ++i) {
         const std::size_t position = group.groups.position(i);
-        const real* const row = row_at(position) + at;
+        const real* const row = row_at(position);
         for (std::size_t k = 0; k < N; ++k) {
-          const Simd x = term(load(row + k * kLanes), position);
+          const Simd x = term(v.load(row + k * kLanes), position);
           sums[k] = i == group.first && group.begins() ? x : sums[k] + x;
         }
       }
       for (std::size_t k = 0; k < N; ++k) {
         if (mean && group.ends() && group.count() > 1)
           sums[k] /= Simd(static_cast<real>(group.count()));
-        store(sums[k], to + at + k * kLanes);
+        v.store(sums[k], to + k * kLanes);
       }
     };
-    const auto load = [](const real* from) { return Simd::load_unaligned(from); };
-    const auto store = [](const Simd& x, real* out) { x.store_unaligned(out); };
     constexpr std::size_t kTile = 4;
     std::size_t at = 0;
     for (; at + kTile * kLanes <= width; at += kTile * kLanes)
-      sum.template operator()<kTile>(at, load, store);
-    for (; at + kLanes <= width; at += kLanes) sum.template operator()<1>(at, load, store);
-    if (const std::size_t rest = width - at; rest > 0)
-      sum.template operator()<1>(
-          at, [&](const real* from) { return load_partial(from, rest); },
-          [&](const Simd& x, real* out) { store_partial(x, out, rest); });
+      sum.template operator()<kTile>(WholeVector{at});
+    for_vectors(at, width, [&](const auto& v) { sum.template operator()<1>(v); });
   });
 }
 
