@@ -127,21 +127,19 @@ Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
 // y = function(x), which returns its slope with it: in one pass both cost little more than one, and
 // backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
-  const std::size_t count = x.value().size();
   if (!x.needs_gradient())
     return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.value()), {});
   Tensor y = empty(x.shape());
   Tensor slope = empty(x.shape());
-  kernels::parallel_for(count, kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
-    real* const y_begin = y.data() + begin;
-    real* const slope_begin = slope.data() + begin;
-    kernels::for_each_vector<1>(end - begin, {x.value().data() + begin},
-                                [=](const auto& v, const auto& put) {
-                                  const auto result = function(v[0]);
-                                  put(result.first, y_begin);
-                                  put(result.second, slope_begin);
-                                });
-  });
+  kernels::parallel_for(x.value().size(), kernels::kGrainNumbers / 4,
+                        [&, from = x.value().data(), to = y.data(), to_slope = slope.data()](
+                            std::size_t begin, std::size_t end) {
+                          kernels::for_vectors(begin, end, [=](const auto& v) {
+                            const auto result = function(v.load(from));
+                            v.store(result.first, to);
+                            v.store(result.second, to_slope);
+                          });
+                        });
   return record(op, {x}, std::move(y), [slope = std::move(slope)](Backward& node) {
     node.give(0, kernels::map_in_place(std::multiplies<>(), node.take_gradient(), slope));
   });
