@@ -154,19 +154,23 @@ class HeadBackward {
       if (wants_scores_) add_panel(gradients_.data() + i * kPanel, by_distance(i, score_sums_));
     }
 
-    const auto add_keys_product = [&](const Tensor& of_scores, const Tensor& panels, Tensor& to) {
-      for (std::size_t column = 0; column < a_.width; column += kPanel)
-        multiply_panel(transposed({of_scores.data(), queries, keys, kPanel}),
-                       panels.data() + column * a_.queries + query * kPanel,
-                       {.data = to.data() + column, .stride = stride_, .add = true});
-    };
-    if (call_.gradients.v.data != nullptr) add_keys_product(scores_, upstream_panels_, dv_);
-    if (call_.gradients.k.data != nullptr) add_keys_product(gradients_, q_panels_, dk_);
+    const MatrixView weights{scores_.data(), queries, keys, kPanel};
+    const MatrixView gradients{gradients_.data(), queries, keys, kPanel};
+    if (call_.gradients.v.data != nullptr)
+      add_product(transposed(weights), upstream_panels_, a_.queries, query, dv_.data());
+    if (call_.gradients.k.data != nullptr)
+      add_product(transposed(gradients), q_panels_, a_.queries, query, dk_.data());
     if (call_.gradients.q.data != nullptr)
-      for (std::size_t column = 0; column < a_.width; column += kPanel)
-        multiply_panel(
-            {gradients_.data(), queries, keys, kPanel}, k_panels_.data() + column * keys,
-            {.data = dq_.data() + query * stride_ + column, .stride = stride_, .add = true});
+      add_product(gradients, k_panels_, keys, 0, dq_.data() + query * stride_);
+  }
+
+  // Adds left · right to rows of whole panels. The right factor lies in panels of `rows` rows, of
+  // which the `first` and those after it are multiplied.
+  void add_product(const MatrixView& left, const Tensor& right, std::size_t rows, std::size_t first,
+                   real* to) const {
+    for (std::size_t column = 0; column < a_.width; column += kPanel)
+      multiply_panel(left, right.data() + column * rows + first * kPanel,
+                     {.data = to + column, .stride = stride_, .add = true});
   }
 
   // Turns the scores of one query, which are at `offset`, into weights, and the gradients of the
@@ -211,23 +215,16 @@ class HeadBackward {
       score_sums_.add_up(i);
       weight_sums_.add_up(i);
     }
-    for (std::size_t column = 0; column < a_.width; column += kPanel) {
-      const auto rows = [&](Tensor& sums) {
-        return sums.data() + head_ * distances * stride_ + column;
-      };
-      if (call_.gradients.q.data != nullptr)
-        multiply_panel(score_sums_.rows(0, a_.queries),
-                       relative_k_panels_.data() + column * distances,
-                       {.data = dq_.data() + column, .stride = stride_, .add = true});
-      if (call_.gradients.relative_keys != nullptr)
-        multiply_panel(transposed(score_sums_.rows(0, a_.queries)),
-                       q_panels_.data() + column * a_.queries,
-                       {rows(call_.relative_keys), stride_});
-      if (call_.gradients.relative_values != nullptr)
-        multiply_panel(transposed(weight_sums_.rows(0, a_.queries)),
-                       upstream_panels_.data() + column * a_.queries,
-                       {rows(call_.relative_values), stride_});
-    }
+    const MatrixView by_score = score_sums_.rows(0, a_.queries);
+    const MatrixView by_weight = weight_sums_.rows(0, a_.queries);
+    const std::size_t own = head_ * distances * stride_;  // where the head's tables begin
+    if (call_.gradients.q.data != nullptr)
+      add_product(by_score, relative_k_panels_, distances, 0, dq_.data());
+    if (call_.gradients.relative_keys != nullptr)
+      add_product(transposed(by_score), q_panels_, a_.queries, 0, call_.relative_keys.data() + own);
+    if (call_.gradients.relative_values != nullptr)
+      add_product(transposed(by_weight), upstream_panels_, a_.queries, 0,
+                  call_.relative_values.data() + own);
   }
 
   void clear_padding(const HeadRows<real>& to) {
