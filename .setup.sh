@@ -7,7 +7,7 @@ build=${ROWGRAD_BUILD:-$root/build}
 packages=(
   g++ cmake ninja-build
   libxtensor-dev libxtensor-blas-dev libxsimd-dev libopenblas-openmp-dev
-  libpcre2-dev libutf8proc-dev               # tokenizers
+  libutf8proc-dev                            # tokenizers
   nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
   libjs-dygraphs zlib1g-dev                  # the programs' reports: charts, and data in the page

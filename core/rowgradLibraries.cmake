@@ -6,11 +6,10 @@
 # programs run with the build that they were linked with.
 find_library(ROWGRAD_OPENBLAS_LIBRARY openblas
              PATH_SUFFIXES openblas-openmp HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)
-find_library(ROWGRAD_PCRE2_LIBRARY pcre2-8)
 find_library(ROWGRAD_UTF8PROC_LIBRARY utf8proc)
 
 set(rowgrad_missing "")
-foreach(library OPENBLAS PCRE2 UTF8PROC)
+foreach(library OPENBLAS UTF8PROC)
   if(NOT ROWGRAD_${library}_LIBRARY)
     string(TOLOWER "lib${library}" rowgrad_missing)
     continue()

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <ostream>
+#include <utf8proc.h>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/utf8.hpp>
@@ -16,22 +17,12 @@ std::uint8_t byte_at(std::string_view text, std::size_t offset) {
 }  // namespace
 
 Utf8Character decode_utf8(std::string_view text, std::size_t offset) {
-  const std::uint8_t first = byte_at(text, offset);
-  if (first < 0x80) return {first, 1};
-  const Utf8Character invalid{kInvalidCodePoint, 1};
-  const std::size_t bytes = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (bytes == 0 || first > 0xF4 || text.size() - offset < bytes) return invalid;
-  char32_t code_point = first & (0x7F >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    const std::uint8_t next = byte_at(text, offset + i);
-    if ((next & 0xC0) != 0x80) return invalid;
-    code_point = code_point << 6 | (next & 0x3F);
-  }
-  constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (code_point < kSmallest[bytes] || code_point >= 0x110000 || is_surrogate(code_point)) {
-    return invalid;
-  }
-  return {code_point, bytes};
+  utf8proc_int32_t code_point = 0;
+  const utf8proc_ssize_t bytes =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + offset,
+                       static_cast<utf8proc_ssize_t>(text.size() - offset), &code_point);
+  if (bytes < 0) return {kInvalidCodePoint, 1};
+  return {static_cast<char32_t>(code_point), static_cast<std::size_t>(bytes)};
 }
 
 void check_utf8(std::string_view caller, std::string_view text) {
@@ -45,11 +36,9 @@ void check_utf8(std::string_view caller, std::string_view text) {
 }
 
 void append_utf8(std::string& text, char32_t code_point) {
-  const int more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
-  const char32_t length = more == 0 ? 0 : 0xFF00 >> (more + 1) & 0xFF;  // as many bits as bytes
-  text += static_cast<char>(length | code_point >> 6 * more);
-  for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
-    text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
+  std::array<utf8proc_uint8_t, 4> bytes{};
+  const auto count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes.data());
+  text.append(bytes.begin(), bytes.begin() + count);
 }
 
 std::string shown_byte(unsigned char byte) {

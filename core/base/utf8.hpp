@@ -14,7 +14,7 @@ inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFF;
 
 /// What decode_utf8() found.
 struct Utf8Character {
-  char32_t code_point;  // U+FFFD for an invalid byte
+  char32_t code_point;  // kInvalidCodePoint for an invalid byte
   std::size_t bytes;    // 1 for an invalid byte
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // The character classes that tokenizers split by, lower case, and bytes as printable text. Letters
-// and numbers are the general categories L and N of the Unicode version of the PCRE2 library.
+// and numbers are the general categories L and N of utf8proc, which is what all of rowgrad knows of
+// Unicode.
 
 #include <cstdint>
 #include <string>
@@ -17,8 +18,7 @@ enum class CharacterClass : std::uint8_t { other, letter, number, white_space };
 /// `white_space` is Unicode's White_Space property; kInvalidCodePoint is `other`.
 CharacterClass character_class(char32_t code_point);
 
-/// The text, which must be UTF-8, with each character in lower case, one for one, as the C library
-/// knows them: "ÄΣ" → "äσ".
+/// The text, which must be UTF-8, with each character in lower case, one for one: "ÄΣ" → "äσ".
 std::string lower_case(std::string_view text);
 
 /// Bytes as printable text, one character per byte, as GPT-2's vocabulary files and ours write

@@ -84,6 +84,13 @@ TEST(Backward, OfTheInputItselfIsOne) {
   EXPECT_EQ(tape.gradient(x).dense(), scalar(1));
 }
 
+TEST(Backward, OfAParameterAloneGivesItsGradient) {
+  Parameter weight("weight", scalar(3));
+  Tape tape;
+  tape.backward(tape.parameter(weight));
+  EXPECT_EQ(weight.gradient().dense(), scalar(1));
+}
+
 TEST(Backward, StartsFromAGradientOfAnyShape) {
   const Tensor upstream = tensor({2, 2}, {1, -2, 3, 0.5});
   Parameter table("table", tensor({3, 2}, {1, 2, 3, 4, 5, 6}));

@@ -136,4 +136,16 @@ TEST(Reductions, RefuseAxesThatAreNotThere) {
   EXPECT_THROW(mean(x, {-3}), std::invalid_argument);
 }
 
+TEST(Cumsum, TakesRowsOfAnyWidth) {
+  for (const std::size_t width : {63U, 64U, 65U, 128U}) {
+    Tape tape;
+    const Variable x = tape.input(irregular({3, width}));
+    const Tensor sums = cumsum(x, 0).value();
+    for (std::size_t i = 0; i < width; ++i) {
+      EXPECT_EQ(sums(0, i), x.value()(0, i));
+      EXPECT_NEAR(sums(2, i), x.value()(0, i) + x.value()(1, i) + x.value()(2, i), 1e-6);
+    }
+  }
+}
+
 }  // namespace
