@@ -73,7 +73,7 @@ class ScaleNorm : public Layer {
 
 // --- A model that uses it -----------------------------------------------------------------------
 // [model]
-class NormedModel : public Layer {
+class NormedModel : public LanguageModel {
  public:
   NormedModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
       : token(*this, "token", vocabulary, width, random),
@@ -81,10 +81,13 @@ class NormedModel : public Layer {
         norm(*this, "norm", std::sqrt(static_cast<real>(width))),
         head(*this, "head", width, vocabulary, random) {}
 
-  Variable forward(Tape& tape, const Ids& ids) {
+  Variable before_head(Tape& tape, const Ids& ids) override {
     const Variable positions = position.rows(tape, ids.shape().back());
-    return head.forward(norm.forward(token.forward(tape, ids, positions)));
+    return norm.forward(token.forward(tape, ids, positions));
   }
+  Linear* output() override { return &head; }
+  std::size_t context() const override { return position.weight.shape()[0]; }
+  std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
   Part<Embedding> token;
   Part<PositionalEmbedding> position;
@@ -157,7 +160,7 @@ int run() {
     for (const Batch& batch : loader) {
       optimizer.zero_grad();
       Tape tape;
-      const Variable loss = cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
       tape.backward(loss);
       optimizer.step();
       loss_sum += loss.item();

@@ -48,10 +48,11 @@ class NgramModel : public LanguageModel {
         ngrams(*this, "ngrams", file),
         head(*this, "head", file.width(), vocabulary, random) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override {
+  Variable before_head(Tape& tape, const Ids& ids) override {
     const Variable rows = ngrams.forward(tape, hashed(ids));  // [..., length, longest, width]
-    return head.forward(sum(rows, {-2}));
+    return sum(rows, {-2});
   }
+  Linear* output() override { return &head; }
 
   std::size_t context() const override { return kContext; }
   std::size_t vocabulary() const override { return vocabulary_; }

@@ -24,13 +24,8 @@ class RecurrentModel : public LanguageModel {
         head(*this, "head", width, vocabulary, random),
         context_(context) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override { return head.forward(states(tape, ids)); }
-
-  /// What LanguageModel would do with forward(), but never with all logits in memory.
-  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) override {
-    return head.cross_entropy(states(tape, ids), targets, options);
-  }
+  Variable before_head(Tape& tape, const Ids& ids) override { return states(tape, ids); }
+  Linear* output() override { return &head; }
 
   /// LanguageModel's reader would read the whole text again for each token.
   std::unique_ptr<TextReader> reader() override { return std::make_unique<Reader>(*this); }

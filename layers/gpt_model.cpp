@@ -166,15 +166,6 @@ Variable GptModel::before_head(Tape& tape, const Ids& ids) {
   return through_blocks(tape, ids, nullptr, nullptr);
 }
 
-Variable GptModel::forward(Tape& tape, const Ids& ids) {
-  return head.forward(before_head(tape, ids));
-}
-
-Variable GptModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
-                        const CrossEntropyOptions& options) {
-  return head.cross_entropy(before_head(tape, ids), targets, options);
-}
-
 std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
   const EvaluationMode mode(*this);
   Tape tape(Tape::inference);

@@ -75,11 +75,8 @@ class GptModel : public LanguageModel {
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
   /// Takes ids [..., length] of any rank.
-  Variable forward(Tape& tape, const Ids& ids) final;
-  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) final;
   Variable before_head(Tape& tape, const Ids& ids) final;
-  std::size_t head_inputs() const final { return head.weight.shape()[1]; }
+  Linear* output() final { return &head; }
   void read_ahead(const Ids& ids) override;
   std::unique_ptr<TextReader> reader() final;
 

@@ -44,20 +44,21 @@ class ReadingAgain : public TextReader {
 
 }  // namespace
 
-void TextModel::read_ahead(const Ids&) {}
+Variable TextModel::forward(Tape& tape, const Ids& ids) {
+  const Variable x = before_head(tape, ids);
+  Linear* const head = output();
+  return head != nullptr ? head->forward(x) : x;
+}
 
 Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          const CrossEntropyOptions& options) {
-  return cross_entropy(forward(tape, ids), targets, options);
+  const Variable x = before_head(tape, ids);
+  Linear* const head = output();
+  return head != nullptr ? head->cross_entropy(x, targets, options)
+                         : cross_entropy(x, targets, options);
 }
 
-Variable LanguageModel::before_head(Tape&, const Ids&) {
-  throw std::logic_error("LanguageModel: this model has no before_head() for another head");
-}
-
-std::size_t LanguageModel::head_inputs() const {
-  throw std::logic_error("LanguageModel: this model has no head_inputs() for another head");
-}
+void TextModel::read_ahead(const Ids&) {}
 
 std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);

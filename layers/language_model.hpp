@@ -17,6 +17,7 @@
 #include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
+#include <rowgrad/layers/linear.hpp>
 
 namespace rowgrad {
 
@@ -43,15 +44,23 @@ class TextReader {
 };
 
 /// A model that gives each position of a text logits of some classes: of the next token, or of what
-/// the text is about. This is what is trained and evaluated.
+/// the text is about. This is what is trained and evaluated. A model names its head and says what
+/// that reads; the rest follows.
 class TextModel : public Layer {
  public:
-  /// ids [batch, length], length ≤ context → logits [batch, length, classes]. (A model may take ids
-  /// of other ranks, too; evaluation, generation and TrainingRun give it two axes.)
-  virtual Variable forward(Tape& tape, const Ids& ids) = 0;
+  /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
+  /// head]. Of a model without a head, these are the logits themselves. (A model may take ids of
+  /// other ranks, too; evaluation, generation and TrainingRun give it two axes.)
+  virtual Variable before_head(Tape& tape, const Ids& ids) = 0;
 
-  /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. A model
-  /// may override it with a faster implementation.
+  /// The head, a linear layer with an output for each class; null, unless a model overrides it.
+  virtual Linear* output() { return nullptr; }
+
+  /// The logits [batch, length, classes]. No model overrides it, as its loss would not see that.
+  virtual Variable forward(Tape& tape, const Ids& ids) final;
+
+  /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. With a
+  /// head, it is faster than that, and never has all logits in memory.
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
@@ -67,11 +76,6 @@ class TextModel : public Layer {
 /// A model that predicts each next token of a text: its classes are the vocabulary.
 class LanguageModel : public TextModel {
  public:
-  /// What the head reads, for another head: ids [batch, length] → [batch, length, head_inputs()].
-  /// Unless a model overrides both, it has no such thing: std::logic_error.
-  virtual Variable before_head(Tape& tape, const Ids& ids);
-  virtual std::size_t head_inputs() const;
-
   /// A reader of a new text. That of a model which remembers nothing reads all of it again.
   virtual std::unique_ptr<TextReader> reader();
 

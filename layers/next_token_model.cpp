@@ -70,13 +70,4 @@ Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
   return x;
 }
 
-Variable NextTokenModel::forward(Tape& tape, const Ids& ids) {
-  return head.forward(before_head(tape, ids));
-}
-
-Variable NextTokenModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
-                              const CrossEntropyOptions& options) {
-  return head.cross_entropy(before_head(tape, ids), targets, options);
-}
-
 }  // namespace rowgrad

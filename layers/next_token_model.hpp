@@ -6,7 +6,6 @@
 
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/layers/language_model.hpp>
-#include <rowgrad/layers/linear.hpp>
 #include <rowgrad/layers/positions.hpp>
 #include <rowgrad/layers/sequential.hpp>
 
@@ -41,13 +40,8 @@ class NextTokenModel : public LanguageModel {
       : NextTokenModel(options, random) {}
 
   /// Takes ids [..., length] of any rank.
-  Variable forward(Tape& tape, const Ids& ids) final;
-
-  /// Faster than cross_entropy(forward(…), …), and never holds all logits in memory.
-  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) final;
   Variable before_head(Tape& tape, const Ids& ids) final;
-  std::size_t head_inputs() const final { return head.weight.shape()[1]; }
+  Linear* output() final { return &head; }
 
   std::size_t context() const final { return options_.context; }
   std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens

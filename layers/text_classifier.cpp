@@ -6,12 +6,21 @@
 #include <rowgrad/layers/text_classifier.hpp>
 
 namespace rowgrad {
+namespace {
+
+std::size_t head_inputs(LanguageModel& body) {
+  const Linear* const head = body.output();
+  check_state(head != nullptr, "TextClassifier: the model has no head that another could replace");
+  return head->weight.shape()[1];
+}
+
+}  // namespace
 
 TextClassifier::TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
                                const TextClassifierOptions& options)
     : body_(shared(body)),
       pooling_(options.pooling),
-      head(*this, "head", body.head_inputs(), classes, random, options.head) {}
+      head(*this, "head", head_inputs(body), classes, random, options.head) {}
 
 // Before the head, as its parameters come first.
 LanguageModel& TextClassifier::shared(LanguageModel& body) {
@@ -19,22 +28,13 @@ LanguageModel& TextClassifier::shared(LanguageModel& body) {
   return body;
 }
 
-Variable TextClassifier::pooled(Tape& tape, const Ids& ids) {
+Variable TextClassifier::before_head(Tape& tape, const Ids& ids) {
   const Variable x = body_.before_head(tape, ids);
   if (pooling_ == Pooling::kLast) return x;
   const std::size_t length = ids.shape().back();
   Tensor share = empty({length, 1});
   for (std::size_t i = 0; i < length; ++i) share.data()[i] = real{1} / static_cast<real>(i + 1);
   return cumsum(x, -2) * tape.constant(std::move(share));
-}
-
-Variable TextClassifier::forward(Tape& tape, const Ids& ids) {
-  return head.forward(pooled(tape, ids));
-}
-
-Variable TextClassifier::loss(Tape& tape, const Ids& ids, const Ids& targets,
-                              const CrossEntropyOptions& options) {
-  return head.cross_entropy(pooled(tape, ids), targets, options);
 }
 
 Tensor TextClassifier::probabilities(std::span<const std::int32_t> ids) {
@@ -44,7 +44,7 @@ Tensor TextClassifier::probabilities(std::span<const std::int32_t> ids) {
   text.reshape(Ids::shape_type{1, ids.size()});
   Tape tape(Tape::inference);
   const auto last = static_cast<std::ptrdiff_t>(ids.size()) - 1;
-  const Variable x = slice(pooled(tape, text), 1, last, last + 1);
+  const Variable x = slice(before_head(tape, text), 1, last, last + 1);
   Tensor result = softmax(head.forward(x)).value();
   result.reshape(Shape{classes()});
   return result;

@@ -4,7 +4,6 @@
 #include <span>
 
 #include <rowgrad/layers/language_model.hpp>
-#include <rowgrad/layers/linear.hpp>
 
 namespace rowgrad {
 
@@ -32,13 +31,14 @@ struct TextClassifierOptions {
 ///   TextClassifier classifier(model, 2, random);
 class TextClassifier : public TextModel {
  public:
-  /// Throws std::invalid_argument for a body that is a part of another layer, and for 0 classes.
+  /// Throws std::invalid_argument for a body that is a part of another layer, and for 0 classes,
+  /// and std::logic_error for a body without a head.
   TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
                  const TextClassifierOptions& options = {});
 
-  Variable forward(Tape& tape, const Ids& ids) override;
-  Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
-                const CrossEntropyOptions& options = {}) override;
+  /// What the head of the body would read or, with Pooling::kMean, the means of that.
+  Variable before_head(Tape& tape, const Ids& ids) override;
+  Linear* output() override { return &head; }
   void read_ahead(const Ids& ids) override { body_.read_ahead(ids); }
 
   /// The probabilities [classes] of a whole text, in evaluation mode.
@@ -50,7 +50,6 @@ class TextClassifier : public TextModel {
 
  private:
   LanguageModel& shared(LanguageModel& body);
-  Variable pooled(Tape& tape, const Ids& ids);
 
   LanguageModel& body_;
   Pooling pooling_;

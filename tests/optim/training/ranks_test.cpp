@@ -155,7 +155,7 @@ class Watched : public LanguageModel {
         head{*this, "head", random.normal({kTokens, 8})},
         ranks_(ranks) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override {
+  Variable before_head(Tape& tape, const Ids& ids) override {
     const std::uint64_t before = ranks_.bytes_sent();
     const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
       return record("watched", {x}, x.value(), [watch](Backward& node) {
