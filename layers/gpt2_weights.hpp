@@ -31,8 +31,9 @@ namespace rowgrad {
 GptOptions gpt2_options(const Checkpoint& file, std::size_t heads = 0);
 
 /// Replaces all weights of the model. A head that is not tied gets wte.weight if the file has none.
-/// Needs memory for one linear layer. Everything is checked before anything changes: the shapes,
-/// the number of heads and, if the model's head is tied, whether lm_head.weight equals wte.weight.
+/// Needs memory for copies of one linear layer. Everything is checked before anything changes: the
+/// shapes, the number of heads and, if the model's head is tied, whether lm_head.weight equals
+/// wte.weight.
 void load_gpt2_weights(GptModel& model, const Checkpoint& file);
 
 /// A copy of the weights with the text "n_head". As in Hugging Face's own files, names start with
