@@ -18,7 +18,7 @@ namespace rowgrad {
 
 class TableFile;
 
-/// Options of Embedding and EmbeddingBag.
+/// Options of Embedding, EmbeddingBag and PositionalEmbedding.
 struct EmbeddingOptions {
   /// The standard deviation of a new table's normal distribution, whose mean is 0. At 0 nothing is
   /// drawn, and a large table of zeros takes memory only for rows that change.
@@ -39,8 +39,8 @@ struct EmbeddingOptions {
   double norm_type = 2;
 };
 
-/// The table of an Embedding or an EmbeddingBag. The gradient has only the rows that were looked
-/// up, so the cost of a step does not depend on the size of the table.
+/// The table of an Embedding, an EmbeddingBag or a PositionalEmbedding. The gradient has only the
+/// rows that were looked up, so the cost of a step does not depend on the size of the table.
 class EmbeddingTable : public Layer {
  public:
   /// Begins to read rows that will be looked up soon: see Parameter::read_ahead.

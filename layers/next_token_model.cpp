@@ -42,8 +42,7 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
             EmbeddingOptions{.dense_gradient = options.dense_gradients}),
       position(part_if<PositionalEmbedding>(
           options.positions == Positions::kLearned, *this, "position", options.context,
-          options.width, random,
-          PositionalEmbeddingOptions{.dense_gradient = options.dense_gradients})),
+          options.width, random, EmbeddingOptions{.dense_gradient = options.dense_gradients})),
       sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
                                      "sinusoidal", options.context, options.width)),
       sinusoidal_dropout(*this, "sinusoidal_dropout", options.dropout),

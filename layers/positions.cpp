@@ -24,18 +24,9 @@ void check_length(const char* layer, std::size_t first_position, std::size_t len
 }
 
 double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
-  const std::size_t pair = column / 2;
-  const auto steps = [&]() -> std::size_t {
-    switch (scheme) {
-      case FrequencyScheme::kPaired:
-        return 2 * pair;
-      case FrequencyScheme::kFormalAlgorithms:
-        return 2 * (pair + 1);
-      case FrequencyScheme::kPerColumn:
-        return column;
-    }
-    throw std::invalid_argument("Sinusoidal: unknown frequency scheme");
-  }();
+  const std::size_t next = scheme == FrequencyScheme::kFormalAlgorithms ? 2 : 0;
+  const std::size_t steps =
+      scheme == FrequencyScheme::kPerColumn ? column : 2 * (column / 2) + next;
   return static_cast<double>(steps) / static_cast<double>(width);
 }
 
@@ -68,20 +59,11 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
 
 }  // namespace
 
-PositionalEmbedding::PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
-                                         const PositionalEmbeddingOptions& options)
-    : weight(*this, "weight",
-             normal_table("PositionalEmbedding", context, width, random, options.deviation)),
-      options_(options) {
-  check_argument(context > 0 && width > 0, "PositionalEmbedding: context ", context, " and width ",
-                 width, " must be above 0");
-}
-
 Variable PositionalEmbedding::rows(Tape& tape, std::size_t length, std::size_t first_position) {
   check_length("PositionalEmbedding", first_position, length, "context", weight.shape()[0]);
   Ids positions = Ids::from_shape({length});
   std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first_position));
-  return embedding(tape.parameter(weight), positions, {.dense_gradient = options_.dense_gradient});
+  return scaled(embedding(tape.parameter(weight), positions, lookup()));
 }
 
 Variable PositionalEmbedding::forward(const Variable& x) {

@@ -25,29 +25,20 @@ enum class Positions {
   kShaw,    // trained rows added to keys and values (Shaw et al. 2018): relative_rows()
 };
 
-struct PositionalEmbeddingOptions {
-  double deviation = 1;         // the standard deviation of the table when it is drawn
-  bool dense_gradient = false;  // whether the gradient is that of the whole table
-};
-
 /// Learned positions (Gehring et al. 2017; GPT-2): x [..., length, width] → x + the first `length`
 /// rows of a trained table. Only these rows get a gradient. Parameter: weight [context, width].
-class PositionalEmbedding : public Layer {
+class PositionalEmbedding : public EmbeddingTable {
  public:
   /// Draws the table from normal(0, deviation).
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
-                      const PositionalEmbeddingOptions& options = {});
+                      const EmbeddingOptions& options = {})
+      : EmbeddingTable("PositionalEmbedding", context, width, random, options) {}
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
   /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
   /// lookup.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
-
-  Parameter weight;  // [context, width]
-
- private:
-  PositionalEmbeddingOptions options_;
 };
 
 /// The angle of column j at position t; columns 2i are sines and columns 2i + 1 cosines.
