@@ -95,10 +95,8 @@ void GptModel::add_memory(std::size_t i, Random& random) {
   NgramHash hash(options_.vocabulary, of.ngrams, of.blocks, of.blocks[i]);
   check_argument(hash.longest() <= options_.context, "GptModel: n-grams of ", hash.longest(),
                  " tokens do not fit a context of ", options_.context);
-  if (of.files.empty())
-    memories.add(std::move(hash), options_.width, random, of.memory);
-  else
-    memories.add(std::move(hash), options_.width, random, *of.files[i], of.memory);
+  TableFile* const file = of.files.empty() ? nullptr : of.files[i];
+  memories.add(std::move(hash), options_.width, random, of.memory, file);
 }
 
 Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {

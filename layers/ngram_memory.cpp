@@ -47,8 +47,8 @@ Variable memory_gate(const Variable& key, const Variable& x) {
   return sigmoid(signed_root(s));
 }
 
-NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
-                         const NgramMemoryOptions& options)
+NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
+                         const NgramMemoryOptions& options, TableFile* file)
     : hash_(std::move(hash)),
       table(make_table(*this, hash_, options.head_width, random, file)),
       key(*this, "key", hash_.lookups() * options.head_width, width, random),
@@ -61,14 +61,6 @@ NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, Tabl
   value.weight.assign(zeros(value.weight.shape()));
   value.bias->assign(zeros(value.bias->shape()));
 }
-
-NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
-                         const NgramMemoryOptions& options)
-    : NgramMemory(std::move(hash), width, random, nullptr, options) {}
-
-NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
-                         const NgramMemoryOptions& options)
-    : NgramMemory(std::move(hash), width, random, &file, options) {}
 
 // The rows of each position, side by side.
 Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {

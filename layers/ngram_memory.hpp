@@ -38,13 +38,10 @@ struct NgramMemoryOptions {
 /// and x that do not fit.
 class NgramMemory : public Layer {
  public:
-  /// Draws the rows, and then the weights of its parts, in the order of the members.
+  /// Draws the rows, and then the weights of its parts, in the order of the members. With a file,
+  /// which it borrows, it uses the table in that as it is: for tables larger than memory.
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
-              const NgramMemoryOptions& options = {});
-
-  /// Uses a table in a file, as it is: for tables larger than memory.
-  NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile& file,
-              const NgramMemoryOptions& options = {});
+              const NgramMemoryOptions& options = {}, TableFile* file = nullptr);
 
   /// Adds g, [batch, length], to text.gates unless it is null.
   Variable forward(const Variable& x, const TextSoFar& text);
@@ -55,8 +52,6 @@ class NgramMemory : public Layer {
   const NgramHash& hash() const { return hash_; }  // finds the rows of n-grams
 
  private:
-  NgramMemory(NgramHash hash, std::size_t width, Random& random, TableFile* file,
-              const NgramMemoryOptions& options);
   Variable look_up(const Variable& x, const TextSoFar& text);
   Variable convolved(const Variable& u, Tensor* kept);
 

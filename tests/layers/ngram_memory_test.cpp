@@ -124,8 +124,8 @@ TEST(NgramMemory, ItsTableMayBeInAFile) {
   Random random(3);
   EXPECT_INVALID(
       concat("NgramMemory: ", (folder / "other").string(), " has shape [12, 3], expected [60, 3]"),
-      NgramMemory(hash, 6, random, other, small()));
-  NgramMemory in_file(hash, 6, random, file, small());
+      NgramMemory(hash, 6, random, small(), &other));
+  NgramMemory in_file(hash, 6, random, small(), &file);
   NgramMemory in_memory(hash, 6, random, small());
   const Ids ids = batch_of(json{{1, 2, 3, 4, 5}});
   std::vector<std::int32_t> all(hash.table_rows());
