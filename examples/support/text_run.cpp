@@ -9,6 +9,7 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/layers/gpt_file.hpp>
 
 namespace rowgrad {
 
@@ -148,6 +149,8 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_sha256", text_hash_);
   if (const auto ids = canonical_ids_of(*model_); !ids.empty()) file.put("canonical_ids", ids);
+  if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
+    file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   write_safetensors(path, file);
 }
 

@@ -100,6 +100,26 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
   }
 }
 
+TEST(TextRun, SavesAGptThatAProgramOfOnesOwnLoads) {
+  const TemporaryFolder folder;
+  TrainOptions options = small();
+  options.positions = "rotary";
+  options.shape =
+      GptShape{.heads = 2,
+               .layers = 1,
+               .ngrams = {.orders = {2}, .rows = 50, .layers = {0}, .seed = 5, .fold = true}};
+  const auto training = start(options);
+  training->run.train(2);
+  training->save(folder / "run");
+  const SavedGpt saved = load_gpt(folder / "run");
+  EXPECT_EQ(saved.tokenizer->to_json(), training->tokenizer().to_json());
+  EXPECT_TRUE(bits_of(saved.model->state_dict()) == bits_of(training->model().state_dict()));
+  const Ids prompt = training->first_words();
+  Random one(1), other(1);
+  EXPECT_EQ(generate(*saved.model, prompt, {.count = 9}, one),
+            generate(training->model(), prompt, {.count = 9}, other));
+}
+
 TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   TrainOptions options = small();
   options.schedule = "cosine";

@@ -1,0 +1,38 @@
+#pragma once
+
+// A GPT and its tokenizer in one file, to be read by a program of one's own. Checkpoints of the
+// training programs are such files, too:
+//
+//   const SavedGpt saved = load_gpt("run.safetensors");
+//   const Ids ids = saved.tokenizer->encode("Every evening");
+//   std::cout << saved.tokenizer->decode(generate(*saved.model, ids, {.count = 50}, random));
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/layers/gpt_model.hpp>
+
+namespace rowgrad {
+
+/// What load_gpt() read.
+struct SavedGpt {
+  std::unique_ptr<Tokenizer> tokenizer;  // that of the model's text
+  std::unique_ptr<GptModel> model;       // in training mode, as a new one
+};
+
+/// Writes a model and its tokenizer. Throws std::runtime_error if the file cannot be written.
+void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
+
+/// Reads them again. A model whose memories have their tables in files needs these, in the order of
+/// GptMemories::files, and takes them back to what they were when it was saved; they are borrowed.
+/// Throws std::runtime_error, which names the file, for one that is not whole or has no GPT.
+SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
+
+/// The options of a model as values of a checkpoint, but for the files of tables: what other files
+/// need beside "tokenizer" and "model" to be read by load_gpt(), under the name "gpt".
+Checkpoint gpt_options_state(const GptOptions& options);
+
+}  // namespace rowgrad

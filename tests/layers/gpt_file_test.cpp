@@ -1,0 +1,72 @@
+// A model and its tokenizer in one file.
+
+#include "tests/test.hpp"
+
+namespace {
+
+GptOptions saved_options(std::size_t vocabulary) {
+  GptOptions options{.vocabulary = vocabulary,
+                     .context = 6,
+                     .width = 8,
+                     .heads = 2,
+                     .layers = 2,
+                     .positions = Positions::kT5,
+                     .qkv_bias = true,
+                     .tie_weights = true,
+                     .gelu = Gelu::kErf,
+                     .norm_epsilon = 1e-6,
+                     .t5_buckets = 4,
+                     .t5_max_distance = 5};
+  options.memories = {.blocks = {1, 0},
+                      .ngrams = {.orders = {2}, .heads = 2, .rows = 11, .seed = ~std::uint64_t{0}},
+                      .memory = {.head_width = 3, .kernel = 2, .norm_epsilon = 1e-4}};
+  options.memories.ngrams.canonical.assign(vocabulary, 1);
+  return options;
+}
+
+TEST(GptFile, HasAModelWithItsTokenizer) {
+  const TemporaryFolder folder;
+  Random random(1);
+  const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
+  GptModel model(saved_options(tokenizer.size()), random);
+  save_gpt(folder / "gpt", model, tokenizer);
+  const SavedGpt saved = load_gpt(folder / "gpt");
+  EXPECT_EQ(saved.tokenizer->to_json(), tokenizer.to_json());
+  EXPECT_TRUE(bits_of(saved.model->state_dict()) == bits_of(model.state_dict()));
+  EXPECT_TRUE(bits_of(gpt_options_state(saved.model->options())) ==
+              bits_of(gpt_options_state(model.options())));
+  const Ids ids = tokenizer.encode("the cat");
+  Random one(2), other(2);
+  EXPECT_EQ(generate(*saved.model, ids, {.count = 9}, one),
+            generate(model, ids, {.count = 9}, other));
+}
+
+TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
+  const TemporaryFolder folder;
+  Random random(1);
+  const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
+  GptModel model(saved_options(tokenizer.size()), random);
+  const std::filesystem::path path = folder / "gpt";
+  save_gpt(path, model, tokenizer);
+  const Checkpoint whole = read_safetensors(path);
+  const auto refusal = [&](const Checkpoint& file) {
+    write_safetensors(path, file);
+    return error_of<std::runtime_error>([&] { load_gpt(path); });
+  };
+  EXPECT_EQ(refusal(whole.part("model")), concat(path.string(), ": has no options of a GPT"));
+  const std::string begin = path.string() + ": is no whole GPT: ";
+  EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "Checkpoint: \"gpt.heads\" is missing");
+  EXPECT_EQ(refusal(with(whole, "gpt.gelu", 2)),
+            begin + "the option \"gelu\" is 2, which stands for nothing");
+  EXPECT_EQ(refusal(with(whole, "gpt.vocabulary", std::int64_t{1} << 40)),
+            concat(begin, "Checkpoint: \"model.token.weight\" has shape [", tokenizer.size(),
+                   ", 8], expected [1099511627776, 8]"));
+  for (const int layers : {0, 3})
+    EXPECT_TRUE(refusal(with(whole, "gpt.layers", layers))
+                    .starts_with(begin + "Checkpoint: \"model.blocks."));
+  EXPECT_TRUE(refusal(without(whole, "tokenizer")).starts_with(begin));
+  EXPECT_TRUE(refusal(without(whole, "model.norm.weight")).starts_with(begin));
+  EXPECT_NE(error_of<std::runtime_error>([&] { load_gpt(folder / "none"); }), "");
+}
+
+}  // namespace
