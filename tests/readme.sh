@@ -44,7 +44,7 @@ echo "All $expressions expressions for PyTorch's are run"
 # The tables of ops and layers are complete.
 tables=$(sed '/^## /q' layers/README.md)
 names=$(sed -nE 's/^(Variable|Ids|RelativeRows) ([a-z0-9_]+)\(.*/\2/p' core/ops/*.hpp
-  sed -nE 's/^class (\w+) : public (Layer|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp)
+  sed -nE 's/^class (\w+) : public (Layer|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp layers/gpt/*.hpp)
 for name in $names; do
   if ! grep -qw "$name" <<<"$tables"; then
     echo "layers/README.md lists no $name"

@@ -299,7 +299,7 @@ function with_names(line,    result, name) {
 # The classes of the public headers, and other names of them.
 function find_names(    command, line) {
   has_names = 1
-  command = "cd '" root "' && cat core/[abdopt]*/*.hpp core/data/*/*.hpp layers/*.hpp optim/*.hpp " \
+  command = "cd '" root "' && cat core/[abdopt]*/*.hpp core/data/*/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp " \
     "optim/training/*.hpp optim/report/run_report.hpp"
   while ((command | getline line) > 0) {
     if (line !~ /^(class|struct) .*{( |$)/ && line !~ /^using [A-Za-z]+ = /) continue

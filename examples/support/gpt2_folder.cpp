@@ -9,7 +9,7 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/layers/gpt/gpt2_weights.hpp>
 
 namespace rowgrad {
 

@@ -8,8 +8,8 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
-#include <rowgrad/layers/gpt_file.hpp>
+#include <rowgrad/layers/gpt/gpt2_weights.hpp>
+#include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
 

@@ -9,7 +9,7 @@
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/optimizer.hpp>

@@ -17,7 +17,7 @@
 #include <rowgrad/examples/support/run_description.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_program.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/optim/training/row_list.hpp>
 #include <rowgrad/version.hpp>
 

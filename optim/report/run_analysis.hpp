@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/data/token_sequence.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
 
 namespace rowgrad {

@@ -8,7 +8,7 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/ops/positions.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {

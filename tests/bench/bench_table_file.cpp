@@ -30,7 +30,7 @@
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>

@@ -1,6 +1,6 @@
 // Must not compile: tests/CMakeLists.txt says for which BASE.
 
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 
 class Wrong : public rowgrad::BASE {

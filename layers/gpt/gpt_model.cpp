@@ -4,7 +4,7 @@
 
 #include <rowgrad/core/ops/positions.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
 namespace {

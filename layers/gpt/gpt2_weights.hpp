@@ -20,7 +20,7 @@
 #include <string_view>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
 

@@ -5,7 +5,7 @@
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/gpt_file.hpp>
+#include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
 namespace {

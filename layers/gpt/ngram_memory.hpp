@@ -10,9 +10,9 @@
 
 #include <rowgrad/core/data/ngram_hash.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/gpt/transformer.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/transformer.hpp>
 
 namespace rowgrad {
 

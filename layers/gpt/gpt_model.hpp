@@ -6,11 +6,11 @@
 #include <vector>
 
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/gpt/ngram_memory.hpp>
+#include <rowgrad/layers/gpt/transformer.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/layers/layer_list.hpp>
-#include <rowgrad/layers/ngram_memory.hpp>
 #include <rowgrad/layers/positions.hpp>
-#include <rowgrad/layers/transformer.hpp>
 
 namespace rowgrad {
 

@@ -13,7 +13,7 @@
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
-#include <rowgrad/layers/gpt_model.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
 

@@ -1,6 +1,6 @@
 #include <rowgrad/core/ops/normalize.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/layers/transformer.hpp>
+#include <rowgrad/layers/gpt/transformer.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,5 +1,5 @@
 #include <rowgrad/core/base/name_patterns.hpp>
-#include <rowgrad/layers/lora.hpp>
+#include <rowgrad/layers/gpt/lora.hpp>
 
 namespace rowgrad {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/layers/gpt2_weights.hpp>
+#include <rowgrad/layers/gpt/gpt2_weights.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,7 +6,7 @@
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
-#include <rowgrad/layers/ngram_memory.hpp>
+#include <rowgrad/layers/gpt/ngram_memory.hpp>
 
 namespace rowgrad {
 namespace {
