@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 
+#include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 
 namespace rowgrad {
@@ -53,6 +54,11 @@ class RunObserver {
 
   /// train() begins.
   virtual void at_begin(const TrainingRun&) {}
+
+  /// A tape of the step went backward: one for each shard of each batch that this rank computes,
+  /// and one by one. It knows what was looked up, but has no values any more; it ends with the
+  /// call.
+  virtual void after_backward(const TrainingRun&, const Tape&) {}
 
   /// The gradients of a batch have been added; those of a step are complete, but neither clipped
   /// nor applied; the step was made, and `loss` is the mean of its batches.

@@ -410,6 +410,7 @@ double TrainingRun::go_backward(const Batch& batch, Random& random, double weigh
                    if (index == indices_.end()) refuse(parameter, tape);
                    sink(index->second, std::move(gradient));
                  }});
+  each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
   return loss.item();
 }
 

@@ -589,6 +589,29 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
   EXPECT_EQ(run.evaluations().size(), 2U);
 }
 
+TEST(TrainingRun, ShowsEachTapeOfAStepOnceItWentBackward) {
+  for (const std::size_t shards : {1, 2}) {
+    Trained parts;
+    TrainingRun run({.model = parts.model,
+                     .optimizer = parts.optimizer,
+                     .loader = parts.loader,
+                     .random = parts.random,
+                     .accumulate = 2,
+                     .shards = shards});
+    struct : RunObserver {
+      void after_backward(const TrainingRun&, const Tape& tape) override {
+        tapes += tape.parameters().size() == 3;  // table, weight and bias
+      }
+      void before_update(const TrainingRun&) override { tapes_of_steps.push_back(tapes); }
+      std::size_t tapes = 0;
+      std::vector<std::size_t> tapes_of_steps;
+    } watched;
+    run.observe(watched);
+    run.train(2);
+    EXPECT_EQ(watched.tapes_of_steps, (std::vector<std::size_t>{2 * shards, 4 * shards}));
+  }
+}
+
 TEST(TrainingRun, KeepsAccuraciesWithItsState) {
   Random random(1);
   Bigram model(random);
