@@ -14,26 +14,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<Shape> shapes_of(const std::vector<Parameter*>& parameters) {
-  std::vector<Shape> shapes;
-  for (const Parameter* parameter : parameters) shapes.push_back(parameter->shape());
-  return shapes;
-}
-
-Batch rows_of(const Batch& batch, IndexRange part) {
-  const auto cut = [&](const Ids& ids) {
-    Ids rows = Ids::from_shape({part.size(), ids.shape(1)});
-    std::copy_n(ids.data() + part.begin * ids.shape(1), rows.size(), rows.data());
-    return rows;
-  };
-  return {cut(batch.inputs), cut(batch.targets)};
-}
-
-// How many batches of a step have targets that count, at least 1: the mean is over these.
-double counted_batches(std::span<const double> weights) {
-  const auto count = std::ranges::count_if(weights, [](double weight) { return weight > 0; });
-  return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
-}
+bool is_in_file(Parameter* parameter) { return !parameter->stored().allows_passes(); }
 
 std::uint64_t checksum_of(const Tensor& values) {
   Checksum sum;
@@ -46,10 +27,8 @@ std::uint64_t checksum_of(const Tensor& values) {
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      all_count_(!parts.loader.windows().has_own_targets() && !parts.loss.class_weights &&
-                 parts.loss.ignore_index.value_or(-1) < 0),
+      gradients_(parts_, ranks_),
       arithmetic_(arithmetic_fingerprint(parts.model.parameters())) {
-  follow_optimizer();
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -65,17 +44,6 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
                  "TrainingRun: there is no loader for the evaluation every ",
                  parts_.evaluation.every, " steps");
-}
-
-// Prepares for the optimizer's parameters, which may have become more.
-void TrainingRun::follow_optimizer() {
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  if (indices_.size() == parameters.size()) return;
-  exchange_.emplace(ranks_, parts_.shards, shapes_of(parameters), parts_.bucket_bytes);
-  indices_.clear();
-  for (std::size_t p = 0; p < parameters.size(); ++p) indices_[parameters[p]] = p;
-  has_files_ = std::ranges::any_of(parameters,
-                                   [](Parameter* each) { return !each->stored().allows_passes(); });
 }
 
 std::size_t TrainingRun::steps_per_epoch() const {
@@ -162,17 +130,14 @@ void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
 }
 
 void TrainingRun::make_steps() {
-  follow_optimizer();
   parts_.loader.continue_epoch();
   bool reads_batches = false;
   each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
-  read_ = reads_batches ? IndexRange{0, parts_.shards}
-                        : range_of(parts_.shards, ranks_.rank(), ranks_.size());
   const struct Shard {
     DataLoader& loader;
     ~Shard() { loader.set_shard({}); }  // even if something throws
   } shard{parts_.loader};
-  parts_.loader.set_shard({read_.begin, read_.end, parts_.shards});
+  parts_.loader.set_shard(reads_batches ? BatchShard() : gradients_.shard());
   Random before = parts_.random;
   for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
     const double loss = try_step(batches, before);
@@ -260,20 +225,18 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   }
   const std::span<const Batch> of_step =
       count > 1 ? std::span<const Batch>(copies) : std::span<const Batch>(&*batches, 1);
-  if (has_files_) {
+  if (std::ranges::any_of(optimizer.parameters(), is_in_file)) {
     for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(of_step[i].inputs);
     parts_.model.read_ahead(batches.next_inputs());
   }
-  const std::vector<double> weights = batch_weights(of_step);
-  const std::vector<double> losses = parts_.shards == 1 ? add_gradients(of_step, weights)
-                                                        : add_gradients_of_shards(of_step, weights);
-  double loss_sum = 0;  // of the batches
+  const StepGradients::Losses losses = gradients_.add(of_step, first, [&](const Tape& tape) {
+    each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
+  });
   Epoch epoch = epoch_;
   for (std::size_t i = 0; i < count; ++i) {
-    loss_sum += losses[i];
-    epoch.loss_sum += losses[i] * weights[i];
-    epoch.weight += weights[i];
-    epoch.timed_tokens += rows(i) * parts_.loader.windows().context();
+    epoch.loss_sum += losses.means[i] * losses.weights[i];
+    epoch.weight += losses.weights[i];
+    epoch.timed_tokens += parts_.loader.rows(first + i) * parts_.loader.windows().context();
     each([&](RunObserver& observer) { observer.on_batch(*this, of_step[i]); });
   }
   if (steps_ == 0 && !parts_.allow_unused && epoch.weight > 0) optimizer.check_uses_all();
@@ -285,145 +248,7 @@ double TrainingRun::step(DataLoader::Iterator& batches) {
   ++steps_;
   epoch_ = epoch;
   epoch_.seconds += seconds_since(start);
-  return loss_sum / counted_batches(weights);
-}
-
-// These two add the gradients of a step's batches to the parameters, and return the batches'
-// losses.
-std::vector<double> TrainingRun::add_gradients(std::span<const Batch> batches,
-                                               std::span<const double> weights) {
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  std::vector<double> losses(batches.size());
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    if (weights[i] == 0) continue;
-    losses[i] = go_backward(batches[i], parts_.random, 1 / counted_batches(weights),
-                            [&](std::size_t index, Gradient gradient) {
-                              parameters[index]->add_gradient(std::move(gradient));
-                            });
-  }
-  return losses;
-}
-
-std::vector<double> TrainingRun::add_gradients_of_shards(std::span<const Batch> batches,
-                                                         std::span<const double> weights) {
-  const std::size_t count = batches.size();
-  std::vector<double> losses(parts_.shards * count);  // [shard][batch], shares of the mean
-  const std::uint32_t seed = parts_.random.bits();
-  // With `give`, the exchange gets those that the last batch has a part in, and they are not
-  // returned.
-  const auto of_shard = [&](std::size_t shard, bool give) {
-    Gradients sums(indices_.size());
-    Random random(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
-    for (std::size_t i = 0; i < count; ++i) {
-      const double weight = shard_weight(batches[i], i, shard);
-      if (weight == 0) continue;
-      const double share = weight / weights[i];
-      const double loss =
-          go_backward(part_of(batches[i], i, shard), random, share / counted_batches(weights),
-                      [&](std::size_t index, Gradient gradient) {
-                        sums[index].add(std::move(gradient));
-                        if (give && i + 1 == count)
-                          exchange_->give(index, std::exchange(sums[index], {}));
-                      });
-      losses[shard * count + i] = loss * share;
-    }
-    return sums;
-  };
-  const std::vector<IndexRange>& subtrees = exchange_->subtrees();
-  std::vector<Gradients> earlier;
-  for (std::size_t i = 0; i + 1 < subtrees.size(); ++i)
-    earlier.push_back(sum_of_tree<Gradients>(
-        subtrees[i],
-        [&](IndexRange range, Gradients& gradients) {
-          if (range.size() == 1) gradients = of_shard(range.begin, false);
-          return range.size() == 1;
-        },
-        [](Gradients& a, Gradients&& b) { add(a, std::move(b)); }));
-  exchange_->start(std::move(earlier));
-  // Others get the gradients of the last shard while it still goes backward.
-  Gradients rest = of_shard(subtrees.back().begin, true);
-  for (std::size_t p = 0; p < rest.size(); ++p)
-    if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
-  Gradients sums = exchange_->finish();
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  for (std::size_t p = 0; p < parameters.size(); ++p)
-    if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
-
-  std::vector<double> means(count, 0);
-  losses = of_all_shards(losses, count);
-  for (std::size_t i = 0; i < losses.size(); ++i) means[i % count] += losses[i];
-  return means;
-}
-
-// Numbers [shard][batch] of which each rank has those of its own shards.
-std::vector<double> TrainingRun::of_all_shards(const std::vector<double>& own,
-                                               std::size_t batches) const {
-  const std::vector<double> all = ranks_.gather(std::span<const double>(own));
-  std::vector<double> numbers(own.size());
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    const IndexRange shards = range_of(parts_.shards, rank, ranks_.size());
-    for (std::size_t i = shards.begin * batches; i < shards.end * batches; ++i)
-      numbers[i] = all[rank * own.size() + i];
-  }
-  return numbers;
-}
-
-// The rows of a shard of batch `index` of this step.
-Batch TrainingRun::part_of(const Batch& batch, std::size_t index, std::size_t shard) const {
-  const IndexRange part = range_of(rows(index), shard, parts_.shards);
-  const std::size_t first = range_of(rows(index), read_.begin, parts_.shards).begin;
-  return rows_of(batch, {part.begin - first, part.end - first});
-}
-
-// The sum of the weights of its targets.
-double TrainingRun::shard_weight(const Batch& batch, std::size_t index, std::size_t shard) const {
-  if (all_count_)
-    return static_cast<double>(range_of(rows(index), shard, parts_.shards).size() *
-                               parts_.loader.windows().context());
-  return total_weight(part_of(batch, index, shard).targets, parts_.model.classes(), parts_.loss);
-}
-
-// Of whole batches, on all ranks.
-std::vector<double> TrainingRun::batch_weights(std::span<const Batch> batches) const {
-  // Each shard's, so that they are added in the same order on any number of ranks.
-  const std::size_t count = batches.size();
-  std::vector<double> of_shards(parts_.shards * count);
-  const IndexRange own = all_count_ ? IndexRange{0, parts_.shards}
-                                    : range_of(parts_.shards, ranks_.rank(), ranks_.size());
-  for (std::size_t shard = own.begin; shard < own.end; ++shard)
-    for (std::size_t i = 0; i < count; ++i)
-      of_shards[shard * count + i] = shard_weight(batches[i], i, shard);
-  if (!all_count_) of_shards = of_all_shards(of_shards, count);
-  std::vector<double> weights(count, 0);
-  for (std::size_t i = 0; i < of_shards.size(); ++i) weights[i % count] += of_shards[i];
-  return weights;
-}
-
-// Returns the loss; `sink` gets the gradients of `weight` times it, by index of the parameter.
-double TrainingRun::go_backward(const Batch& batch, Random& random, double weight,
-                                const auto& sink) {
-  Tape tape(random);
-  const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets, parts_.loss);
-  tape.backward(loss, scalar(static_cast<real>(weight)),
-                {.keep_values = false, .sink = [&](Parameter& parameter, Gradient gradient) {
-                   const auto index = indices_.find(&parameter);
-                   if (index == indices_.end()) refuse(parameter, tape);
-                   sink(index->second, std::move(gradient));
-                 }});
-  each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
-  return loss.item();
-}
-
-// For a parameter that the run does not train, although it gets a gradient.
-void TrainingRun::refuse(const Parameter& parameter, const Tape& tape) const {
-  parts_.optimizer.check_trains_all(tape);
-  throw std::logic_error(concat("TrainingRun: ", parameter.name(),
-                                " became a parameter of the optimizer during an epoch"));
-}
-
-// Of a batch of this step, on all ranks.
-std::size_t TrainingRun::rows(std::size_t batch) const {
-  return parts_.loader.rows(steps_ % steps_per_epoch() * parts_.accumulate + batch);
+  return losses.mean();
 }
 
 void TrainingRun::compare_ranks() const {

@@ -12,14 +12,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
-#include <unordered_map>
 #include <vector>
 
-#include <rowgrad/core/parallel/gradient_exchange.hpp>
 #include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/training/run_observer.hpp>
+#include <rowgrad/optim/training/step_gradients.hpp>
 
 namespace rowgrad {
 
@@ -166,7 +164,7 @@ class TrainingRun {
   double tokens_per_second() const;
 
   /// How gradients travel between ranks.
-  const GradientExchange& exchange() const { return *exchange_; }
+  const GradientExchange& exchange() const { return gradients_.exchange(); }
 
   /// What this machine's arithmetic gives (see arithmetic_fingerprint), which states have, too.
   std::uint64_t arithmetic() const { return arithmetic_; }
@@ -194,7 +192,6 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  void follow_optimizer();
   void train_until(std::size_t last_step, std::size_t last_epoch);
   void make_steps();
   bool evaluation_is_due() const;
@@ -203,18 +200,7 @@ class TrainingRun {
   void each(const auto& call) const;
   double try_step(DataLoader::Iterator& batches, const Random& before);
   double step(DataLoader::Iterator& batches);
-  std::vector<double> add_gradients(std::span<const Batch> batches,
-                                    std::span<const double> weights);
-  std::vector<double> add_gradients_of_shards(std::span<const Batch> batches,
-                                              std::span<const double> weights);
   std::optional<Score> score(DataLoader& loader, std::size_t batches);
-  std::vector<double> of_all_shards(const std::vector<double>& own, std::size_t batches) const;
-  std::vector<double> batch_weights(std::span<const Batch> batches) const;
-  double shard_weight(const Batch& batch, std::size_t index, std::size_t shard) const;
-  Batch part_of(const Batch& batch, std::size_t index, std::size_t shard) const;
-  double go_backward(const Batch& batch, Random& random, double weight, const auto& sink);
-  [[noreturn]] void refuse(const Parameter& parameter, const Tape& tape) const;
-  std::size_t rows(std::size_t batch) const;
   void compare_ranks() const;
   void finish_epoch();
   bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
@@ -225,11 +211,7 @@ class TrainingRun {
   TrainingParts parts_;
   SingleProcess alone_;
   ProcessGroup& ranks_;
-  std::optional<GradientExchange> exchange_;
-  std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
-  bool has_files_ = false;  // whether some of them are tables in files
-  bool all_count_;          // whether each target counts once
-  IndexRange read_;         // the shards whose windows the loader reads
+  StepGradients gradients_;
   std::uint64_t arithmetic_;
   std::optional<std::uint64_t> loaded_arithmetic_ = arithmetic_;
   std::vector<RunObserver*> observers_;

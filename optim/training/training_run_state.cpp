@@ -165,9 +165,11 @@ void TrainingRun::check_progress(const Checkpoint& optimizer) const {
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
   const bool begun = awaits_evaluation() || position.batch > 0;
-  // A batch may have no targets that count.
+  const bool may_have_none = parts_.loader.windows().has_own_targets() ||
+                             parts_.loss.class_weights ||
+                             parts_.loss.ignore_index.value_or(-1) >= 0;
   check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
-                     (begun || epoch_.weight == 0) && (!begun || !all_count_ || epoch_.weight > 0),
+                     (begun ? epoch_.weight > 0 || may_have_none : epoch_.weight == 0),
                  "TrainingRun: the epoch has ", epoch_.weight, " tokens at batch ", position.batch);
   for (std::size_t i = 0; i < history_.size(); ++i)
     check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
