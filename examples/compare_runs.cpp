@@ -72,8 +72,10 @@ void print_losses(const Losses& first, const Losses& second) {
     std::cout << "There are no losses after the same step\n";
 }
 
-// Speed is another each time.
-bool is_about_time(const std::string& name) { return name == "history.tokens_per_second"; }
+// Speed is another each time, and the same numbers may come from elsewhere.
+bool is_about_machine(const std::string& name) {
+  return name == "history.tokens_per_second" || name == "arithmetic";
+}
 
 void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
   const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
@@ -120,7 +122,7 @@ int compare(const Run& first, const Run& second, std::size_t most) {
       second.state.contains("steps"))
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
-  std::erase_if(all, [](const auto& difference) { return is_about_time(difference.name); });
+  std::erase_if(all, [](const auto& difference) { return is_about_machine(difference.name); });
   print_losses(losses_of(first), losses_of(second));
   // Values of the model first: what they follow from comes after them.
   std::ranges::stable_sort(all, {}, [](const auto& difference) {
@@ -142,7 +144,8 @@ int main(int argc, char** argv) {
     std::size_t most = 10;
     CommandLine line(
         "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
-        "which they differ. Speed is not compared. Ends with 0 if they are equal, with 1 if not.",
+        "which they differ. Speed and machine are not compared. Ends with 0 if they are equal, "
+        "with 1 if not.",
         {{"FIRST", &first, "checkpoint", file_name(), {.required = true}},
          {"SECOND", &second, "checkpoint", file_name(), {.required = true}},
          {"--most", &most, "differences to show", whole_number(0)}});

@@ -82,17 +82,13 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   check_same_on_all(ranks, facts);
 }
 
-// The run has the bits of this mix of machines, if ranks compute differently.
-void tell_other_arithmetic(ProcessGroup& ranks, const TrainingRun& run) {
-  const std::vector<std::string> all =
-      ranks.gather_texts(concat(run.arithmetic(), '/', blas::describe()));
-  const std::size_t own = all[0].find('/');
+// The run has the bits of this mix of machines.
+void tell_other_arithmetic(ProcessGroup& ranks) {
+  const std::vector<std::string> all = ranks.gather_texts(TrainingRun::arithmetic());
   for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (const std::size_t slash = all[rank].find('/');
-        all[rank].substr(0, slash) != all[0].substr(0, own))
-      std::cout << "Rank " << rank << " computes other last bits than rank 0, with "
-                << all[rank].substr(slash + 1) << " instead of " << all[0].substr(own + 1)
-                << ": the run has other bits than on machines of one kind\n";
+    if (all[rank] != all[0])
+      std::cout << "Rank " << rank << " computes with " << all[rank] << ", rank 0 with " << all[0]
+                << ": last bits may be others than on machines of one kind\n";
 }
 
 // The history of the table of tokens, which every language model of these programs has.
@@ -268,13 +264,13 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (!options.resume.empty())
     std::cout << "Going on from " << options.resume << ", step " << run.steps()
               << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';
-  if (run.continues_bits() != true)
-    std::cout << "From here on, bits " << (run.continues_bits() ? "are" : "may be")
-              << " others than those of a run that never stopped: the checkpoint "
-              << (run.continues_bits() ? "is of a machine whose arithmetic gives other last bits"
-                                       : "does not tell on what machine it was written")
-              << "; this one computes with " << blas::describe() << '\n';
-  if (ranks != nullptr) tell_other_arithmetic(*ranks, run);
+  if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
+    std::cout
+        << "From here on, last bits may be others than those of a run that never stopped: the "
+           "checkpoint was computed with "
+        << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
+        << '\n';
+  if (ranks != nullptr) tell_other_arithmetic(*ranks);
 
   const HeldInterrupts held;
   StopsOnInterrupts interrupts;

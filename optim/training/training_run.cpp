@@ -2,10 +2,11 @@
 #include <chrono>
 
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/training/arithmetic.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 #include <rowgrad/optim/update_rule.hpp>
+#include <rowgrad/version.hpp>
 
 namespace rowgrad {
 namespace {
@@ -27,8 +28,7 @@ std::uint64_t checksum_of(const Tensor& values) {
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      gradients_(parts_, ranks_),
-      arithmetic_(arithmetic_fingerprint(parts.model.parameters())) {
+      gradients_(parts_, ranks_) {
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -81,6 +81,11 @@ std::size_t TrainingRun::tokens_left(std::size_t last_step) const {
 bool TrainingRun::has_ended() const {
   if (awaits_evaluation() || evaluation_is_due()) return false;
   return parts_.steps > 0 ? steps_left() == 0 : history_.size() >= parts_.epochs;
+}
+
+std::string TrainingRun::arithmetic() {
+  return concat("rowgrad ", ROWGRAD_VERSION, ", ", sizeof(real), " bytes a number, ",
+                blas::describe());
 }
 
 // --- The loop -----------------------------------------------------------------------------------

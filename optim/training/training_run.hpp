@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <rowgrad/layers/language_model.hpp>
@@ -166,19 +166,15 @@ class TrainingRun {
   /// How gradients travel between ranks.
   const GradientExchange& exchange() const { return gradients_.exchange(); }
 
-  /// What this machine's arithmetic gives (see arithmetic_fingerprint), which states have, too.
-  std::uint64_t arithmetic() const { return arithmetic_; }
+  /// What this process computes with: version, number type, BLAS and threads. States have it, too.
+  static std::string arithmetic();
 
-  /// Whether the loaded state is of a machine with the same arithmetic (true if none was loaded);
-  /// if not, the run goes on with other bits than it would have had there. None for a state of an
-  /// older version, which does not tell.
-  std::optional<bool> continues_bits() const {
-    if (!loaded_arithmetic_) return std::nullopt;
-    return loaded_arithmetic_ == arithmetic_;
-  }
+  /// That of the process which saved the state that was loaded; "" if there was none. If it is
+  /// another, last bits may be others than those of a run that never stopped.
+  const std::string& loaded_arithmetic() const { return loaded_arithmetic_; }
 
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
-  /// as if it had never stopped, bit for bit, on a machine with the same arithmetic. Loading throws
+  /// as if it had never stopped, bit for bit, if it computes with the same. Loading throws
   /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
   /// changes nothing (if the optimizer has check_state_dict()). Text, windows, batches and their
   /// order have to be the same (DataLoader::state_dict), and so does `accumulate`.
@@ -212,8 +208,7 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& ranks_;
   StepGradients gradients_;
-  std::uint64_t arithmetic_;
-  std::optional<std::uint64_t> loaded_arithmetic_ = arithmetic_;
+  std::string loaded_arithmetic_;
   std::vector<RunObserver*> observers_;
   std::vector<EpochRecord> history_;
   std::vector<Evaluation> evaluations_;

@@ -109,7 +109,7 @@ Checkpoint TrainingRun::progress() const {
   put_accuracy(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
   state.put("evaluations", evaluations);
   state.put("steps", steps_);
-  state.put("arithmetic", static_cast<std::int64_t>(arithmetic_));
+  state.put("arithmetic", arithmetic());
   state.put("epoch_loss_sum", epoch_.loss_sum);
   state.put("epoch_tokens", epoch_.weight);
   return state;
@@ -117,13 +117,11 @@ Checkpoint TrainingRun::progress() const {
 
 void TrainingRun::load_state_dict(const Checkpoint& state) {
   const Checkpoint model = state.part("model"), optimizer = state.part("optimizer");
-  std::optional<std::uint64_t> arithmetic;
+  const std::string arithmetic = state.text("arithmetic");
   const Checkpoint before = progress();
   try {
     check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                    "TrainingRun: the state has a schedule, the run has none");
-    if (state.contains("arithmetic"))
-      arithmetic = static_cast<std::uint64_t>(state.integer("arithmetic"));
     load_progress(state);
     check_progress(optimizer);
     parts_.model.load_state_dict(model, {.check_only = true});

@@ -251,7 +251,12 @@ class FrozenRun : public FrozenTraining {
     all.put("run", run_.state_dict());
     return all;
   }
-  void load(const Checkpoint& state) override { run_.load_state_dict(state.part("run")); }
+  // Runs of 0.2.0 are refused; what they had is in this version's state as well.
+  void load(const Checkpoint& state) override {
+    Checkpoint run = state.part("run");
+    if (!run.contains("arithmetic")) run.put("arithmetic", "that of 0.2.0");
+    run_.load_state_dict(run);
+  }
 
   Checkpoint values() const override {
     std::vector<std::int32_t> ids(kFrozenVocabulary);

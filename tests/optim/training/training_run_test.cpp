@@ -304,7 +304,6 @@ TEST(TrainingRun, RefusesAStateWithoutAnyOfItsParts) {
   const Checkpoint state = trained.run.state_dict();
   const std::string before = trained.bits();
   for (const std::string& name : state.names()) {
-    if (name == "arithmetic") continue;  // which older ones do not have
     EXPECT_THROW(trained.run.load_state_dict(without(state, name)), std::invalid_argument) << name;
     EXPECT_TRUE(trained.bits() == before) << name;
   }
@@ -691,32 +690,20 @@ TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
                  useless.run_epoch());
 }
 
-TEST(TrainingRun, KnowsWhetherItsStateIsOfAMachineWithTheSameArithmetic) {
-  const auto run_of = [](Trained& trained, DataLoader& loader) {
-    return TrainingRun({.model = trained.model,
-                        .optimizer = trained.optimizer,
-                        .loader = loader,
-                        .random = trained.random});
-  };
-  Trained trained, other;
-  DataLoader loader(windows(61), {.batch = 3}), again(windows(61), {.batch = 3});
-  TrainingRun run = run_of(trained, loader);
-  run.train(2);
-  TrainingRun resumed = run_of(other, again);
-  resumed.load_state_dict(run.state_dict());
-  EXPECT_EQ(resumed.continues_bits(), true);
-
-  Checkpoint elsewhere = run.state_dict();
-  elsewhere.erase("arithmetic");
-  Checkpoint older = elsewhere;
-  elsewhere.put("arithmetic", run.arithmetic() / 2 ^ 1);
-  resumed.load_state_dict(elsewhere);
-  EXPECT_EQ(resumed.continues_bits(), false);
+TEST(TrainingRun, KnowsWhatItsStateWasComputedWith) {
+  Trained trained, resumed;
+  trained.train_to(2);
+  EXPECT_EQ(trained.run.loaded_arithmetic(), "");
+  EXPECT_HAS(TrainingRun::arithmetic(), blas::describe());
+  Checkpoint elsewhere = with(trained.run.state_dict(), "arithmetic", "an abacus");
+  resumed.run.load_state_dict(elsewhere);
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");
   elsewhere.erase("steps");
-  EXPECT_THROW(resumed.load_state_dict(elsewhere), std::invalid_argument);
-  EXPECT_EQ(resumed.continues_bits(), false);  // nothing has changed
-  resumed.load_state_dict(older);
-  EXPECT_EQ(resumed.continues_bits(), std::nullopt);
+  elsewhere = with(elsewhere, "arithmetic", "fingers");
+  EXPECT_THROW(resumed.run.load_state_dict(elsewhere), std::invalid_argument);
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");  // nothing has changed
+  resumed.run.load_state_dict(trained.run.state_dict());
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), TrainingRun::arithmetic());
 }
 
 TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
@@ -744,26 +731,6 @@ TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
   };
   // The first batch has no targets that count.
   EXPECT_EQ(losses_with(2, 15), losses_with(1, 15));
-}
-
-TEST(ArithmeticFingerprint, IsThatOfTheKernelAndOfTheShapes) {
-  Random random(1);
-  Linear layer(1000, 2000, random);  // too large for our own kernels
-  const auto fingerprint = [&] { return arithmetic_fingerprint(layer.parameters()); };
-  const std::uint64_t before = fingerprint();
-  for (Parameter* each : layer.parameters()) each->assign(zeros(each->shape()));
-  EXPECT_EQ(fingerprint(), before);
-  EXPECT_NE(arithmetic_fingerprint(Linear(1000, 2001, random).parameters()), before);
-  const std::string kernel = blas::info().kernel;
-  for (const int threads : {1, 3}) {
-    const Threads set(threads);
-    EXPECT_EQ(fingerprint(), before);
-  }
-  if (!blas::select_kernel("Sandybridge")) GTEST_SKIP() << "OpenBLAS has one kernel only";
-  const std::uint64_t other = fingerprint();
-  blas::select_kernel(kernel);
-  EXPECT_NE(other, before);
-  EXPECT_EQ(fingerprint(), before);
 }
 
 }  // namespace
