@@ -39,17 +39,19 @@ using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
 
 Losses losses_of(const Run& run) {
   Losses losses;
-  for (const std::string when : {"history", "evaluations"}) {  // after epochs, and between them
-    if (!run.state.contains(when + ".steps")) continue;
-    const Checkpoint state = run.state.part(when);
-    const std::vector<std::int64_t> steps = state.integers("steps");
-    for (const std::string name : {"training_loss", "validation_loss"}) {
-      const std::vector<double> values = state.doubles(name);
-      check_runtime(values.size() == steps.size(), run.file, ": ", when, " has ", steps.size(),
-                    " steps, but ", values.size(), " of ", name);
-      for (std::size_t i = 0; i < steps.size(); ++i)
-        if (!std::isnan(values[i])) losses[{steps[i], when + '.' + name}] = values[i];
-    }
+  if (!run.state.contains("history.epoch")) return losses;
+  const Checkpoint history = run.state.part("history");
+  const std::vector<double> steps = history.doubles("steps"), epochs = history.doubles("epoch");
+  check_runtime(epochs.size() == steps.size(), run.file, ": the history has ", steps.size(),
+                " steps, but ", epochs.size(), " epochs");
+  for (const std::string name : {"training_loss", "validation_loss"}) {
+    const std::vector<double> values = history.doubles(name);
+    check_runtime(values.size() == steps.size(), run.file, ": the history has ", steps.size(),
+                  " steps, but ", values.size(), " of ", name);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (!std::isnan(values[i]))
+        losses[{static_cast<std::int64_t>(steps[i]),
+                name + (epochs[i] > 0 ? " of the epoch" : "")}] = values[i];
   }
   return losses;
 }

@@ -218,21 +218,20 @@ class BookProgress : public RunObserver {
   BookProgress(const BookLog& book, TrainingRun& run, DataLoader& training, DataLoader& validation)
       : book_(book), run_(run), training_(training), validation_(validation) {}
 
-  void after_evaluation(const TrainingRun&, const Evaluation& evaluation) override {
-    std::cout << "step " << std::setw(3) << evaluation.steps - 1 << " loss    "
-              << std::setprecision(3);
-    print(evaluation.training_loss, *evaluation.validation_loss,
-          beside(book_.losses, evaluation.steps, book_.every, 3));
-  }
-  void after_epoch(const TrainingRun&, const EpochRecord& record) override {
-    const auto of_epoch = run_.evaluate(training_, &validation_, 5);
-    if (!of_epoch) return;
-    std::cout << "epoch " << record.epoch << " accuracy" << std::setprecision(2);
-    print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
-          beside(book_.accuracies, record.epoch, 1, 2));
+  void after_record(const TrainingRun&, const TrainingRecord& record) override {
+    if (!record.ends_epoch()) {
+      std::cout << "step " << std::setw(3) << record.steps - 1 << " loss    "
+                << std::setprecision(3);
+      print(record.training_loss, *record.validation_loss,
+            beside(book_.losses, record.steps, book_.every, 3));
+    } else if (const auto of_epoch = run_.evaluate(training_, &validation_, 5)) {
+      std::cout << "epoch " << record.epoch << " accuracy" << std::setprecision(2);
+      print(100 * *of_epoch->training_accuracy, 100 * *of_epoch->validation_accuracy,
+            beside(book_.accuracies, record.epoch, 1, 2));
+    }
   }
   void at_end(const TrainingRun& run) override {
-    std::cout << compared(run.evaluations(), book_) << std::endl;
+    std::cout << compared(run.history(), book_) << std::endl;
   }
 
  private:

@@ -107,7 +107,7 @@ int run() {
       generate(model, tokenizer.encode("The clock"), {.count = 80, .temperature = 0.5}, random);
   // [train]
   std::cout << model.summary() << "\nepoch  training  validation\n" << std::fixed;
-  for (const EpochRecord& record : run.history())
+  for (const TrainingRecord& record : run.history())
     std::cout << std::setw(5) << record.epoch << std::setprecision(3) << std::setw(10)
               << record.training_loss << std::setw(12) << *record.validation_loss << '\n';
   std::cout << "\nThe clock" << tokenizer.decode(more) << '\n';

@@ -91,7 +91,7 @@ std::string beside(const std::vector<BookLine>& lines, std::size_t steps, std::s
   return text.str();
 }
 
-std::string compared(const std::vector<Evaluation>& evaluations, const BookLog& book) {
+std::string compared(const std::vector<TrainingRecord>& history, const BookLog& book) {
   std::size_t numbers = 0;
   std::size_t equal = 0;
   double furthest = 0;
@@ -101,11 +101,11 @@ std::string compared(const std::vector<Evaluation>& evaluations, const BookLog& 
     equal += off == 0 ? 1U : 0U;
     if (!(off <= furthest)) furthest = off;  // NaN, too
   };
-  for (const Evaluation& evaluation : evaluations) {
-    const BookLine* line = line_after(book.losses, evaluation.steps, book.every);
-    if (line == nullptr) continue;
-    compare(evaluation.training_loss, line->training);
-    if (evaluation.validation_loss) compare(*evaluation.validation_loss, line->validation);
+  for (const TrainingRecord& record : history) {
+    const BookLine* line = line_after(book.losses, record.steps, book.every);
+    if (line == nullptr || record.ends_epoch()) continue;
+    compare(record.training_loss, line->training);
+    if (record.validation_loss) compare(*record.validation_loss, line->validation);
   }
   std::ostringstream text;
   text << equal << " of " << numbers << " losses are the book's to the last digit";

@@ -35,7 +35,8 @@ BookLog book_log(const std::string& run, std::size_t clip_from = 27);
 std::string beside(const std::vector<BookLine>& lines, std::size_t steps, std::size_t every,
                    int digits);
 
-/// How many losses round to those of the book, and how far the others are off, in a sentence.
-std::string compared(const std::vector<Evaluation>& evaluations, const BookLog& book);
+/// How many losses of evaluations in the course of epochs round to those of the book, and how far
+/// the others are off, in a sentence.
+std::string compared(const std::vector<TrainingRecord>& history, const BookLog& book);
 
 }  // namespace rowgrad

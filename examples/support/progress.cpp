@@ -20,18 +20,6 @@ std::string formatted(const char* format, Numbers... numbers) {
   return text.data();
 }
 
-// Where a run is. Steps are numbered from 0: this is the last one.
-std::string place(const TrainingRun& run) {
-  const std::size_t step = std::max<std::size_t>(run.steps(), 1) - 1;
-  const TrainingParts& parts = run.parts();
-  std::ostringstream text;
-  if (parts.steps == 0)
-    text << "epoch " << step / run.steps_per_epoch() + 1 << '/' << parts.epochs << "  ";
-  text << "step " << std::setw(4) << step;
-  if (parts.steps > 0) text << '/' << parts.steps;
-  return text.str();
-}
-
 }  // namespace
 
 std::string readable_seconds(double seconds) {
@@ -75,17 +63,24 @@ std::string bits(double nats) {
   return text.str();
 }
 
-void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits,
-                      const std::string& behind) {
+void print_losses(const std::string& where, const TrainingRecord& record, int digits,
+                  const std::string& behind) {
   std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
-            << evaluation.training_loss;
-  if (evaluation.validation_loss) std::cout << "  validation loss " << *evaluation.validation_loss;
+            << record.training_loss;
+  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
   std::cout << behind << std::endl;
 }
 
-void ProgressLines::at_begin(const TrainingRun& run) {
-  if (run.has_ended() || run.stops())
-    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
+// The steps that were made. The book numbers them from 0: beside its log, it is that of the last.
+std::string ProgressLines::place(const TrainingRun& run) const {
+  const std::size_t last = run.steps() - 1;
+  const TrainingParts& parts = run.parts();
+  std::ostringstream text;
+  if (parts.steps == 0)
+    text << "epoch " << last / run.steps_per_epoch() + 1 << '/' << parts.epochs << "  ";
+  text << "step " << std::setw(4) << (book_.losses.empty() ? run.steps() : last);
+  if (parts.steps > 0) text << '/' << parts.steps;
+  return text.str();
 }
 
 void ProgressLines::after_step(const TrainingRun& run, double loss) {
@@ -100,26 +95,23 @@ void ProgressLines::after_step(const TrainingRun& run, double loss) {
   progress_.show(line.str());
 }
 
-void ProgressLines::after_evaluation(const TrainingRun& run, const Evaluation& evaluation) {
+void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& record) {
   clear();
-  print_evaluation(place(run), evaluation, 3,
-                   beside(book_.losses, evaluation.steps, book_.every, 3));
-}
-
-void ProgressLines::after_epoch(const TrainingRun& run, const EpochRecord& record) {
-  clear();
-  if (run.parts().evaluation.every > 0) return;
-  const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
-  std::cout << "epoch " << std::setw(width) << record.epoch << '/' << run.parts().epochs
-            << std::fixed << std::setprecision(4) << "  training loss " << record.training_loss;
-  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
-  std::cout << "  " << readable_count(record.tokens_per_second) << " tokens/s" << std::endl;
+  if (!record.ends_epoch()) {
+    print_losses(place(run), record, 3, beside(book_.losses, record.steps, book_.every, 3));
+  } else if (run.parts().evaluation.every == 0) {
+    const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
+    std::ostringstream place;
+    place << "epoch " << std::setw(width) << record.epoch << '/' << run.parts().epochs;
+    print_losses(place.str(), record, 4,
+                 concat("  ", readable_count(record.tokens_per_second), " tokens/s"));
+  }
 }
 
 void ProgressLines::at_end(const TrainingRun& run) {
   clear();
   if (!book_.losses.empty() && run.has_ended())
-    std::cout << compared(run.evaluations(), book_) << std::endl;
+    std::cout << compared(run.history(), book_) << std::endl;
 }
 
 bool StopsOnInterrupts::goes_on(const TrainingRun&) { return !interrupted(); }

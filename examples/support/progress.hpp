@@ -38,8 +38,8 @@ class Progress {
 /// "1.826 nats (2.63 bits)"
 std::string bits(double nats);
 
-void print_evaluation(const std::string& where, const Evaluation& evaluation, int digits,
-                      const std::string& behind = "");
+void print_losses(const std::string& where, const TrainingRecord& record, int digits,
+                  const std::string& behind = "");
 
 /// Says how a run goes on, beside the log of a run of the book if there is one. Throws
 /// std::runtime_error for one that has diverged.
@@ -51,13 +51,13 @@ class ProgressLines : public RunObserver {
   void clear() { progress_.clear(); }
 
   bool is_for_first_rank() const override { return true; }
-  void at_begin(const TrainingRun& run) override;
+  void after_record(const TrainingRun& run, const TrainingRecord& record) override;
   void after_step(const TrainingRun& run, double loss) override;
-  void after_evaluation(const TrainingRun& run, const Evaluation& evaluation) override;
-  void after_epoch(const TrainingRun& run, const EpochRecord& record) override;
   void at_end(const TrainingRun& run) override;
 
  private:
+  std::string place(const TrainingRun& run) const;
+
   Progress progress_;
   BookLog book_;
 };

@@ -109,17 +109,17 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
 
 std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results) {
   json history = json::array();
-  for (const EpochRecord& record : training.run.history())
-    history.push_back({{"epoch", record.epoch},
-                       {"steps", record.steps},
-                       {"training_loss", record.training_loss},
-                       {"validation_loss", loss_json(record.validation_loss)},
-                       {"tokens_per_second", record.tokens_per_second}});
-  json evaluations = json::array();
-  for (const Evaluation& evaluation : training.run.evaluations())
-    evaluations.push_back({{"steps", evaluation.steps},
-                           {"training_loss", evaluation.training_loss},
-                           {"validation_loss", loss_json(evaluation.validation_loss)}});
+  json evaluations = json::array();  // in the course of epochs
+  for (const TrainingRecord& record : training.run.history()) {
+    json entry{{"steps", record.steps},
+               {"training_loss", record.training_loss},
+               {"validation_loss", loss_json(record.validation_loss)}};
+    if (record.ends_epoch()) {
+      entry["epoch"] = record.epoch;
+      entry["tokens_per_second"] = record.tokens_per_second;
+    }
+    (record.ends_epoch() ? history : evaluations).push_back(std::move(entry));
+  }
   json all{{"options", json::parse(to_json(training.options()))},
            {"text", corpus.source()},
            {"vocabulary_size", training.tokenizer().size()},

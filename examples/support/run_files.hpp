@@ -20,13 +20,10 @@ class RunFile : public RunObserver {
   RunFile(std::string path, std::size_t every, std::function<void()> write);
 
   bool is_for_first_rank() const override { return true; }
-  void at_begin(const TrainingRun&) override { has_written_ = has_stepped_ = false; }
-  void after_step(const TrainingRun&, double) override { has_stepped_ = true; }
-  void between_steps(const TrainingRun& run) override;
-  void after_epoch(const TrainingRun&, const EpochRecord&) override { rewrite(); }
+  void after_record(const TrainingRun& run, const TrainingRecord& record) override;
+  void after_step(const TrainingRun& run, double loss) override;
   void at_end(const TrainingRun&) override;
 
- protected:
   void rewrite();
 
  private:
@@ -34,8 +31,9 @@ class RunFile : public RunObserver {
   std::size_t every_;
   std::function<void()> write_;
   OwnFile file_;
-  bool has_written_ = false;  // since the beginning
-  bool has_stepped_ = false;  // since it was written
+  bool has_written_ = false;
+  bool has_news_ = false;     // since it was written,
+  bool ended_epoch_ = false;  // the end of an epoch among them
 };
 
 /// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),

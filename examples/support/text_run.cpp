@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 7";
+constexpr const char* kFormat = "rowgrad training 8";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
@@ -93,7 +93,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
   tables_.keep();
 }
 
-std::optional<Evaluation> TextRun::evaluate_all() {
+std::optional<TrainingRecord> TextRun::evaluate_all() {
   DataLoader whole(training_.windows(),
                    {.batch = options_.batch, .drop_last = options_.one_generator});
   return run.evaluate(whole, validation_ ? &*validation_ : nullptr);

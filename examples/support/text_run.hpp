@@ -39,7 +39,7 @@ class TextRun {
   void set_options(const TrainOptions& options);
 
   /// The losses of the whole text. They draw no random numbers of the run.
-  std::optional<Evaluation> evaluate_all();
+  std::optional<TrainingRecord> evaluate_all();
 
   /// The loss of the validation text, which this process computes alone.
   std::optional<double> validation_loss();

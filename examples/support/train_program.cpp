@@ -127,7 +127,9 @@ class Results : public RunObserver {
     if (interrupted()) return;
     const double loss = training_.validation_loss().value();
     results.validation_loss = loss;
-    if (page_) page_->add({training_.run.steps(), std::nan(""), loss});
+    if (page_)
+      page_->add(
+          {.steps = training_.run.steps(), .training_loss = std::nan(""), .validation_loss = loss});
     std::cout << "\nValidation " << bits(loss)
               << " a token; knowing only how often each token occurs gives " << bits(baseline)
               << '\n';
@@ -202,17 +204,10 @@ class Results : public RunObserver {
   std::size_t first_step_;
 };
 
-// All ranks save, as each has its own files of tables; but only the first writes the file. Tables
-// can go back to the checkpoint before the last one, but not to none: so a new run has one before
-// they change.
+// All ranks save, as each has its own files of tables; but only the first writes the file.
 struct Checkpoints : RunFile {
   using RunFile::RunFile;
   bool is_for_first_rank() const override { return false; }
-  void at_begin(const TrainingRun& run) override {
-    RunFile::at_begin(run);
-    if (run.steps() == 0 && has_tables) rewrite();
-  }
-  bool has_tables = false;  // in files
 };
 
 // A new run, or the one to be resumed, with options that have been checked. Says which of the saved
@@ -277,7 +272,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   run.observe(interrupts);
   if (options.untrained && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
-      print_evaluation(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
+      print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model(), training->options().context);
   if (options.report.wanted() || !options.row_list.empty()) run.observe(rows);
   std::optional<RunReport> page;
@@ -298,7 +293,6 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                    }});
   Checkpoints checkpoint(leads || options.save.empty() ? options.save : "/dev/null",
                          options.save_every, [&] { training->save(options.save); });
-  checkpoint.has_tables = !training->options().table_paths().empty();
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page);
   run.observe(progress);
@@ -312,7 +306,13 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
   }
-  run.train(options.max_steps > 0 ? options.max_steps : kNoLimit);
+  const std::size_t last_step = options.max_steps > 0 ? options.max_steps : kNoLimit;
+  if (run.has_ended() || run.steps() >= last_step)
+    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
+  // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
+  // before they change.
+  if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
+  run.train(last_step);
   if (leads && page) report_files.announce(*page);
 }
 

@@ -205,24 +205,19 @@ json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
   return vocabulary;
 }
 
-// Those after epochs that have a loss of a validation text, and all others, in their order.
-json evaluations_json(const TrainingRun& run, const std::vector<Evaluation>& more) {
-  std::vector<Evaluation> all;
-  for (const EpochRecord& record : run.history())
-    if (record.validation_loss)
-      all.push_back({record.steps, record.training_loss, record.validation_loss});
-  all.insert(all.end(), run.evaluations().begin(), run.evaluations().end());
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Evaluation& a, const Evaluation& b) { return a.steps < b.steps; });
-  for (const Evaluation& evaluation : more)
-    if (all.empty() || all.back().steps != evaluation.steps) all.push_back(evaluation);
+// Those in the course of epochs, and those after epochs that have a loss of a validation text.
+json evaluations_json(const TrainingRun& run, const std::vector<TrainingRecord>& more) {
+  std::vector<TrainingRecord> all;
+  for (const TrainingRecord& record : run.history())
+    if (!record.ends_epoch() || record.validation_loss) all.push_back(record);
+  for (const TrainingRecord& record : more)
+    if (all.empty() || all.back().steps != record.steps) all.push_back(record);
   json evaluations = json::array();
-  for (const Evaluation& evaluation : all)
+  for (const TrainingRecord& record : all)
     evaluations.push_back(
-        {{"steps", evaluation.steps},
-         {"training_loss", evaluation.training_loss},
-         {"validation_loss",
-          evaluation.validation_loss ? json(*evaluation.validation_loss) : json()}});
+        {{"steps", record.steps},
+         {"training_loss", record.training_loss},
+         {"validation_loss", record.validation_loss ? json(*record.validation_loss) : json()}});
   return evaluations;
 }
 
@@ -336,6 +331,7 @@ void RunReport::after_step(const TrainingRun& run, double loss) {
     if (own_rows_) own_rows_->after_step(run, loss);
     add_point(loss, run.tokens_per_second());
   });
+  if (run.makes_more_steps()) write_if_due();
 }
 
 void RunReport::after_step(double loss, std::size_t tokens) {
@@ -382,11 +378,6 @@ void RunReport::halve_curves() {
     curves_.step[i] = curves_.step[2 * i + 1];
   curves_.step.resize(curves_.step.size() / 2);
   steps_a_point_ *= 2;
-}
-
-void RunReport::between_steps(const TrainingRun& run) {
-  const Timer timer(cost_);
-  if (run.makes_more_steps()) write_if_due();
 }
 
 // Writes what there is, unless the last time was so recent that it would slow the run.
@@ -485,7 +476,7 @@ void RunReport::add_losses(Json& data) const {
   json& report = data.json;
   report["baselines"] = {{"uniform", rounded(uniform_loss_)}, {"unigram", rounded(unigram_loss_)}};
   if (run_->parts().validation != nullptr || run_->parts().evaluation.every > 0)
-    report["evaluations"] = evaluations_json(*run_, more_evaluations_);
+    report["evaluations"] = evaluations_json(*run_, more_records_);
 }
 
 // What the model makes of its text.

@@ -64,7 +64,7 @@ class RunReport : public RunObserver {
   RowHistory& rows() { return own_rows_.value(); }
 
   /// Adds losses that the run did not compute; NaN for none.
-  void add(const Evaluation& evaluation) { more_evaluations_.push_back(evaluation); }
+  void add(const TrainingRecord& record) { more_records_.push_back(record); }
 
   /// The data so far; at the end with what the model makes of the text and, if it is a GPT, of the
   /// prompt.
@@ -80,7 +80,6 @@ class RunReport : public RunObserver {
   void on_batch(const TrainingRun& run, const Batch& batch) override;
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
-  void between_steps(const TrainingRun& run) override;
   void at_end(const TrainingRun&) override { at_end(); }
 
  private:
@@ -129,7 +128,7 @@ class RunReport : public RunObserver {
   std::vector<double> norm_, clipped_;
   std::size_t rows_now_ = 0;  // of the step that is made,
   double rate_now_ = 0;       // and its learning rate
-  std::vector<Evaluation> more_evaluations_;
+  std::vector<TrainingRecord> more_records_;
   Clock::time_point start_ = Clock::now();
   Clock::duration cost_ = {};  // what all of this took, but for writing at the end
   std::string fault_, write_fault_;

@@ -57,10 +57,6 @@ std::vector<double> RowReasons::read() const {
   return {values.begin(), values.end()};
 }
 
-void RowReasons::at_begin(const TrainingRun&) {
-  if (start_.empty()) start_ = latest_ = read();
-}
-
 void RowReasons::on_batch(const TrainingRun&, const Batch& batch) {
   if (!tokens_) return;
   const std::size_t context = batch.inputs.shape(batch.inputs.dimension() - 1);
@@ -79,6 +75,7 @@ void RowReasons::on_batch(const TrainingRun&, const Batch& batch) {
 }
 
 void RowReasons::before_update(const TrainingRun& run) {
+  if (start_.empty()) start_ = latest_ = read();
   const std::span<const real> gradient = gradient_of(*table_, row_);
   has_gradient_ = !gradient.empty();
   double squares = 0;

@@ -75,7 +75,6 @@ class RowReasons : public RunObserver {
 
   bool is_for_first_rank() const override { return true; }
   bool reads_batches() const override { return true; }
-  void at_begin(const TrainingRun&) override;
   void on_batch(const TrainingRun&, const Batch& batch) override;
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;

@@ -2,7 +2,7 @@
 
 // What watches a training run: progress lines, checkpoints, samples, the history of rows. A run
 // calls its observers in the order in which they were added. They change nothing of the run; what
-// they throw ends train(), which can be called again.
+// they throw ends it: see TrainingRun::step().
 
 #include <cstddef>
 #include <optional>
@@ -14,24 +14,21 @@ namespace rowgrad {
 
 class TrainingRun;
 
-/// Losses are in nats per target, accuracies shares of the targets: see Score. Both are of those
-/// that count.
-struct EpochRecord {
-  std::size_t epoch = 0;                                     // counted from 1
-  std::size_t steps = 0;                                     // since the start of the run
-  double training_loss = 0;                                  // mean of its steps
-  std::optional<double> validation_loss = std::nullopt;      // none without validation data
-  double tokens_per_second = 0;                              // of training, evaluations left out
-  std::optional<double> validation_accuracy = std::nullopt;  // if asked for
-};
+/// What a run has found out after some of its steps: at the end of an epoch, or in its course (see
+/// EvaluationParts). Losses are in nats per target, accuracies shares of the targets: see Score.
+/// Both are of those that count.
+struct TrainingRecord {
+  std::size_t steps = 0;  // since the start of the run
+  std::size_t epoch = 0;  // that has ended with them, counted from 1; 0 in the course of one
+  /// The mean of the epoch's steps; in its course, of the loader for training.
+  double training_loss = 0;
+  double tokens_per_second = 0;                          // of the steps of the epoch alone
+  std::optional<double> validation_loss = std::nullopt;  // none without validation data
+  /// Accuracies, if they are asked for; that of the training data only in the course of an epoch.
+  std::optional<double> training_accuracy = std::nullopt;
+  std::optional<double> validation_accuracy = std::nullopt;
 
-/// The losses of some batches in the course of an epoch.
-struct Evaluation {
-  std::size_t steps = 0;                                 // since the start of the run
-  double training_loss = 0;                              // of the loader for training
-  std::optional<double> validation_loss = std::nullopt;  // of that for validation, if there is one
-  std::optional<double> training_accuracy = std::nullopt;    // if asked for
-  std::optional<double> validation_accuracy = std::nullopt;  // if asked for, with validation data
+  bool ends_epoch() const { return epoch > 0; }  // or was made in the course of one
 };
 
 /// Derive from it, and override what is of interest.
@@ -52,29 +49,24 @@ class RunObserver {
   /// Asked after each step and each batch of an evaluation: false stops the run, on all ranks.
   virtual bool goes_on(const TrainingRun&) { return true; }
 
-  /// train() begins.
-  virtual void at_begin(const TrainingRun&) {}
-
   /// A tape of the step went backward: one for each shard of each batch that this rank computes,
   /// and one by one. It knows what was looked up, but has no values any more; it ends with the
   /// call.
   virtual void after_backward(const TrainingRun&, const Tape&) {}
 
-  /// The gradients of a batch have been added; those of a step are complete, but neither clipped
-  /// nor applied; the step was made, and `loss` is the mean of its batches.
+  /// The gradients of a step are there, those of this batch among them.
   virtual void on_batch(const TrainingRun&, const Batch&) {}
+
+  /// The gradients of a step are complete, but neither clipped nor applied: the model is still that
+  /// of run.steps() steps.
   virtual void before_update(const TrainingRun&) {}
+
+  /// There is a new record, also in run.history().
+  virtual void after_record(const TrainingRun&, const TrainingRecord&) {}
+
+  /// A step was made, and all records that were due then. `loss` is the mean of its batches. The
+  /// place to save the run.
   virtual void after_step(const TrainingRun&, double /*loss*/) {}
-
-  /// Losses in the course of an epoch have been computed.
-  virtual void after_evaluation(const TrainingRun&, const Evaluation&) {}
-
-  /// All that was due after a step is done; also called when train() goes on after one. The place
-  /// to save the run and to try the model.
-  virtual void between_steps(const TrainingRun&) {}
-
-  /// An epoch was trained and evaluated.
-  virtual void after_epoch(const TrainingRun&, const EpochRecord&) {}
 
   /// train() ends: the run has ended, or was stopped.
   virtual void at_end(const TrainingRun&) {}

@@ -22,15 +22,17 @@ std::string Samples::write(const TrainingRun& run) {
   return tokenizer_.decode(whole);
 }
 
-// One is due by its step or at the end of an epoch, but none at the end of the run, whose last one
-// is up to the program.
-void Samples::between_steps(const TrainingRun& run) {
+// One that is due after some steps is made before the next one changes the model: so a run that
+// goes on makes it, too, and there is none at the end of the run, whose last one is up to the
+// program.
+void Samples::before_update(const TrainingRun& run) {
   const std::size_t steps = run.steps();
-  const bool ends_epoch = !run.history().empty() && run.history().back().steps == steps;
-  const bool due =
-      (options_.every > 0 && steps % options_.every == 0) || (options_.epochs && ends_epoch);
+  const bool ends_epoch = !run.history().empty() && run.history().back().ends_epoch() &&
+                          run.history().back().steps == steps;
+  const bool due = (steps > 0 && options_.every > 0 && steps % options_.every == 0) ||
+                   (options_.epochs && ends_epoch);
   const bool known = !samples_.empty() && samples_.back().steps == steps;
-  if (!due || known || options_.generate.count == 0 || !run.makes_more_steps()) return;
+  if (!due || known || options_.generate.count == 0) return;
   const std::string text = write(run);
   if (options_.show) options_.show(text);
   if (!was_stopped_) samples_.push_back({steps, text});

@@ -42,8 +42,7 @@ class Samples : public RunObserver {
   const Ids& prompt() const { return options_.prompt; }  // what texts begin with
 
   bool is_for_first_rank() const override { return true; }
-  void between_steps(const TrainingRun& run) override;
-  void after_epoch(const TrainingRun& run, const EpochRecord&) override { between_steps(run); }
+  void before_update(const TrainingRun& run) override;
 
  private:
   std::vector<Sample>& samples_;

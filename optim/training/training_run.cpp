@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
@@ -78,9 +79,15 @@ std::size_t TrainingRun::tokens_left(std::size_t last_step) const {
   return all == kNoLimit ? all : all - tokens(steps_);
 }
 
+std::size_t TrainingRun::epochs() const {
+  const auto last = std::find_if(history_.rbegin(), history_.rend(),
+                                 [](const TrainingRecord& record) { return record.ends_epoch(); });
+  return last == history_.rend() ? 0 : last->epoch;
+}
+
 bool TrainingRun::has_ended() const {
-  if (awaits_evaluation() || evaluation_is_due()) return false;
-  return parts_.steps > 0 ? steps_left() == 0 : history_.size() >= parts_.epochs;
+  if (epoch_is_due() || evaluation_is_due()) return false;
+  return parts_.steps > 0 ? steps_left() == 0 : epochs() >= parts_.epochs;
 }
 
 std::string TrainingRun::arithmetic() {
@@ -89,6 +96,39 @@ std::string TrainingRun::arithmetic() {
 }
 
 // --- The loop -----------------------------------------------------------------------------------
+
+bool TrainingRun::train(std::size_t last_step) {
+  check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
+                 "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
+                 "a last step");
+  last_step_ = last_step;
+  stopped_ = false;
+  goes_on();
+  while (!stops() && step()) continue;
+  loop_.reset();  // the loader has whole batches again
+  each([&](RunObserver& observer) { observer.at_end(*this); });
+  last_step_ = kNoLimit;
+  stopped_ = false;
+  return has_ended();
+}
+
+bool TrainingRun::run_epoch() {
+  const std::size_t before = epochs();
+  while (epochs() == before && step()) continue;
+  return epochs() > before;
+}
+
+bool TrainingRun::step() {
+  check_state(!failed_, "TrainingRun: a step has failed, so load the state that was saved last");
+  if (has_ended() || std::exchange(stopped_, false)) return false;
+  failed_ = true;  // until all is done
+  std::optional<double> loss;
+  if (!evaluation_is_due() && !epoch_is_due()) loss = make_step();
+  add_due_records();
+  if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
+  failed_ = false;
+  return true;
+}
 
 // Calls the observers that this rank has to call.
 void TrainingRun::each(const auto& call) const {
@@ -104,94 +144,126 @@ bool TrainingRun::goes_on() {
   return !stopped_;
 }
 
-bool TrainingRun::train(std::size_t last_step) {
-  check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
-                 "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
-                 "a last step");
-  train_until(last_step, kNoLimit);
-  return has_ended();
-}
-
-bool TrainingRun::run_epoch() {
-  const std::size_t before = history_.size();
-  train_until(kNoLimit, before + 1);
-  return history_.size() > before;
-}
-
-void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
-  const auto ends = [&] { return has_ended() || stops() || history_.size() >= last_epoch; };
-  last_step_ = last_step;
-  stopped_ = false;
+// Returns the loss.
+double TrainingRun::make_step() {
+  auto start = std::chrono::steady_clock::now();
+  if (parts_.schedule != nullptr) parts_.schedule->check_step();
+  parts_.optimizer.zero_grad();
+  const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
+  const std::vector<Batch> batches =
+      next_batches(std::min(parts_.accumulate, parts_.loader.size() - first));
+  const StepGradients::Losses losses = gradients_.add(batches, first, [&](const Tape& tape) {
+    each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
+  });
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    epoch_.loss_sum += losses.means[i] * losses.weights[i];
+    epoch_.weight += losses.weights[i];
+    epoch_.timed_tokens += parts_.loader.rows(first + i) * parts_.loader.windows().context();
+  }
+  if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
+  epoch_.seconds += seconds_since(start);
+  for (const Batch& batch : batches)
+    each([&](RunObserver& observer) { observer.on_batch(*this, batch); });
+  each([&](RunObserver& observer) { observer.before_update(*this); });
+  start = std::chrono::steady_clock::now();
+  if (next_clip_norm() > 0) clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm());
+  parts_.optimizer.step();
+  if (parts_.schedule != nullptr) parts_.schedule->step();
+  ++steps_;
+  epoch_.seconds += seconds_since(start);
+  if (epoch_is_due()) loop_.reset();
+  if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
   goes_on();
-  each([&](RunObserver& observer) { observer.at_begin(*this); });
-  if (steps_ > 0 && !stopped_) make_evaluation();  // in which the run before this one was stopped
-  if (steps_ > 0 && !stops()) each([&](RunObserver& observer) { observer.between_steps(*this); });
-  while (!ends()) {
-    if (!awaits_evaluation()) make_steps();
-    if (awaits_evaluation()) finish_epoch();
-  }
-  each([&](RunObserver& observer) { observer.at_end(*this); });
-  last_step_ = kNoLimit;
+  return losses.mean();
 }
 
-void TrainingRun::make_steps() {
-  parts_.loader.continue_epoch();
-  bool reads_batches = false;
-  each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
-  const struct Shard {
-    DataLoader& loader;
-    ~Shard() { loader.set_shard({}); }  // even if something throws
-  } shard{parts_.loader};
-  parts_.loader.set_shard(reads_batches ? BatchShard() : gradients_.shard());
-  Random before = parts_.random;
-  for (auto batches = parts_.loader.begin(); batches != parts_.loader.end(); ++batches) {
-    const double loss = try_step(batches, before);
-    if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
-    goes_on();
-    each([&](RunObserver& observer) { observer.after_step(*this, loss); });
-    make_evaluation();
-    each([&](RunObserver& observer) { observer.between_steps(*this); });
-    if (!makes_more_steps()) return;
-    before = parts_.random;
+// Copies of them, as the loader has only one at a time.
+std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
+  if (loop_) {
+    ++loop_->batches;
+  } else {
+    bool reads_batches = false;
+    each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
+    parts_.loader.continue_epoch();
+    loop_.emplace(parts_.loader, reads_batches ? BatchShard() : gradients_.shard());
   }
+  std::vector<Batch> batches(1, *loop_->batches);
+  while (batches.size() < count) batches.push_back(*++loop_->batches);
+  if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
+    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(batches[i].inputs);
+    parts_.model.read_ahead(loop_->batches.next_inputs());
+  }
+  return batches;
 }
+
+// --- Records ------------------------------------------------------------------------------------
 
 // Whether the last step has an evaluation that was not made yet.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
-  const bool known = !evaluations_.empty() && evaluations_.back().steps == steps_;
-  return steps_ > 0 && every > 0 && (steps_ - 1) % every == 0 && !known;
+  if (steps_ == 0 || every == 0 || (steps_ - 1) % every != 0) return false;
+  const auto is_it = [&](const TrainingRecord& record) {
+    return record.steps == steps_ && !record.ends_epoch();
+  };
+  return !std::any_of(history_.end() - std::min<std::ptrdiff_t>(2, std::ssize(history_)),
+                      history_.end(), is_it);
 }
 
-void TrainingRun::make_evaluation() {
-  if (!evaluation_is_due()) return;
-  const EvaluationParts& evaluation = parts_.evaluation;
-  const Random before = parts_.random;
-  const auto losses = evaluate(*evaluation.training, evaluation.validation, evaluation.batches);
-  if (!losses) {
-    parts_.random = before;
-    return;
-  }
-  evaluations_.push_back(*losses);
-  each([&](RunObserver& observer) { observer.after_evaluation(*this, *losses); });
+// Those that are not there where an observer stops the run are still due.
+void TrainingRun::add_due_records() {
+  const auto add = [&](const auto& make_record) {
+    const Random before = parts_.random;
+    const std::optional<TrainingRecord> record = make_record();
+    if (!record) {
+      parts_.random = before;
+      return;
+    }
+    history_.push_back(*record);
+    if (record->ends_epoch()) epoch_ = {};
+    each([&](RunObserver& observer) { observer.after_record(*this, *record); });
+  };
+  const EvaluationParts& parts = parts_.evaluation;
+  if (evaluation_is_due())
+    add([&] { return evaluate(*parts.training, parts.validation, parts.batches); });
+  if (epoch_is_due()) add([&] { return record_of_epoch(); });
 }
 
-std::optional<Evaluation> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
-                                                std::size_t batches) {
+std::optional<TrainingRecord> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
+                                                    std::size_t batches) {
   const auto of_training = score(training, batches);
   if (!of_training) return std::nullopt;
-  Evaluation evaluation{.steps = steps_,
-                        .training_loss = of_training->loss,
-                        .training_accuracy = of_training->accuracy};
-  if (validation == nullptr) return evaluation;
+  return with_validation({.steps = steps_,
+                          .training_loss = of_training->loss,
+                          .tokens_per_second = tokens_per_second(),
+                          .training_accuracy = of_training->accuracy},
+                         validation, batches);
+}
+
+std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
+  const std::size_t epoch = epochs() + 1;
+  check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", epoch,
+                 " counts, so it has no loss");
+  compare_ranks();
+  return with_validation({.steps = steps_,
+                          .epoch = epoch,
+                          .training_loss = epoch_.loss_sum / epoch_.weight,
+                          .tokens_per_second = tokens_per_second()},
+                         parts_.validation, 0);
+}
+
+std::optional<TrainingRecord> TrainingRun::with_validation(TrainingRecord record,
+                                                           DataLoader* validation,
+                                                           std::size_t batches) {
+  if (validation == nullptr) return record;
   const auto of_validation = score(*validation, batches);
   if (!of_validation) return std::nullopt;
-  evaluation.validation_loss = of_validation->loss;
-  evaluation.validation_accuracy = of_validation->accuracy;
-  return evaluation;
+  record.validation_loss = of_validation->loss;
+  record.validation_accuracy = of_validation->accuracy;
+  return record;
 }
 
 std::optional<Score> TrainingRun::score(DataLoader& loader, std::size_t batches) {
+  if (stopped_) return std::nullopt;
   loader.rewind();  // each evaluation takes the same windows in the same order
   return rowgrad::evaluate(parts_.model, loader,
                            {.batches = batches,
@@ -199,61 +271,6 @@ std::optional<Score> TrainingRun::score(DataLoader& loader, std::size_t batches)
                             .loss = parts_.loss,
                             .after_batch = [&] { return goes_on(); },
                             .ranks = parts_.ranks});
-}
-
-// Takes back what a step that fails has done to the loader and the random numbers.
-double TrainingRun::try_step(DataLoader::Iterator& batches, const Random& before) {
-  try {
-    return step(batches);
-  } catch (...) {
-    Checkpoint state = parts_.loader.state_dict();
-    state.erase("epoch");
-    state.erase("batch");
-    state.put("epoch", steps_ / steps_per_epoch());
-    state.put("batch", steps_ % steps_per_epoch() * parts_.accumulate);
-    parts_.loader.load_state_dict(state);
-    parts_.random = before;
-    throw;
-  }
-}
-
-double TrainingRun::step(DataLoader::Iterator& batches) {
-  const auto start = std::chrono::steady_clock::now();
-  Optimizer& optimizer = parts_.optimizer;
-  optimizer.zero_grad();
-  const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
-  const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  std::vector<Batch> copies;  // of several, as the loader has only one at a time
-  for (std::size_t i = 0; count > 1 && i < count; ++i) {
-    if (i > 0) ++batches;
-    copies.push_back(*batches);
-  }
-  const std::span<const Batch> of_step =
-      count > 1 ? std::span<const Batch>(copies) : std::span<const Batch>(&*batches, 1);
-  if (std::ranges::any_of(optimizer.parameters(), is_in_file)) {
-    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(of_step[i].inputs);
-    parts_.model.read_ahead(batches.next_inputs());
-  }
-  const StepGradients::Losses losses = gradients_.add(of_step, first, [&](const Tape& tape) {
-    each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
-  });
-  Epoch epoch = epoch_;
-  for (std::size_t i = 0; i < count; ++i) {
-    epoch.loss_sum += losses.means[i] * losses.weights[i];
-    epoch.weight += losses.weights[i];
-    epoch.timed_tokens += parts_.loader.rows(first + i) * parts_.loader.windows().context();
-    each([&](RunObserver& observer) { observer.on_batch(*this, of_step[i]); });
-  }
-  if (steps_ == 0 && !parts_.allow_unused && epoch.weight > 0) optimizer.check_uses_all();
-  each([&](RunObserver& observer) { observer.before_update(*this); });
-  if (next_clip_norm() > 0) clip_grad_norm(optimizer.parameters(), next_clip_norm());
-  if (parts_.schedule != nullptr) parts_.schedule->check_step();
-  optimizer.step();
-  if (parts_.schedule != nullptr) parts_.schedule->step();
-  ++steps_;
-  epoch_ = epoch;
-  epoch_.seconds += seconds_since(start);
-  return losses.mean();
 }
 
 void TrainingRun::compare_ranks() const {
@@ -271,25 +288,6 @@ void TrainingRun::compare_ranks() const {
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on rank ",
                   i / sums.size(), " differs from that on rank 0");
-}
-
-void TrainingRun::finish_epoch() {
-  check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", history_.size() + 1,
-                 " counts, so it has no loss");
-  EpochRecord record{.epoch = history_.size() + 1,
-                     .steps = steps_,
-                     .training_loss = epoch_.loss_sum / epoch_.weight,
-                     .tokens_per_second = tokens_per_second()};
-  if (parts_.validation != nullptr) {
-    const auto of_validation = score(*parts_.validation, 0);
-    if (!of_validation) return;
-    record.validation_loss = of_validation->loss;
-    record.validation_accuracy = of_validation->accuracy;
-  }
-  compare_ranks();
-  history_.push_back(record);
-  epoch_ = {};
-  each([&](RunObserver& observer) { observer.after_epoch(*this, record); });
 }
 
 double TrainingRun::tokens_per_second() const {

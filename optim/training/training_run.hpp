@@ -4,7 +4,7 @@
 //
 //   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random,
 //                    .epochs = 10});
-//   run.train();
+//   while (run.step()) std::cout << run.steps() << '\n';  // or run.train()
 //   write_safetensors("run.safetensors", run.state_dict());
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct TrainingParts {
   DataLoader* validation = nullptr;
   /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit.
   double clip_norm = 0;
-  /// The first step whose gradients are clipped, counted from 0.
+  /// After how many steps clipping begins.
   std::size_t clip_from = 0;
   /// The batches whose gradients make up one step, with the mean of their losses. The last step of
   /// an epoch takes those that are left.
@@ -90,49 +90,51 @@ class TrainingRun {
   /// for fewer shards than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
-  /// Adds an observer, which must live until the last call of train() or until it is removed. Not
-  /// during one. One that is there already stays in its place.
+  /// Adds an observer, which must live until the last step or until it is removed. Not during a
+  /// step. One that is there already stays in its place.
   void observe(RunObserver& observer) {
     if (std::ranges::find(observers_, &observer) == observers_.end())
       observers_.push_back(&observer);
   }
   void forget(const RunObserver& observer) { std::erase(observers_, &observer); }
 
-  /// Trains until the run has ended, an observer stops it, or step `last_step` was made. Each epoch
-  /// is evaluated and adds a record to the history; of one that was stopped before its last step or
-  /// in its evaluation, the next call makes the rest. Returns whether the run has ended. On several
-  /// ranks, parameters that differ between them are a std::runtime_error that names parameter and
-  /// rank.
+  /// Makes a step, and the records that are due then: that of an evaluation, and that of the epoch
+  /// if it has ended. Returns false, and does nothing, if the run has ended; and once if an
+  /// observer has stopped it, even in an evaluation, which the next call makes instead of a step.
   ///
-  /// If the model, the optimizer or an observer throws, the next call goes on with the step that
-  /// was not made: its batches come again, with the same random numbers. (Parameters have what
-  /// gradients there were.) On several ranks this holds if all throw outside of the sum of
-  /// gradients, as in an observer. After a step that failed within it, messages of other ranks may
-  /// still be under way, so further steps throw std::logic_error: start all processes again, from a
-  /// saved state.
+  /// What the model, the optimizer or an observer throws ends the run, and so does a failure of the
+  /// memory or the disk: further calls throw std::logic_error until a state is loaded, that which
+  /// was saved last. On several ranks, start all processes again. (A rate that the schedule refuses
+  /// is refused before anything changes, but ends it, too.)
   ///
-  /// Throws std::invalid_argument if the run has no length and there is no last step. Throws
-  /// std::logic_error for a parameter that gets a gradient but is none of the optimizer's and, in
-  /// the first step, for one of the optimizer's that gets none (see allow_unused). Groups may be
-  /// added to the optimizer between epochs.
+  /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
+  /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
+  /// may be added to the optimizer between steps. On several ranks, parameters that differ between
+  /// them are a std::runtime_error that names parameter and rank.
+  bool step();
+
+  /// Makes steps until the run has ended, an observer stops it, or step `last_step` was made.
+  /// Returns whether the run has ended. Throws std::invalid_argument if it has no length and there
+  /// is no last step.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// The same for one epoch, or the rest of it. Returns whether its record was added.
+  /// Makes the steps of an epoch, or the rest of them. Returns whether its record was added.
   bool run_epoch();
 
   /// The losses of the batches of these loaders, from their first epoch on; nothing if an observer
   /// stops the run meanwhile.
-  std::optional<Evaluation> evaluate(DataLoader& training, DataLoader* validation,
-                                     std::size_t batches = 0);
+  std::optional<TrainingRecord> evaluate(DataLoader& training, DataLoader* validation,
+                                         std::size_t batches = 0);
 
   const TrainingParts& parts() const { return parts_; }  // as they were given
   /// Changes the length of the run: steps or, if that is 0, epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
-  /// A record for each epoch that has ended.
-  const std::vector<EpochRecord>& history() const { return history_; }
-  /// The losses of evaluations in the course of epochs.
-  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
+  /// All records, in the order of their steps; where both are due, that of the epoch comes last.
+  const std::vector<TrainingRecord>& history() const { return history_; }
+
+  /// How many epochs have ended, with their evaluation.
+  std::size_t epochs() const;
 
   /// Steps since the start of the run, in each epoch, in the whole run, and of those the ones that
   /// are left.
@@ -149,18 +151,15 @@ class TrainingRun {
   /// Whether nothing is left to be trained and evaluated.
   bool has_ended() const;
 
-  /// Whether train() is about to make a further step.
+  /// Whether a further step is to be made, in this call of train().
   bool makes_more_steps() const { return steps_left() > 0 && !stops(); }
-
-  /// Whether an observer or the last step that was asked for ends this call of train().
-  bool stops() const { return stopped_ || steps_ >= last_step_; }
 
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
 
   bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
-  /// The speed of training in this epoch, since the run was started or its state was loaded.
+  /// The speed of the steps of this epoch, since the run was started or its state was loaded.
   double tokens_per_second() const;
 
   /// How gradients travel between ranks.
@@ -176,8 +175,9 @@ class TrainingRun {
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
   /// as if it had never stopped, bit for bit, if it computes with the same. Loading throws
   /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
-  /// changes nothing (if the optimizer has check_state_dict()). Text, windows, batches and their
-  /// order have to be the same (DataLoader::state_dict), and so does `accumulate`.
+  /// changes nothing (if the optimizer has check_state_dict()); after a failure of the memory or
+  /// the disk, load a state again. Text, windows, batches and their order have to be the same
+  /// (DataLoader::state_dict), and so does `accumulate`. States of version 0.2.0 are refused.
   ///
   /// What else its parts are made with may change, and is taken as it is now: the length of the
   /// run, the shape of its schedule, clip_norm and clip_from, the loss and its weights, validation
@@ -188,18 +188,34 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  void train_until(std::size_t last_step, std::size_t last_epoch);
-  void make_steps();
-  bool evaluation_is_due() const;
-  void make_evaluation();
+  // A loader has whole batches again when this ends.
+  struct Shard {
+    Shard(DataLoader& of, const BatchShard& rows) : loader(of) { loader.set_shard(rows); }
+    ~Shard() { loader.set_shard({}); }
+    DataLoader& loader;
+  };
+  // A loop over an epoch, or the rest of it, for the rows that this rank needs.
+  struct Loop {
+    Loop(DataLoader& loader, const BatchShard& rows)
+        : shard(loader, rows), batches(loader.begin()) {}
+    Shard shard;  // outlives a first batch that cannot be read
+    DataLoader::Iterator batches;
+  };
+
+  double make_step();
+  std::vector<Batch> next_batches(std::size_t count);
+  void add_due_records();
+  std::optional<TrainingRecord> record_of_epoch();
+  std::optional<TrainingRecord> with_validation(TrainingRecord record, DataLoader* validation,
+                                                std::size_t batches);
+  std::optional<Score> score(DataLoader& loader, std::size_t batches);
   bool goes_on();
   void each(const auto& call) const;
-  double try_step(DataLoader::Iterator& batches, const Random& before);
-  double step(DataLoader::Iterator& batches);
-  std::optional<Score> score(DataLoader& loader, std::size_t batches);
   void compare_ranks() const;
-  void finish_epoch();
-  bool awaits_evaluation() const { return parts_.loader.position().epoch > history_.size(); }
+  // Whether an observer or the last step that was asked for ends this call of train().
+  bool stops() const { return stopped_ || steps_ >= last_step_; }
+  bool evaluation_is_due() const;
+  bool epoch_is_due() const { return parts_.loader.position().epoch > epochs(); }
   Checkpoint progress() const;
   void load_progress(const Checkpoint& state);
   void check_progress(const Checkpoint& optimizer) const;
@@ -208,13 +224,14 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& ranks_;
   StepGradients gradients_;
+  std::optional<Loop> loop_;
   std::string loaded_arithmetic_;
   std::vector<RunObserver*> observers_;
-  std::vector<EpochRecord> history_;
-  std::vector<Evaluation> evaluations_;
+  std::vector<TrainingRecord> history_;
   std::size_t steps_ = 0;
   std::size_t last_step_ = kNoLimit;  // of this call of train()
   bool stopped_ = false;              // by an observer
+  bool failed_ = false;               // by an exception in a step
   struct Epoch {                      // so far
     double loss_sum = 0;              // over all targets
     double weight = 0;                // theirs: their number, if each counts once

@@ -7,81 +7,51 @@
 namespace rowgrad {
 namespace {
 
-// Adds the column of a value that may be missing, which is saved as NaN.
-template <class Record>
-void put_column(Checkpoint& state, const std::string& name, const std::vector<Record>& records,
-                std::optional<double> Record::*value) {
-  std::vector<double> column;
-  for (const Record& record : records)
-    column.push_back((record.*value).value_or(std::numeric_limits<double>::quiet_NaN()));
-  state.put(name, std::move(column));
+// The columns of the history in a state, all of numbers.
+void for_each_column(const auto& column) {
+  column("steps", &TrainingRecord::steps);
+  column("epoch", &TrainingRecord::epoch);
+  column("training_loss", &TrainingRecord::training_loss);
+  column("tokens_per_second", &TrainingRecord::tokens_per_second);
+  column("validation_loss", &TrainingRecord::validation_loss);
+  column("training_accuracy", &TrainingRecord::training_accuracy);
+  column("validation_accuracy", &TrainingRecord::validation_accuracy);
 }
 
-// The same for accuracies, which only some runs have.
-template <class Record>
-void put_accuracy(Checkpoint& state, const std::string& name, const std::vector<Record>& records,
-                  std::optional<double> Record::*value) {
-  if (std::ranges::any_of(records,
-                          [&](const Record& record) { return (record.*value).has_value(); }))
-    put_column(state, name, records, value);
+// What is not there is saved as NaN.
+double number(std::size_t count) { return static_cast<double>(count); }
+double number(double value) { return value; }
+double number(const std::optional<double>& value) {
+  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+void read(double number, double& value) { value = number; }
+void read(double number, std::optional<double>& value) {
+  if (!std::isnan(number)) value = number;
+}
+void read(double number, std::size_t& count) {
+  check_argument(number >= 0 && number < 0x1p53 && number == std::floor(number),
+                 "TrainingRun: the history counts ", number);
+  count = static_cast<std::size_t>(number);
 }
 
-// Reads such a column, if it is there.
-template <class Record>
-void read_column(const Checkpoint& state, const std::string& name, std::vector<Record>& records,
-                 std::optional<double> Record::*value) {
-  if (!state.contains(name)) return;
-  const std::vector<double> column = state.doubles(name);
-  check_argument(column.size() == records.size(), "TrainingRun: there are ", column.size(),
-                 " values of ", name, ", expected ", records.size());
-  for (std::size_t i = 0; i < column.size(); ++i)
-    if (!std::isnan(column[i])) records[i].*value = column[i];
-}
-
-// The history or the evaluations, one array per column.
-template <class Record>
-Checkpoint saved(const std::vector<Record>& records) {
-  std::vector<std::int64_t> steps;
-  std::vector<double> training;
-  for (const Record& record : records) {
-    steps.push_back(static_cast<std::int64_t>(record.steps));
-    training.push_back(record.training_loss);
-  }
+Checkpoint saved(const std::vector<TrainingRecord>& history) {
   Checkpoint state;
-  state.put("steps", std::move(steps));
-  state.put("training_loss", std::move(training));
-  put_column(state, "validation_loss", records, &Record::validation_loss);
-  put_accuracy(state, "validation_accuracy", records, &Record::validation_accuracy);
+  for_each_column([&](const char* name, const auto value) {
+    std::vector<double> column;
+    for (const TrainingRecord& record : history) column.push_back(number(record.*value));
+    state.put(name, std::move(column));
+  });
   return state;
 }
 
-template <class Record>
-std::vector<Record> records_in(const Checkpoint& state, const char* what) {
-  const auto steps = state.integers("steps");
-  const auto training = state.doubles("training_loss");
-  const auto validation = state.doubles("validation_loss");
-  for (const auto* column : {&training, &validation})
-    check_argument(column->size() == steps.size(), "TrainingRun: the ", what, " has ", steps.size(),
-                   " steps, but ", column->size(), " losses");
-  std::vector<Record> records(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    records[i].steps = static_cast<std::size_t>(steps[i]);
-    records[i].training_loss = training[i];
-    if (!std::isnan(validation[i])) records[i].validation_loss = validation[i];
-  }
-  read_column(state, "validation_accuracy", records, &Record::validation_accuracy);
-  return records;
-}
-
-std::vector<EpochRecord> history_in(const Checkpoint& state) {
-  auto history = records_in<EpochRecord>(state, "history");
-  const auto speed = state.doubles("tokens_per_second");
-  check_argument(speed.size() == history.size(), "TrainingRun: the history has ", history.size(),
-                 " steps, but ", speed.size(), " speeds");
-  for (std::size_t i = 0; i < history.size(); ++i) {
-    history[i].epoch = i + 1;
-    history[i].tokens_per_second = speed[i];
-  }
+std::vector<TrainingRecord> history_in(const Checkpoint& state) {
+  std::vector<TrainingRecord> history(state.doubles("steps").size());
+  for_each_column([&](const char* name, const auto value) {
+    const std::vector<double> column = state.doubles(name);
+    check_argument(column.size() == history.size(), "TrainingRun: the history has ", history.size(),
+                   " records, but ", column.size(), " of ", name);
+    for (std::size_t i = 0; i < column.size(); ++i) read(column[i], history[i].*value);
+  });
   return history;
 }
 
@@ -100,14 +70,7 @@ Checkpoint TrainingRun::progress() const {
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
   state.put("loader", parts_.loader.state_dict());
   state.put("random", parts_.random.state_dict());
-  Checkpoint history = saved(history_);
-  std::vector<double> speed;
-  for (const EpochRecord& record : history_) speed.push_back(record.tokens_per_second);
-  history.put("tokens_per_second", std::move(speed));
-  state.put("history", history);
-  Checkpoint evaluations = saved(evaluations_);
-  put_accuracy(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
-  state.put("evaluations", evaluations);
+  state.put("history", saved(history_));
   state.put("steps", steps_);
   state.put("arithmetic", arithmetic());
   state.put("epoch_loss_sum", epoch_.loss_sum);
@@ -116,31 +79,34 @@ Checkpoint TrainingRun::progress() const {
 }
 
 void TrainingRun::load_state_dict(const Checkpoint& state) {
+  check_argument(state.part("history").contains("epoch"),
+                 "TrainingRun: the state is of version 0.2.0 or older, or of no run; its model and "
+                 "optimizer may be loaded alone");
+  check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
+                 "TrainingRun: the state has a schedule, the run has none");
   const Checkpoint model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.text("arithmetic");
+  loop_.reset();
   const Checkpoint before = progress();
   try {
-    check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
-                   "TrainingRun: the state has a schedule, the run has none");
     load_progress(state);
     check_progress(optimizer);
     parts_.model.load_state_dict(model, {.check_only = true});
     parts_.optimizer.check_state_dict(optimizer);
-    parts_.model.load_state_dict(model);
-    parts_.optimizer.load_state_dict(optimizer);
   } catch (...) {
     load_progress(before);
     throw;
   }
+  failed_ = true;  // until all is loaded
+  parts_.model.load_state_dict(model);
+  parts_.optimizer.load_state_dict(optimizer);
   loaded_arithmetic_ = arithmetic;
+  last_step_ = kNoLimit;
+  failed_ = stopped_ = false;
 }
 
 void TrainingRun::load_progress(const Checkpoint& state) {
   history_ = history_in(state.part("history"));
-  const Checkpoint evaluations = state.part("evaluations");  // which older states do not have
-  evaluations_ = evaluations.empty() ? std::vector<Evaluation>()
-                                     : records_in<Evaluation>(evaluations, "evaluations");
-  read_column(evaluations, "training_accuracy", evaluations_, &Evaluation::training_accuracy);
   steps_ = state.count("steps");
   epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .weight = state.number("epoch_tokens")};
   parts_.loader.load_state_dict(state.part("loader"));
@@ -153,26 +119,30 @@ void TrainingRun::load_progress(const Checkpoint& state) {
 void TrainingRun::check_progress(const Checkpoint& optimizer) const {
   const auto position = parts_.loader.position();
   const std::size_t batch = steps_ % steps_per_epoch() * parts_.accumulate;
-  check_argument(history_.size() == position.epoch ||
-                     (history_.size() + 1 == position.epoch && position.batch == 0),
-                 "TrainingRun: the history has ", history_.size(), " epochs at batch ",
-                 position.batch, " of epoch ", position.epoch + 1);
+  check_argument(
+      epochs() == position.epoch || (epochs() + 1 == position.epoch && position.batch == 0),
+      "TrainingRun: the history has ", epochs(), " epochs at batch ", position.batch, " of epoch ",
+      position.epoch + 1);
   check_argument(steps_ / steps_per_epoch() == position.epoch && batch == position.batch,
                  "TrainingRun: step ", steps_, " is not batch ", position.batch, " of epoch ",
                  position.epoch + 1);
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
-  const bool begun = awaits_evaluation() || position.batch > 0;
+  const bool has_begun = epoch_is_due() || position.batch > 0;
   const bool may_have_none = parts_.loader.windows().has_own_targets() ||
                              parts_.loss.class_weights ||
                              parts_.loss.ignore_index.value_or(-1) >= 0;
   check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
-                     (begun ? epoch_.weight > 0 || may_have_none : epoch_.weight == 0),
+                     (has_begun ? epoch_.weight > 0 || may_have_none : epoch_.weight == 0),
                  "TrainingRun: the epoch has ", epoch_.weight, " tokens at batch ", position.batch);
-  for (std::size_t i = 0; i < history_.size(); ++i)
-    check_argument(history_[i].steps == (i + 1) * steps_per_epoch(),
-                   "TrainingRun: the history has ", history_[i].steps, " steps after epoch ",
-                   i + 1);
+  std::size_t epoch = 0;
+  for (const TrainingRecord& record : history_) {
+    check_argument(record.steps <= steps_, "TrainingRun: the history has a record of step ",
+                   record.steps, ", the run ", steps_, " steps");
+    if (!record.ends_epoch()) continue;
+    check_argument(record.epoch == ++epoch && record.steps == epoch * steps_per_epoch(),
+                   "TrainingRun: the history has ", record.steps, " steps after epoch ", epoch);
+  }
   for (Parameter* parameter : parts_.optimizer.parameters()) {
     const std::string name = parameter->name() + ".step";
     const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;

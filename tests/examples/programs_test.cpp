@@ -257,11 +257,12 @@ TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
   EXPECT_EQ(shell(in_folder("compare_runs a b >/dev/null")).status, 1);
   expect_refused(in_folder("compare_runs a corpus"), "corpus");
   Checkpoint damaged;
-  damaged.put("history.steps", std::vector<std::int64_t>{1, 2});
+  damaged.put("history.steps", std::vector<double>{1, 2});
+  damaged.put("history.epoch", std::vector<double>{1, 2});
   damaged.put("history.training_loss", std::vector<double>{0.5});
   write_safetensors(folder_ / "damaged", damaged);
   expect_refused(in_folder("compare_runs a damaged"),
-                 "damaged: history has 2 steps, but 1 of training_loss");
+                 "damaged: the history has 2 steps, but 1 of training_loss");
 }
 
 TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {

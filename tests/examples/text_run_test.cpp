@@ -23,6 +23,13 @@ std::unique_ptr<TextRun> start(const TrainOptions& options) {
                                    short_text());
 }
 
+// The records that were made in the course of epochs.
+std::vector<TrainingRecord> evaluations_of(const TextRun& training) {
+  std::vector<TrainingRecord> records = training.run.history();
+  std::erase_if(records, [](const TrainingRecord& record) { return record.ends_epoch(); });
+  return records;
+}
+
 // The state of a run, except for the times in its history.
 std::string fingerprint(const TextRun& training) {
   return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
@@ -95,7 +102,7 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
       const auto reference = start(options);
       reference->run.train(2 * epoch + 3);
       EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference)) << stop;
-      EXPECT_EQ(resumed->run.evaluations().size(), reference->run.evaluations().size());
+      EXPECT_EQ(resumed->run.history().size(), reference->run.history().size());
     }
   }
 }
@@ -148,18 +155,25 @@ TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   plain->run.train(20);
   evaluated->run.train(20);
   Checkpoint state = evaluated->run.state_dict();
-  for (const char* column : {"steps", "training_loss", "validation_loss"})
-    state = with(state, concat("evaluations.", column),
-                 plain->run.state_dict().at(concat("evaluations.", column)));
+  const Checkpoint without_evaluations = plain->run.state_dict();
+  for (const std::string& name : without_evaluations.names())
+    if (name.starts_with("history.")) state = with(state, name, without_evaluations.at(name));
   EXPECT_TRUE(bits_of(without(state, "history.tokens_per_second")) == fingerprint(*plain));
-  ASSERT_EQ(evaluated->run.evaluations().size(), 7U);  // after steps 1, 4, … 19
-  EXPECT_EQ(evaluated->run.evaluations()[1].steps, 4U);
-  EXPECT_LT(*evaluated->run.evaluations()[6].validation_loss,
-            *evaluated->run.evaluations()[0].validation_loss);
+  const std::vector<TrainingRecord> losses = evaluations_of(*evaluated);
+  ASSERT_EQ(losses.size(), 7U);  // after steps 1, 4, … 19
+  EXPECT_EQ(losses[1].steps, 4U);
+  EXPECT_LT(*losses[6].validation_loss, *losses[0].validation_loss);
+  std::vector<TrainingRecord> epochs = evaluated->run.history();
+  std::erase_if(epochs, [](const TrainingRecord& record) { return !record.ends_epoch(); });
+  ASSERT_EQ(epochs.size(), plain->run.history().size());
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    EXPECT_EQ(epochs[i].training_loss, plain->run.history()[i].training_loss);
+    EXPECT_EQ(epochs[i].validation_loss, plain->run.history()[i].validation_loss);
+  }
   options.learning_rate = 0;
   const auto still = start(options);
   still->run.train(20);
-  EXPECT_EQ(still->run.evaluations()[0].training_loss, still->run.evaluations()[6].training_loss);
+  EXPECT_EQ(evaluations_of(*still)[0].training_loss, evaluations_of(*still)[6].training_loss);
 }
 
 TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
@@ -173,7 +187,7 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
     std::size_t before = 0;  // in the epochs before
     for (std::size_t step = 1; step <= 3 * epoch; ++step) {
       struct : RunObserver {
-        void after_step(const TrainingRun& run, double) override {
+        void before_update(const TrainingRun& run) override {
           tokens = static_cast<std::size_t>(run.state_dict().number("epoch_tokens"));
         }
         std::size_t tokens = 0;
@@ -212,12 +226,12 @@ TEST(TextRun, InterruptedInALossGoesOnWithIt) {
   EXPECT_FALSE(stopped->run.train());
   ASSERT_EQ(stopped->run.steps(), 9U);
   EXPECT_EQ(second_batch.left, 0);
-  EXPECT_EQ(stopped->run.evaluations().back().steps, 5U);
+  EXPECT_EQ(evaluations_of(*stopped).back().steps, 5U);
   stopped->save(folder / "checkpoint");
   const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
   resumed->run.train(10);
-  EXPECT_EQ(resumed->run.evaluations().back().steps, 9U);
-  EXPECT_EQ(resumed->run.evaluations().size(), 3U);  // it is known now
+  EXPECT_EQ(evaluations_of(*resumed).back().steps, 9U);
+  EXPECT_EQ(evaluations_of(*resumed).size(), 3U);  // it is known now
   resumed->run.train(12);
   EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*whole));
 }
@@ -305,8 +319,12 @@ TEST(TextRun, RefusesACheckpointWhoseCountsDoNotAgree) {
       {"loader.epoch", Checkpoint::Integers{{}, {std::int64_t{1} << 62}}},
       {"loader.batch", Checkpoint::Integers{{}, {3}}},
       {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
-      {"history.steps", Checkpoint::Integers{{1}, {7}}},
-      {"history.steps", Checkpoint::Integers{{0}, {}}},
+      {"history.steps", Checkpoint::Doubles{{1}, {7}}},
+      {"history.steps", Checkpoint::Doubles{{0}, {}}},
+      {"history.steps", Checkpoint::Doubles{{1}, {static_cast<double>(epoch) + 0.5}}},
+      {"history.epoch", Checkpoint::Doubles{{1}, {0}}},
+      {"history.epoch", Checkpoint::Doubles{{1}, {2}}},
+      {"history.epoch", Checkpoint::Doubles{{1}, {-1}}},
       {"history.training_loss", Checkpoint::Doubles{{2}, {1, 2}}},
       {"random.next", Checkpoint::Integers{{}, {1000}}},
       {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch + 3}}}};
@@ -435,7 +453,7 @@ TEST(TextRun, LearnsBelowTheUnigramLoss) {
   options.learning_rate = 0.5;
   const auto training = start(options);
   for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) training->run.run_epoch();
-  const EpochRecord& last = training->run.history().back();
+  const TrainingRecord& last = training->run.history().back();
   const double unigram = unigram_loss(training->training_ids(), *training->validation_ids(),
                                       training->tokenizer().size());
   EXPECT_LT(*last.validation_loss, unigram - 0.1);

@@ -77,16 +77,15 @@ class TextbookRun : public PublishedData {
 
   // To the last printed digit.
   static void expect_printed(const TextRun& training, std::size_t lines, const BookLog& book) {
-    const std::vector<Evaluation>& losses = training.run.evaluations();
-    ASSERT_EQ(losses.size(), lines);
-    EXPECT_EQ(compared(losses, book),
+    ASSERT_EQ(training.run.history().size() - training.run.epochs(), lines);
+    EXPECT_EQ(compared(training.run.history(), book),
               concat(2 * lines, " of ", 2 * lines, " losses are the book's to the last digit"));
   }
 };
 
 TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   TextRun training(chapter_5(), std::make_unique<BytePairTokenizer>(gpt2()), verdict());
-  const Evaluation untrained = training.evaluate_all().value();
+  const TrainingRecord untrained = training.evaluate_all().value();
   EXPECT_NEAR(untrained.training_loss, 10.987583, 1e-6);
   EXPECT_NEAR(*untrained.validation_loss, 10.981105, 3e-6);
   const std::vector<std::int32_t> prompt{6109, 3626, 6100, 345};

@@ -254,7 +254,17 @@ class FrozenRun : public FrozenTraining {
   // Runs of 0.2.0 are refused; what they had is in this version's state as well.
   void load(const Checkpoint& state) override {
     Checkpoint run = state.part("run");
-    if (!run.contains("arithmetic")) run.put("arithmetic", "that of 0.2.0");
+    if (run.contains("history.epoch")) return run_.load_state_dict(run);
+    run.put("arithmetic", "that of 0.2.0");
+    const std::vector<std::int64_t> steps = run.integers("history.steps");
+    run.erase("history.steps");
+    run.put("history.steps", std::vector<double>(steps.begin(), steps.end()));
+    std::vector<double> epochs(steps.size());
+    std::iota(epochs.begin(), epochs.end(), 1);
+    run.put("history.epoch", epochs);
+    const std::vector<double> none(steps.size(), std::numeric_limits<double>::quiet_NaN());
+    for (const char* name : {"history.training_accuracy", "history.validation_accuracy"})
+      if (!run.contains(name)) run.put(name, none);
     run_.load_state_dict(run);
   }
 

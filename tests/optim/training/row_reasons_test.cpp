@@ -18,11 +18,11 @@ struct WatchedRow : RunObserver {
   explicit WatchedRow(const Parameter& of) : table(of) {}
 
   Tensor row() const { return table.rows(std::array{kFollowed}); }
-  void at_begin(const TrainingRun&) override { before = row(); }
   void on_batch(const TrainingRun&, const Batch& batch) override {
     lookups += static_cast<std::size_t>(std::ranges::count(batch.inputs, kFollowed));
   }
   void before_update(const TrainingRun& run) override {
+    before = row();
     for (const auto [index, values] : table.gradient().rows()) {
       if (index != kFollowed) continue;
       double squares = 0;
@@ -36,7 +36,6 @@ struct WatchedRow : RunObserver {
     for (std::size_t i = 0; i < now.size(); ++i)
       squares += std::pow(static_cast<double>(now.data()[i]) - before.data()[i], 2);
     moved[run.steps()] = std::sqrt(squares);
-    before = now;
   }
 
   const Parameter& table;

@@ -68,6 +68,17 @@ TEST(TrainingRun, TrainsAnyLanguageModel) {
   EXPECT_EQ(*history.back().validation_loss, evaluate(trained.model, trained.validation)->loss);
 }
 
+TEST(TrainingRun, IsALoopOfSteps) {
+  Trained trained, reference;
+  for (Trained* each : {&trained, &reference}) each->run.set_length(2, 0);
+  std::size_t steps = 0;
+  while (trained.run.step()) EXPECT_EQ(trained.run.steps(), ++steps);
+  EXPECT_EQ(steps, 2 * trained.loader.size());
+  EXPECT_FALSE(trained.run.step());
+  EXPECT_TRUE(reference.run.train());
+  EXPECT_TRUE(trained.bits() == reference.bits());
+}
+
 TEST(TrainingRun, AccumulatesTheGradientsOfBatches) {
   Trained trained;
   Trained by_hand;
@@ -202,6 +213,22 @@ TEST(TrainingRun, RepeatsAnEvaluationThatWasBrokenOff) {
   EXPECT_TRUE(resumed.bits() == reference.bits());
 }
 
+TEST(TrainingRun, MakesABrokenOffEvaluationInsteadOfAStep) {
+  Trained trained;
+  StopsBeforeEvaluations stops;
+  trained.run.observe(stops);
+  const std::size_t epoch = trained.loader.size();
+  for (std::size_t i = 0; i < epoch; ++i) EXPECT_TRUE(trained.run.step());
+  EXPECT_FALSE(trained.run.step());
+  EXPECT_EQ(trained.run.epochs(), 0U);
+  trained.run.forget(stops);
+  EXPECT_TRUE(trained.run.step());
+  EXPECT_EQ(trained.run.steps(), epoch);
+  EXPECT_EQ(trained.run.epochs(), 1U);
+  EXPECT_TRUE(trained.run.step());
+  EXPECT_EQ(trained.run.steps(), epoch + 1);
+}
+
 // The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
 // its course.
 TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
@@ -224,13 +251,13 @@ TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
       run.observe(stops);
       EXPECT_FALSE(run.train());
       EXPECT_EQ(run.steps(), steps);
-      EXPECT_EQ(run.history().size(), steps / 7);
-      EXPECT_EQ(run.evaluations().size(), 1U);
+      EXPECT_EQ(run.epochs(), steps / 7);
+      EXPECT_EQ(run.history().size() - run.epochs(), 1U);  // after the first step
       run.forget(stops);
       EXPECT_TRUE(run.train());
       EXPECT_EQ(run.steps(), steps);
-      EXPECT_EQ(run.history().size(), 1U);
-      EXPECT_EQ(run.evaluations().size(), 1 + steps / 7);
+      EXPECT_EQ(run.epochs(), 1U);
+      EXPECT_EQ(run.history().size() - run.epochs(), 1 + steps / 7);
     }
   }
 }
@@ -309,6 +336,14 @@ TEST(TrainingRun, RefusesAStateWithoutAnyOfItsParts) {
   }
 }
 
+TEST(TrainingRun, NamesTheVersionOfAStateThatIsTooOld) {
+  Trained trained;
+  EXPECT_INVALID(
+      "TrainingRun: the state is of version 0.2.0 or older, or of no run; its model and optimizer "
+      "may be loaded alone",
+      trained.run.load_state_dict(without(trained.run.state_dict(), "history.epoch")));
+}
+
 TEST(TrainingRun, RefusesTheStateOfARunOnOtherBatches) {
   Trained trained;
   trained.train_to(2);
@@ -338,15 +373,20 @@ TEST(TrainingRun, RefusesTheStateOfARunOnOtherBatches) {
              message + "ids_checksum ");
 }
 
-TEST(TrainingRun, RepeatsAStepThatFailed) {
+TEST(TrainingRun, GoesOnFromItsLastStateAfterAStepThatFailed) {
   Trained failing;
   Trained reference;
   reference.train_to(9);
   for (const int step : {0, 2, 4, 7}) {
     failing.train_to(static_cast<std::size_t>(step));
+    const Checkpoint last = failing.run.state_dict();
     failing.model.fails = true;
-    EXPECT_THROW(failing.run.run_epoch(), std::runtime_error);
+    EXPECT_THROW(failing.run.step(), std::runtime_error);
     failing.model.fails = false;
+    EXPECT_ERROR(std::logic_error,
+                 "TrainingRun: a step has failed, so load the state that was saved last",
+                 failing.run.step());
+    failing.run.load_state_dict(last);
     EXPECT_EQ(failing.run.steps(), static_cast<std::size_t>(step));
   }
   failing.train_to(9);
@@ -453,10 +493,12 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
     run.run_epoch();
     model.token.unfreeze();
     const Tensor before = model.token.weight.value();
+    const Checkpoint last = run.state_dict();
     EXPECT_ERROR(std::logic_error,
                  "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
                  "optimizer's parameters: is its layer a Part of the model?",
                  run.run_epoch());
+    run.load_state_dict(last);
     optimizer.add_group({.parameters = model.token.parameters(), .options = {}});
     run.run_epoch();
     EXPECT_NE(model.token.weight.value(), before);
@@ -549,13 +591,13 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
 
 // Writes down what it is told, with the step.
 struct Diary : RunObserver {
-  void at_begin(const TrainingRun& run) override { note("begin", run); }
+  void after_backward(const TrainingRun& run, const Tape&) override { note("backward", run); }
   void on_batch(const TrainingRun& run, const Batch&) override { note("batch", run); }
   void before_update(const TrainingRun& run) override { note("update", run); }
   void after_step(const TrainingRun& run, double) override { note("step", run); }
-  void after_evaluation(const TrainingRun& run, const Evaluation&) override { note("losses", run); }
-  void between_steps(const TrainingRun& run) override { note("between", run); }
-  void after_epoch(const TrainingRun& run, const EpochRecord&) override { note("epoch", run); }
+  void after_record(const TrainingRun& run, const TrainingRecord& record) override {
+    note(record.ends_epoch() ? "epoch" : "losses", run);
+  }
   void at_end(const TrainingRun& run) override { note("end", run); }
 
   void note(const char* what, const TrainingRun& run) {
@@ -579,13 +621,12 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
   run.observe(diary);
   run.train(1);
   EXPECT_EQ(diary.text,
-            "begin 0, batch 0, batch 0, update 0, step 1; losses 1; between 1; end 1; ");
+            "backward 0, backward 0, batch 0, batch 0, update 0, losses 1; step 1; end 1; ");
   diary.text.clear();
   run.train();
   EXPECT_EQ(diary.text,
-            "begin 1, between 1, batch 1, batch 1, update 1, step 2, between 2, epoch 2, "
-            "batch 2, batch 2, update 2, step 3; losses 3; between 3; end 3; ");
-  EXPECT_EQ(run.evaluations().size(), 2U);
+            "backward 1, backward 1, batch 1, batch 1, update 1, epoch 2, step 2, "
+            "backward 2, backward 2, batch 2, batch 2, update 2, losses 3; step 3; end 3; ");
 }
 
 TEST(TrainingRun, ShowsEachTapeOfAStepOnceItWentBackward) {
@@ -634,17 +675,18 @@ TEST(TrainingRun, KeepsAccuraciesWithItsState) {
   run.train();
   EXPECT_EQ(run.history().back().validation_accuracy,
             evaluate(model, validation, {.accuracy = true})->accuracy);
-  ASSERT_FALSE(run.evaluations().empty());
-  EXPECT_TRUE(run.evaluations().front().training_accuracy.has_value());
+  EXPECT_TRUE(run.history().front().training_accuracy.has_value());
   DataLoader again(windows(61), {.batch = 3});
   TrainingRun resumed = run_of(again, validation);
   resumed.load_state_dict(run.state_dict());
-  for (std::size_t i = 0; i < run.evaluations().size(); ++i) {
-    EXPECT_EQ(resumed.evaluations()[i].training_accuracy, run.evaluations()[i].training_accuracy);
-    EXPECT_EQ(resumed.evaluations()[i].validation_accuracy,
-              run.evaluations()[i].validation_accuracy);
+  ASSERT_EQ(resumed.history().size(), 6U);  // after steps 1, 3, 4, 5, 7 and 8
+  for (std::size_t i = 0; i < run.history().size(); ++i) {
+    EXPECT_EQ(resumed.history()[i].steps, run.history()[i].steps);
+    EXPECT_EQ(resumed.history()[i].epoch, run.history()[i].epoch);
+    EXPECT_EQ(resumed.history()[i].training_loss, run.history()[i].training_loss);
+    EXPECT_EQ(resumed.history()[i].training_accuracy, run.history()[i].training_accuracy);
+    EXPECT_EQ(resumed.history()[i].validation_accuracy, run.history()[i].validation_accuracy);
   }
-  EXPECT_EQ(resumed.history()[1].validation_accuracy, run.history()[1].validation_accuracy);
 }
 
 TEST(TrainingRun, RefusesLossesThatAreNoMean) {
