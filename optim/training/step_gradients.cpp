@@ -85,15 +85,15 @@ StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::si
                                          const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const std::size_t count = batches.size();
-  const auto part = [&](std::size_t shard, std::size_t batch) {
-    return part_of(batches[batch], parts_.loader.rows(first + batch), shard);
-  };
+  std::vector<Batch> parts;                           // [own shard][batch]
   std::vector<double> shares(parts_.shards * count);  // [shard][batch]: first weights of targets
   const IndexRange own = range_of(parts_.shards, ranks_.rank(), ranks_.size());
   for (std::size_t shard = own.begin; shard < own.end; ++shard)
-    for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t i = 0; i < count; ++i) {
+      parts.push_back(part_of(batches[i], parts_.loader.rows(first + i), shard));
       shares[shard * count + i] =
-          total_weight(part(shard, i).targets, parts_.model.classes(), parts_.loss);
+          total_weight(parts.back().targets, parts_.model.classes(), parts_.loss);
+    }
   const std::vector<double> weights = sums_of_shards(of_all_shards(shares), count);
   for (std::size_t i = 0; i < shares.size(); ++i)
     if (shares[i] > 0) shares[i] /= weights[i % count];
@@ -105,13 +105,15 @@ StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::si
   // returned.
   const auto gradients_of = [&](std::size_t shard, bool give) {
     Gradients sums(indices_.size());
-    Random random_of_shard(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
+    std::optional<Random> random_of_shard;
+    if (parts_.shards > 1)
+      random_of_shard.emplace(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
     for (std::size_t i = 0; i < count; ++i) {
       const double share = shares[shard * count + i];
       if (share == 0) continue;
-      const Batch batch = part(shard, i);
-      Tape tape(parts_.shards > 1 ? random_of_shard : parts_.random);
-      const Variable loss = parts_.model.loss(tape, batch.inputs, batch.targets, parts_.loss);
+      const Batch& part = parts[(shard - own.begin) * count + i];
+      Tape tape(random_of_shard ? *random_of_shard : parts_.random);
+      const Variable loss = parts_.model.loss(tape, part.inputs, part.targets, parts_.loss);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         if (!indices_.contains(&parameter)) parts_.optimizer.check_trains_all(tape);
         const std::size_t p = indices_.at(&parameter);
