@@ -198,22 +198,21 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Whether the last step has an evaluation that was not made yet.
+// Whether the last step has an evaluation that was not made yet: it comes before all other records.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
-  if (steps_ == 0 || every == 0 || (steps_ - 1) % every != 0) return false;
-  const auto is_it = [&](const TrainingRecord& record) {
-    return record.steps == steps_ && !record.ends_epoch();
-  };
-  return !std::any_of(history_.end() - std::min<std::ptrdiff_t>(2, std::ssize(history_)),
-                      history_.end(), is_it);
+  return steps_ > 0 && every > 0 && (steps_ - 1) % every == 0 &&
+         (history_.empty() || history_.back().steps < steps_);
 }
 
 // Those that are not there where an observer stops the run are still due.
 void TrainingRun::add_due_records() {
-  const auto add = [&](const auto& make_record) {
+  const EvaluationParts& parts = parts_.evaluation;
+  while (evaluation_is_due() || epoch_is_due()) {
     const Random before = parts_.random;
-    const std::optional<TrainingRecord> record = make_record();
+    const std::optional<TrainingRecord> record =
+        evaluation_is_due() ? evaluate(*parts.training, parts.validation, parts.batches)
+                            : record_of_epoch();
     if (!record) {
       parts_.random = before;
       return;
@@ -221,22 +220,13 @@ void TrainingRun::add_due_records() {
     history_.push_back(*record);
     if (record->ends_epoch()) epoch_ = {};
     each([&](RunObserver& observer) { observer.after_record(*this, *record); });
-  };
-  const EvaluationParts& parts = parts_.evaluation;
-  if (evaluation_is_due())
-    add([&] { return evaluate(*parts.training, parts.validation, parts.batches); });
-  if (epoch_is_due()) add([&] { return record_of_epoch(); });
+  }
 }
 
 std::optional<TrainingRecord> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
                                                     std::size_t batches) {
-  const auto of_training = score(training, batches);
-  if (!of_training) return std::nullopt;
-  return with_validation({.steps = steps_,
-                          .training_loss = of_training->loss,
-                          .tokens_per_second = tokens_per_second(),
-                          .training_accuracy = of_training->accuracy},
-                         validation, batches);
+  return with_losses({.steps = steps_, .tokens_per_second = tokens_per_second()}, &training,
+                     validation, batches);
 }
 
 std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
@@ -244,21 +234,29 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
   check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", epoch,
                  " counts, so it has no loss");
   compare_ranks();
-  return with_validation({.steps = steps_,
-                          .epoch = epoch,
-                          .training_loss = epoch_.loss_sum / epoch_.weight,
-                          .tokens_per_second = tokens_per_second()},
-                         parts_.validation, 0);
+  return with_losses({.steps = steps_,
+                      .epoch = epoch,
+                      .training_loss = epoch_.loss_sum / epoch_.weight,
+                      .tokens_per_second = tokens_per_second()},
+                     nullptr, parts_.validation, 0);
 }
 
-std::optional<TrainingRecord> TrainingRun::with_validation(TrainingRecord record,
-                                                           DataLoader* validation,
-                                                           std::size_t batches) {
-  if (validation == nullptr) return record;
-  const auto of_validation = score(*validation, batches);
-  if (!of_validation) return std::nullopt;
-  record.validation_loss = of_validation->loss;
-  record.validation_accuracy = of_validation->accuracy;
+// The record with the losses of those loaders that are not null.
+std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, DataLoader* training,
+                                                       DataLoader* validation,
+                                                       std::size_t batches) {
+  if (training != nullptr) {
+    const auto of_training = score(*training, batches);
+    if (!of_training) return std::nullopt;
+    record.training_loss = of_training->loss;
+    record.training_accuracy = of_training->accuracy;
+  }
+  if (validation != nullptr) {
+    const auto of_validation = score(*validation, batches);
+    if (!of_validation) return std::nullopt;
+    record.validation_loss = of_validation->loss;
+    record.validation_accuracy = of_validation->accuracy;
+  }
   return record;
 }
 

@@ -206,8 +206,8 @@ class TrainingRun {
   std::vector<Batch> next_batches(std::size_t count);
   void add_due_records();
   std::optional<TrainingRecord> record_of_epoch();
-  std::optional<TrainingRecord> with_validation(TrainingRecord record, DataLoader* validation,
-                                                std::size_t batches);
+  std::optional<TrainingRecord> with_losses(TrainingRecord record, DataLoader* training,
+                                            DataLoader* validation, std::size_t batches);
   std::optional<Score> score(DataLoader& loader, std::size_t batches);
   bool goes_on();
   void each(const auto& call) const;
