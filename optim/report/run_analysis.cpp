@@ -180,18 +180,6 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   return text;
 }
 
-json positions_json(const Parameter& table) {
-  const Tensor cosines = squared(unit_rows(table.value()), false);
-  const std::size_t rows = cosines.shape()[0];
-  json all = json::array();
-  for (std::size_t i = 0; i < rows; ++i) {
-    json row = json::array();
-    for (std::size_t k = 0; k < rows; ++k) row.push_back(in_hundredths(cosines(i, k)));
-    all.push_back(std::move(row));
-  }
-  return {{"name", table.name()}, {"cosines", std::move(all)}};
-}
-
 json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids) {
   const Tensor rows = table.rows(ids);
   const std::size_t count = ids.size();
@@ -260,21 +248,6 @@ json attention_json(GptModel& model, const Ids& prompt) {
   }
   return {{"tokens", std::vector<std::int32_t>(prompt.begin(), prompt.end())},
           {"weights", std::move(layers)}};
-}
-
-json tape_json(LanguageModel& model, Ids inputs, Ids targets, Random random) {
-  Tape tape(random);
-  for (Ids* ids : {&inputs, &targets}) ids->reshape(Ids::shape_type{1, ids->size()});
-  tape.backward(model.loss(tape, inputs, targets));
-  for (Parameter* parameter : model.parameters()) parameter->zero_gradient();
-  json all = json::array();
-  for (const Tape::Entry& entry : tape.entries())
-    all.push_back({{"op", entry.op},
-                   {"name", entry.name},
-                   {"shape", std::vector<std::size_t>(entry.shape.begin(), entry.shape.end())},
-                   {"gradient", entry.gradient},
-                   {"inputs", entry.inputs}});
-  return all;
 }
 
 }  // namespace rowgrad

@@ -27,17 +27,11 @@ nlohmann::json text_json(LanguageModel& model, const TokenSequence& training,
                          const TokenSequence* validation, const std::function<bool()>& goes_on = {},
                          std::size_t most = 24'000);
 
-/// Cosines between all rows of a table.
-nlohmann::json positions_json(const Parameter& table);
-
 /// The nearest neighbours of these tokens among themselves, and their first two principal
 /// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
 nlohmann::json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
 
 /// The attention weights of each head on a prompt.
 nlohmann::json attention_json(GptModel& model, const Ids& prompt);
-
-/// The ops of one step on a text, with its gradients, which are cleared afterwards.
-nlohmann::json tape_json(LanguageModel& model, Ids inputs, Ids targets, Random random);
 
 }  // namespace rowgrad

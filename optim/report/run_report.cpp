@@ -25,7 +25,6 @@ constexpr std::size_t kMostRowsShown = std::size_t{1} << 18;  // of a table, on 
 // Rows that moved farthest: whose steps are shown, and of a memory's table the only ones.
 constexpr std::size_t kMostReasons = 2000;
 constexpr std::size_t kMostEmbeddings = 2000;
-constexpr std::size_t kMostPositions = 256;
 constexpr std::size_t kMostPrompt = 32;  // tokens whose attention is shown
 // Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
 // that a short run does not wait for them.
@@ -463,12 +462,9 @@ std::string RunReport::data(bool at_end) {
 // What the model, and its text, look like at the end.
 void RunReport::add_analysis(Json& data) const {
   json& report = data.json;
-  for (const TableHistory& table : rows_.tables()) {
+  for (const TableHistory& table : rows_.tables())
     if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
-    if (table.kind() == RowKind::kPosition && table.table().shape()[0] <= kMostPositions)
-      report["positions"] = positions_json(table.table());
-  }
   if (run_ != nullptr) add_reading(data);
 }
 
@@ -491,10 +487,6 @@ void RunReport::add_reading(Json& data) const {
     report["attention"] = attention_json(
         *gpt,
         to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
-  const std::size_t length =
-      std::min<std::uint64_t>(run_->parts().loader.windows().context(), training.size() - 1);
-  report["tape"] =
-      tape_json(model, training.slice(0, length).ids(), training.slice(1, length).ids(), Random(0));
 }
 
 }  // namespace rowgrad

@@ -140,7 +140,6 @@ TEST(RunReport, ShowsAModelOfOnesOwn) {
   EXPECT_FALSE(shown["run"].contains("fault"));
   EXPECT_EQ(shown["curves"]["learning_rate"], (json{0.1, 0.2, 0.3, 0.4}));
   EXPECT_EQ(shown["text"]["ids"].size(), 9U);
-  EXPECT_EQ(shown["tape"].back()["shape"], json::array());
 }
 
 // The model would read this text for longer than its run takes.
@@ -253,10 +252,6 @@ TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
     for (const int weight : query) sum += weight;
     EXPECT_NEAR(sum, 1000, 2);
   }
-  EXPECT_EQ(report["positions"]["cosines"].size(), 16U);
-  EXPECT_EQ(report["positions"]["cosines"][3][3], 100);
-  EXPECT_EQ(report["tape"].back()["inputs"].empty(), false);
-  EXPECT_EQ(report["tape"][0]["gradient"], "rows");
 }
 
 TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {

@@ -196,11 +196,6 @@ function makeText(ids, vocabulary, random) {
   return text;
 }
 
-function makeCosines(size) {
-  const cosine = (i, k) => Math.cos((i - k) / 5) * Math.exp(-Math.abs(i - k) / 12);
-  return { name: "position.weight", cosines: range(size).map((i) => range(size).map((k) => Math.round(100 * cosine(i, k)))) };
-}
-
 function makeEmbeddings(frame, random) {
   const ids = frame.rows
     .map((id, place) => [id, frame.lookups[place]])
@@ -235,26 +230,6 @@ function makeAttention(tokens, random) {
     return raw.map((weight) => Math.round((1000 * weight) / sum));
   })));
   return { tokens, weights };
-}
-
-function makeTape(layers, vocabulary) {
-  const ops = [];
-  const add = (op, name, shape, gradient, ...inputs) => ops.push({ op, name, shape, gradient, inputs }) - 1;
-  const wide = [8, 64, 128];
-  const positions = add("", "position.weight", [64, 128], "rows");
-  let x = add("embedding", "embedding", wide, "dense", add("", "token.weight", [vocabulary, 128], "rows"), positions);
-  for (const i of range(layers)) {
-    const normed = add("layer_norm", `block.${i}.norm1`, wide, "dense", x);
-    const qkv = range(3).map((k) => add("linear", `block.${i}.attention.${"qkv"[k]}`, wide, "dense", normed));
-    const mixed = add("attention", `block.${i}.attention`, wide, "dense", ...qkv);
-    x = add("add", "", wide, "dense", x, add("linear", `block.${i}.attention.out`, wide, "dense", mixed));
-    const second = add("layer_norm", `block.${i}.norm2`, wide, "dense", x);
-    const hidden = add("gelu", "", [8, 64, 512], "dense", add("linear", `block.${i}.up`, [8, 64, 512], "dense", second));
-    x = add("add", "", wide, "dense", x, add("linear", `block.${i}.down`, wide, "dense", hidden));
-  }
-  const targets = add("constant", "targets", [8, 64], "none");
-  add("linear_cross_entropy", `head of ${vocabulary} ids`, [], "dense", add("layer_norm", "norm", wide, "dense", x), targets);
-  return ops;
 }
 
 /**
@@ -325,10 +300,8 @@ export function makeReport({
   return {
     ...report,
     text,
-    ...(positions === "learned" && { positions: makeCosines(context) }),
     embeddings: makeEmbeddings(tables[0].frames.at(-1), random),
     attention: makeAttention(ids.slice(0, 28), random),
-    tape: makeTape(4, vocabulary.length),
   };
 }
 
@@ -391,8 +364,7 @@ export function makeHostileReport() {
   report.run.program = report.run.command = report.run.text.source = report.run.tokenizer.name = all;
   report.run.machine = all;
   report.run.options = JSON.parse('{"__proto__": "</script>", "constructor": 1}');
-  report.run.parameters[0].name = report.tables[0].name = report.positions.name = all;
-  report.tape[0].op = report.tape[1].name = all;
+  report.run.parameters[0].name = report.tables[0].name = report.tables[1].name = all;
   return report;
 }
 

@@ -1,4 +1,4 @@
-// The answers at a glance, the text, the embeddings, attention, the tape and the samples.
+// The answers at a glance, the text, the embeddings, attention and the samples.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -73,19 +73,6 @@ test("the groups of the loss table add up to the text", async () => {
   assert.equal(counts.reduce((a, b) => a + b), report.text.ids.length - 2);
 });
 
-test("the pointer finds the same token in both Zipf charts", async () => {
-  const [x, y, id] = await tab.evaluate(() => {
-    const { ranks } = window.rowgradReport.zipf;
-    const [px, py] = ranks.pixel(3);
-    return [px, py, ranks.options.y[3]];
-  });
-  await tab.mouse.move(...(await placeOn(tab, "#zipf-ranks", x, y)));
-  assert.match(await textOf(tab, "#zipf-reading"), new RegExp(`${id.toLocaleString("en-US")} lookups, rank 4; moved`));
-  assert.deepEqual(await tab.evaluate(() => [window.rowgradReport.zipf.ranks.marked, window.rowgradReport.zipf.distances.marked]), [3, 3]);
-  const [r, g, b] = await pixelOf(tab, "#zipf-ranks", x, y);
-  assert.ok(r !== g || g !== b, "a coloured point is there");
-});
-
 test("a token's neighbours are those of the data, and can be found by name", async () => {
   const { ids, neighbours } = report.embeddings;
   await tab.type("#neighbour-search", report.vocabulary[ids[20]]);
@@ -107,18 +94,6 @@ test("labels of points hide no points and no other labels", async () => {
   assert.deepEqual(clashes, []);
 });
 
-test("likeness of positions is blue, unlikeness orange", async () => {
-  const size = (await tab.$eval("#similarity", (canvas) => canvas.width)) / 64;
-  const at = (row, column) => pixelOf(tab, "#similarity", (column + 0.5) * size, (row + 0.5) * size);
-  assert.deepEqual((await at(10, 10)).slice(0, 3), [0x0a, 0x4f, 0x9c]);
-  const [red, , blue] = await at(10, 24); // −0.29
-  assert.ok(red > blue);
-  await tab.focus("#similarity");
-  await tab.keyboard.press("Home");
-  await tab.keyboard.press("ArrowRight");
-  assert.equal(await textOf(tab, "#similarity-reading"), `Positions 0 and 1: cosine ${(report.positions.cosines[0][1] / 100).toFixed(2)}`);
-});
-
 test("a head is chosen with the keyboard, and its weights are drawn and named", async () => {
   await tab.focus("#heads input:checked");
   await tab.keyboard.press("ArrowRight");
@@ -131,22 +106,6 @@ test("a head is chosen with the keyboard, and its weights are drawn and named", 
   const colour = async (query, key) => (await pixelOf(tab, "#head-map", (key + 0.5) * size, (query + 0.5) * size)).slice(0, 3).join();
   assert.equal(await colour(0, 5), "255,255,255", "what comes later has no weight");
   assert.notEqual(await colour(5, 0), await colour(5, 3), "the first token has more");
-});
-
-test("the tape has a line for each op and one for each use", async () => {
-  const ops = report.tape;
-  assert.equal((await tab.$$("#tape-picture li")).length, ops.length);
-  assert.equal((await tab.$$("#tape-picture path")).length, ops.flatMap(({ inputs }) => inputs).length);
-  const clashes = await tab.evaluate(() => {
-    const { lanes, edges } = window.rowgradReport.tape;
-    return edges.filter(({ from, to }) => lanes.some((lane, i) => lane === lanes[from] && i > from && i < to)).length;
-  });
-  assert.equal(clashes, 0, "no line runs through another op's point");
-  await tab.mouse.move(0, 0);
-  await tab.focus(".tape");
-  await tab.keyboard.press("ArrowDown");
-  await tab.keyboard.press("ArrowDown");
-  assert.match(await textOf(tab, "#tape-reading"), /^token.weight \[872, 128\], row gradient: made from nothing; used by embedding\.$/);
 });
 
 test("all samples are there, by step", async () => {
@@ -167,9 +126,9 @@ testReport("a run of one step tells what its curves would show, and shows all el
   assert.equal((await one.$$("#answers article")).length, 4);
   assert.equal(await one.$eval("#frame", (slider) => slider.disabled), true);
   assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
-  assert.equal(await one.$eval("#rows-by-step", (part) => part.hidden), true);
+  assert.equal(await one.$eval("#chart-rows", (part) => part.offsetHeight), 0);
   const shown = await one.$$eval("#contents a", (links) => links.map((link) => link.hash));
-  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#text", "#embeddings", "#attention", "#tape"]);
+  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#text", "#embeddings", "#attention"]);
 });
 
 testReport("a run of a few steps has curves, and lines of models that know nothing", makeShortReport({ steps: 5 }), {}, async (few) => {
@@ -198,7 +157,7 @@ testReport("a run none of whose numbers is finite is shown all the same", diverg
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
   assert.match(await textOf(going, "#state"), /still going on .* after step 600\. Reload/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
-  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#zipf", "#samples"]);
+  assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#samples"]);
   const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));
   assert.deepEqual(visible, ["#glance", ...shown]);
 });
@@ -269,11 +228,11 @@ testReport("a reload stays where it was, and an address can name a part", unfini
   await going.reload();
   await going.waitForSelector("#report:not([aria-busy])");
   assert.ok(Math.abs((await going.evaluate(() => scrollY)) - 2500) < 20);
-  const address = `${going.url()}#zipf`;
+  const address = `${going.url()}#rows`;
   await going.goto("about:blank");
   await going.goto(address);
   await going.waitForSelector("#report:not([aria-busy])");
-  const top = await going.$eval("#zipf", (part) => part.getBoundingClientRect().top);
+  const top = await going.$eval("#rows", (part) => part.getBoundingClientRect().top);
   assert.ok(top >= 0 && top < 100, `${top}`);
 });
 

@@ -96,8 +96,8 @@ testReport("everything can be reached with the tabulator key, and nothing holds 
     reached.add(id);
     if (await tab.evaluate(() => document.activeElement === document.body)) break;
   }
-  for (const id of ["copy", "smoothing", "zoom-in", "chart-box", "frame", "map", "rows-search", "rows-filter", "zipf-ranks",
-    "passage scroll story", "scroll story", "projection", "neighbour-search", "similarity", "head-map", "scroll tape"])
+  for (const id of ["copy", "smoothing", "zoom-in", "chart-box", "frame", "map", "rows-search", "rows-filter",
+    "passage scroll story", "scroll story", "projection", "neighbour-search", "head-map"])
     if (id !== "passage scroll story" && id !== "scroll story") assert.ok(reached.has(id), `${id} is not reached`);
   assert.ok(reached.has("passage"));
 });

@@ -21,7 +21,7 @@ const pictures = [
   },
   {
     name: "narrow.png", width: 360, scale: 2, scheme: "dark", tallest: 1300,
-    leftOut: "nav, #strips, #map-says, #rows, #zipf, #vocabulary .reading, #text-says, #text .reading, #text h3",
+    leftOut: "nav, #strips, #map-says, #rows, #vocabulary .reading, #text-says, #text .reading, #text h3",
     first: "#vocabulary", last: "#shading-legend", padding: 12, style: "#passage { height: 20rem; }",
   },
 ];

@@ -45,24 +45,13 @@ test("a tap on a token of the text says what was expected", async () => {
 });
 
 test("a tap on a point names its token", async () => {
-  for (const [selector, part] of [["#zipf-ranks", "zipf.ranks"], ["#projection", "embeddings.projection"]]) {
-    const [x, y] = await tab.evaluate((path) => {
-      const [one, other] = path.split(".");
-      return window.rowgradReport[one][other].pixel(2);
-    }, part);
-    await tab.touchscreen.tap(...(await placeOn(tab, selector, x, y)));
-    const marked = await tab.evaluate((path) => {
-      const [one, other] = path.split(".");
-      const scatter = window.rowgradReport[one][other];
-      return Math.hypot(...scatter.pixel(scatter.marked).map((at, i) => at - scatter.pixel(2)[i]));
-    }, part);
-    assert.ok(marked < 4, `${selector}: ${marked} pixels off`);
-  }
-});
-
-test("a tap on an op of the tape says what it is made from", async () => {
-  await tab.touchscreen.tap(...(await placeOn(tab, "#tape-picture li:nth-of-type(3)", 20, 12)));
-  assert.match(await textOf(tab, "#tape-reading"), /^embedding .* made from token.weight, position.weight;/);
+  const [x, y] = await tab.evaluate(() => window.rowgradReport.embeddings.projection.pixel(2));
+  await tab.touchscreen.tap(...(await placeOn(tab, "#projection", x, y)));
+  const off = await tab.evaluate(() => {
+    const { projection } = window.rowgradReport.embeddings;
+    return Math.hypot(...projection.pixel(projection.marked).map((at, i) => at - projection.pixel(2)[i]));
+  });
+  assert.ok(off < 4, `${off} pixels off`);
 });
 
 test("a tap on a chart moves the cursors there", async () => {
@@ -76,7 +65,7 @@ test("a tap on a chart moves the cursors there", async () => {
 });
 
 test("a finger that goes up scrolls the page, on charts, maps and points", async () => {
-  for (const selector of ["#chart-loss .chart-box", "#map", "#zipf-ranks", "#similarity", "#head-map", "#passage"]) {
+  for (const selector of ["#chart-loss .chart-box", "#map", "#projection", "#head-map", "#passage"]) {
     const [x, y] = await placeOn(tab, selector, 150, 150);
     const [before, row, id] = [await scrolled(), await cursor(), await chosen()];
     const passage = () => tab.$eval("#passage", (box) => box.scrollTop);

@@ -4,7 +4,7 @@
 # What remains open is the place of the data, a line with @DATA@ between two tags.
 
 set(modules format dom colour data cell_map scatter charts
-    glance run curves vocabulary why rows zipf text embeddings attention tape samples main)
+    glance run curves vocabulary why rows text embeddings attention samples main)
 
 # A closing tag in a script would end it in the middle.
 function(check_script name script)

@@ -69,14 +69,6 @@ export function sequentialColour(share) {
 }
 
 /**
- * Orange for what is below 0, blue for what is above.
- * @param {number} value from −1 to 1
- */
-export function divergingColour(value) {
-  return colourOnScale("diverging", ["--below", "--middle", "--above"], (value + 1) / 2);
-}
-
-/**
  * Black or white, whichever can be read on this colour.
  * @param {Colour} colour
  */

@@ -1,4 +1,4 @@
-// Loss, learning rate, gradient norm and speed over the steps.
+// Loss, learning rate, gradient norm, speed and distinct rows over the steps.
 
 import { LinkedCharts } from "./charts.js";
 import { tokenTable } from "./data.js";
@@ -42,6 +42,9 @@ export function showCurves(report) {
   const loss = addLoss(charts, report, evaluated);
   addOne(charts, "chart-rate", "learning rate", curves.step, curves.learning_rate);
   addOne(charts, "chart-speed", "tokens a second", curves.step, curves.tokens_per_second, formatCount);
+  byId("chart-rows", HTMLElement).dataset.title = `${rowsName(report)} by step`;
+  byId("rows-by-step", HTMLElement).textContent = rowsName(report);
+  addOne(charts, "chart-rows", "distinct rows", curves.step, curves.rows, formatCount);
   if (report.norms?.step.length) {
     const { step, norm, clipped } = report.norms;
     const dots = step.length < 40;
@@ -57,6 +60,11 @@ export function showCurves(report) {
   return charts;
 }
 
+/** What the curve of rows counts. @param {Report} report */
+function rowsName(report) {
+  return `Distinct rows ${tokenTable(report)?.dense ? "looked up" : "with a gradient"}`;
+}
+
 /** Curves of one point show nothing: its values are told instead. @param {Report} report */
 function showOneStep(report) {
   const { curves, norms, baselines } = report;
@@ -67,7 +75,7 @@ function showOneStep(report) {
     ["Loss if all tokens were equally likely", baselines?.uniform],
     ["Loss if each were as likely as it is frequent", baselines?.unigram],
     ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
-    [`Distinct rows ${tokenTable(report)?.dense ? "looked up" : "with a gradient"}`, curves?.rows?.[0], formatCount],
+    [rowsName(report), curves?.rows?.[0], formatCount],
     ["Tokens a second", curves?.tokens_per_second?.[0], formatCount],
   ];
   byId("one-step", HTMLElement).append(definitionList(
@@ -101,7 +109,7 @@ function addLoss(charts, report, evaluated) {
  * @param {LinkedCharts} charts @param {string} id @param {string} name
  * @param {number[]} at @param {Numbers | undefined} values @param {typeof formatNumber} [format]
  */
-export function addOne(charts, id, name, at, values, format) {
+function addOne(charts, id, name, at, values, format) {
   if (!values?.some((value) => value)) return leaveOut(id);
   charts.add(id, [{ name, colour: "--series-1", values: charts.align(at, values), width: 1.5, format }],
     { includeZero: true });

@@ -27,10 +27,10 @@ export async function readReport() {
   const report = await unpackData();
   if (report.format !== "rowgrad report 1")
     throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
-  for (const named of [...(report.tables ?? []), ...(report.positions ? [report.positions] : [])])
-    named.name = formatText(named.name).slice(0, longestTableName);
-  for (const table of report.tables ?? [])
+  for (const table of report.tables ?? []) {
+    table.name = formatText(table.name).slice(0, longestTableName);
     table.labels = table.labels?.map((label) => formatText(label).slice(0, longestLabel));
+  }
   return report;
 }
 
@@ -172,34 +172,4 @@ export function mean(numbers) {
   let sum = 0;
   for (let i = 0; i < numbers.length; ++i) sum += numbers[i];
   return sum / numbers.length;
-}
-
-/**
- * The numbers' places in increasing order; equal ones share the middle of theirs.
- * @param {number[]} numbers
- */
-function ranks(numbers) {
-  const order = numbers.map((_, i) => i).sort((a, b) => numbers[a] - numbers[b]);
-  const result = new Float64Array(numbers.length);
-  for (let first = 0, next = 0; first < order.length; first = next) {
-    while (next < order.length && numbers[order[next]] === numbers[order[first]]) ++next;
-    for (let k = first; k < next; ++k) result[order[k]] = (first + next - 1) / 2;
-  }
-  return result;
-}
-
-/**
- * Spearman's rank correlation, NaN where one of them does not vary.
- * @param {number[]} a @param {number[]} b
- */
-export function rankCorrelation(a, b) {
-  const [x, y] = [ranks(a), ranks(b)];
-  const middle = (a.length - 1) / 2;
-  let [xy, xx, yy] = [0, 0, 0];
-  for (let i = 0; i < x.length; ++i) {
-    xy += (x[i] - middle) * (y[i] - middle);
-    xx += (x[i] - middle) ** 2;
-    yy += (y[i] - middle) ** 2;
-  }
-  return xy / Math.sqrt(xx * yy);
 }

@@ -1,7 +1,5 @@
-// The rows of the tables as directions: neighbours, a plane of most variance, and positions.
+// The rows of the token table as directions: neighbours, and a plane of most variance.
 
-import { CellMap } from "./cell_map.js";
-import { divergingColour } from "./colour.js";
 import { tokenName } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatPercent } from "./format.js";
@@ -12,20 +10,11 @@ import { Scatter } from "./scatter.js";
 
 /** @param {Report} report @param {Selection} tokens */
 export function showEmbeddings(report, tokens) {
-  if (!report.embeddings && !report.positions) return undefined;
-  return {
-    projection: showProjection(report, report.embeddings, tokens),
-    similarity: showPositions(report.positions),
-  };
-}
-
-/** @param {Report} report @param {Embeddings | undefined} embeddings @param {Selection} tokens */
-function showProjection(report, embeddings, tokens) {
-  byId("projection-part", HTMLElement).hidden = !embeddings;
+  const { embeddings } = report;
   if (!embeddings) return undefined;
   const { ids, x, y, variance } = embeddings;
   const scatter = new Scatter(byId("projection", HTMLCanvasElement), {
-    x, y, logarithmic: false, height: 420,
+    x, y,
     xName: `first direction, ${formatPercent(variance[0])}`,
     yName: `second direction, ${formatPercent(variance[1])} of the variance`,
     label: (i) => tokenName(report, ids[i]),
@@ -44,7 +33,7 @@ function showProjection(report, embeddings, tokens) {
   tokens.listen(showNeighbours);
   searchByName(report, ids, tokens);
   if (ids.length > 0) showNeighbours(ids[0]);
-  return scatter;
+  return { projection: scatter };
 }
 
 /**
@@ -53,7 +42,7 @@ function showProjection(report, embeddings, tokens) {
  */
 function listNeighbours(report, embeddings, i, id, tokens) {
   const place = byId("neighbours", HTMLElement);
-  const title = element("h4", {}, "Nearest to ", tokenElement(tokenName(report, id)));
+  const title = element("h3", {}, "Nearest to ", tokenElement(tokenName(report, id)));
   if (i === undefined) {
     place.replaceChildren(title, element("p", {}, "It is not one of the tokens with most lookups."));
     return;
@@ -84,27 +73,5 @@ function searchByName(report, ids, tokens) {
     ].map((matches) => names.findIndex(matches)).find((found) => found >= 0);
     if (place !== undefined && wanted !== "") tokens.choose(ids[place]);
     else byId("neighbours", HTMLElement).replaceChildren(element("p", {}, "There is no such token among these."));
-  });
-}
-
-/** @param {Report["positions"]} positions */
-function showPositions(positions) {
-  byId("similarity-part", HTMLElement).hidden = !positions;
-  if (!positions) return undefined;
-  const { name, cosines } = positions;
-  const size = cosines.length;
-  byId("similarity-says", HTMLElement).textContent =
-    `How alike the ${formatCount(size)} rows of ${name} are (cosines). A band along the diagonal says that ` +
-    "near positions are alike; a plain ground, that the model has not arranged them.";
-  return new CellMap(byId("similarity", HTMLCanvasElement), {
-    count: size * size,
-    columns: size,
-    maxWidth: 480,
-    colour: (cell) => divergingColour(cosines[Math.floor(cell / size)][cell % size] / 100),
-    onPoint: (cell) => {
-      const [row, column] = [Math.floor(cell / size), cell % size];
-      byId("similarity-reading", HTMLElement).textContent =
-        `Positions ${row} and ${column}: cosine ${(cosines[row][column] / 100).toFixed(2).replace("-", "−")}`;
-    },
   });
 }

@@ -9,10 +9,8 @@ import { showGlance } from "./glance.js";
 import { showRows } from "./rows.js";
 import { showRun, showTitle } from "./run.js";
 import { showSamples } from "./samples.js";
-import { showTape } from "./tape.js";
 import { showText } from "./text.js";
 import { showVocabulary } from "./vocabulary.js";
-import { showZipf } from "./zipf.js";
 
 /** @import { Report } from "./types" */
 
@@ -24,13 +22,11 @@ function showReport(report) {
   const loss = showCurves(report);
   const vocabulary = showVocabulary(report, tokens);
   const rows = showRows(report, tokens);
-  const zipf = showZipf(report, tokens, loss);
   const text = showText(report, tokens);
   const parts = {
-    run, loss, vocabulary, rows, zipf, text,
+    run, loss, vocabulary, rows, text,
     embeddings: showEmbeddings(report, tokens),
     attention: showAttention(report),
-    tape: showTape(report),
     samples: showSamples(report),
   };
   const glance = showGlance(report, ({ key, row, place }) => {

@@ -8,39 +8,26 @@ import { formatTick } from "./format.js";
  * @typedef {object} ScatterOptions
  * @property {number[]} x
  * @property {number[]} y
- * @property {boolean} logarithmic both axes; points at 0 and below are left out
  * @property {string} xName
  * @property {string} yName
  * @property {(point: number) => void} onPoint is called for the point at the pointer or cursor
- * @property {(point: number) => string} [label] is drawn at the first points where it hides nothing
- * @property {number} [height] in CSS pixels
+ * @property {(point: number) => string} label is drawn at the first points where it hides nothing
  */
 
 const margin = { left: 52, right: 24, top: 24, bottom: 40 };
 const reach = 24; // CSS pixels between the pointer and the point it means
 const labelsTried = 400;
-
-/** @param {number} least @param {number} most */
-function evenTicks(least, most) {
-  const atLeast = (most - least) / 5;
-  const power = 10 ** Math.floor(Math.log10(atLeast));
-  const step = power * ([1, 2, 5].find((k) => k * power >= atLeast) ?? 10);
-  const result = [];
-  for (let k = Math.ceil(least / step); k * step <= most; ++k) result.push(k * step);
-  return result;
-}
+const plotHeight = 420; // CSS pixels
 
 /** Turns numbers into pixels, and finds round ones for the ticks. */
 class ScatterAxis {
-  /** @param {number[]} numbers @param {boolean} logarithmic */
-  constructor(numbers, logarithmic) {
-    this.logarithmic = logarithmic;
+  /** @param {number[]} numbers */
+  constructor(numbers) {
     let [least, most] = [Infinity, -Infinity];
     for (const number of numbers) {
-      const value = this.#of(number);
-      if (!Number.isFinite(value)) continue;
-      least = Math.min(least, value);
-      most = Math.max(most, value);
+      if (!Number.isFinite(number)) continue;
+      least = Math.min(least, number);
+      most = Math.max(most, number);
     }
     if (least > most) [least, most] = [0, 1];
     const room = (most - least || 1) * 0.03;
@@ -48,31 +35,17 @@ class ScatterAxis {
     this.most = most + room;
   }
 
-  /** @param {number} number */
-  #of(number) {
-    return this.logarithmic ? Math.log10(number > 0 ? number : NaN) : number;
-  }
-
   /** @param {number} number @returns its place between 0 and 1 */
   share(number) {
-    return (this.#of(number) - this.least) / (this.most - this.least);
+    return (number - this.least) / (this.most - this.least);
   }
 
-  /** @returns {number[]} */
   ticks() {
-    if (!this.logarithmic) return evenTicks(this.least, this.most);
-    return this.most - this.least < 1 ? evenTicks(10 ** this.least, 10 ** this.most) : this.#powerTicks();
-  }
-
-  /** Powers of ten; with 2 and 5 times these where there are few. */
-  #powerTicks() {
-    const factors = this.most - this.least < 2 ? [1, 2, 5] : [1];
+    const atLeast = (this.most - this.least) / 5;
+    const power = 10 ** Math.floor(Math.log10(atLeast));
+    const step = power * ([1, 2, 5].find((k) => k * power >= atLeast) ?? 10);
     const result = [];
-    for (let power = Math.floor(this.least); power <= this.most; ++power)
-      for (const factor of factors) {
-        const tick = factor * 10 ** power;
-        if (this.#of(tick) >= this.least && this.#of(tick) <= this.most) result.push(tick);
-      }
+    for (let k = Math.ceil(this.least / step); k * step <= this.most; ++k) result.push(k * step);
     return result;
   }
 }
@@ -83,14 +56,14 @@ export class Scatter {
   /** @type {[left: number, right: number, middle: number][]} where labels are drawn, in CSS pixels */
   labels = [];
   #width = 0;
-  #height = 0;
+  #height = plotHeight;
 
   /** @param {HTMLCanvasElement} canvas @param {ScatterOptions} options */
   constructor(canvas, options) {
     this.canvas = canvas;
     this.options = options;
-    this.xAxis = new ScatterAxis(options.x, options.logarithmic);
-    this.yAxis = new ScatterAxis(options.y, options.logarithmic);
+    this.xAxis = new ScatterAxis(options.x);
+    this.yAxis = new ScatterAxis(options.y);
     const places = options.x.map((x, i) => [this.xAxis.share(x), 1 - this.yAxis.share(options.y[i])]);
     this.places = places;
     this.drawn = places.flatMap(([x, y], i) => (Number.isFinite(x + y) ? [i] : []));
@@ -121,7 +94,6 @@ export class Scatter {
 
   draw() {
     this.#width = this.canvas.parentElement?.clientWidth || 320;
-    this.#height = this.options.height ?? 320;
     this.canvas.width = Math.round(this.#width * devicePixelRatio);
     this.canvas.height = Math.round(this.#height * devicePixelRatio);
     this.canvas.style.width = `${this.#width}px`;
@@ -170,7 +142,6 @@ export class Scatter {
   /** @param {CanvasRenderingContext2D} context */
   #drawLabels(context) {
     const { label } = this.options;
-    if (!label) return;
     context.fillStyle = cssText(cssColour("--ink"));
     context.textAlign = "left";
     const pixels = this.drawn.map((point) => this.pixel(point));

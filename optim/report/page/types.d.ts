@@ -96,14 +96,6 @@ export interface Embeddings {
   variance: [number, number];
 }
 
-export interface TapeOp {
-  op: string;
-  name: string;
-  shape: number[];
-  gradient: "none" | "dense" | "rows";
-  inputs: number[];
-}
-
 export interface Report {
   format: string;
   run: Run;
@@ -115,10 +107,8 @@ export interface Report {
   samples?: { steps: number; text: string }[];
   tables?: RowTable[];
   text?: Passage;
-  positions?: { name: string; cosines: number[][] };
   embeddings?: Embeddings;
   attention?: { tokens: number[]; weights: number[][][][] };
-  tape?: TapeOp[];
 }
 
 interface DygraphPoint {
