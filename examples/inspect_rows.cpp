@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -131,8 +132,9 @@ void inspect(const CommandLine& line, const Options& options) {
     shown.samples = nullptr;  // it makes none
     page.emplace(run, std::move(shown));
   }
-  std::vector<std::vector<std::uint64_t>> starts;
-  for (const TableHistory& table : rows.tables()) starts.push_back(fingerprints(table.table()));
+  std::map<const Parameter*, std::vector<std::uint64_t>> starts;
+  for (const Parameter* parameter : training.model().parameters())
+    if (parameter->shape().size() == 2) starts[parameter] = fingerprints(*parameter);
   run.train();
 
   std::cout << "Text       " << corpus.source() << '\n'
@@ -157,8 +159,8 @@ void inspect(const CommandLine& line, const Options& options) {
   for (const std::string& column : columns) csv << column << ',';
   csv << "looked_up,steps,gradient_norm,moved\n";
   std::size_t changed = 0;
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    const TableReport table(rows.tables()[i], starts[i], training.tokenizer());
+  for (const TableHistory& history : rows.tables()) {
+    const TableReport table(history, starts.at(&history.table()), training.tokenizer());
     table.print(options.rows);
     report[table.name()] = table.to_json();
     table.append_csv(csv, columns);

@@ -60,6 +60,12 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 
 void TextModel::read_ahead(const Ids&) {}
 
+std::optional<RowNames> LanguageModel::row_names(const Parameter& table) const {
+  const Shape& shape = table.shape();
+  return shape.size() == 2 && shape[0] == vocabulary() ? std::optional(RowNames{"token"})
+                                                       : std::nullopt;
+}
+
 std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }

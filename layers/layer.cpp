@@ -196,6 +196,16 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   return report;
 }
 
+std::optional<RowNames> Layer::row_names(const Parameter& /*table*/) const { return {}; }
+
+RowNames Layer::names_of_rows(const Parameter& table) const {
+  RowNames names;
+  for_each_layer([&](const Layer& layer) {
+    if (auto of_layer = layer.row_names(table)) names = std::move(*of_layer);
+  });
+  return names;
+}
+
 // --- The summary --------------------------------------------------------------------------------
 
 namespace {

@@ -15,6 +15,7 @@
 // each layer has the signature it needs.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,12 @@ struct LoadOptions {        // of Layer::load_state_dict()
 struct LoadReport {                     // of Layer::load_state_dict()
   std::vector<std::string> missing;     // names of the layer that the state lacks
   std::vector<std::string> unexpected;  // names of the state that the layer lacks
+};
+
+/// What the rows of a table stand for.
+struct RowNames {
+  std::string kind = "row";             // of all of them: "token", "position"
+  std::vector<std::string> names = {};  // of each; empty where that is its number
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.
@@ -95,6 +102,13 @@ class Layer : public ParameterOwner {
   /// writing a table fails after that, those before it have gone back, and nothing else has
   /// changed: open that one again, and load the same state.
   LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
+
+  /// What the rows of a table that this layer knows stand for, for whoever shows them: a layer of
+  /// one's own overrides it for its tables. Unless it does, it says nothing of any.
+  virtual std::optional<RowNames> row_names(const Parameter& table) const;
+
+  /// What this layer, or a part of it, says of a table; the innermost one is asked first.
+  RowNames names_of_rows(const Parameter& table) const;
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For
   /// a borrowed parameter whose owner is also listed, the owner's name for it replaces the number.

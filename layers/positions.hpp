@@ -5,6 +5,7 @@
 // table or of another width throw std::invalid_argument.
 
 #include <cstddef>
+#include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/layers/embedding.hpp>
@@ -35,6 +36,8 @@ class PositionalEmbedding : public EmbeddingTable {
       : EmbeddingTable("PositionalEmbedding", context, width, random, options) {}
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
+
+  std::optional<RowNames> row_names(const Parameter& table) const override;
 
   /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
   /// lookup.

@@ -19,6 +19,7 @@
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/autograd/variable.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
 
@@ -186,6 +187,20 @@ class Tape {
   /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
+  /// Rows of a trainable table that an op has read, as ids of any shape.
+  struct Lookup {
+    Parameter* table;  // borrowed
+    Ids ids;           // as the op was given them, and so with repetitions
+  };
+
+  /// All lookups on this tape, in their order; none on an inference tape.
+  const std::vector<Lookup>& lookups() const { return lookups_; }
+
+  /// For ops: notes that they have read these rows, if the table is trainable.
+  void note_lookup(Parameter& table, const Ids& ids) {
+    if (!is_inference() && table.trainable()) lookups_.push_back({&table, ids});
+  }
+
   bool is_inference() const { return mode_ == inference; }  // whether it records no rules
   std::size_t size() const { return nodes_.size(); }        // the number of values recorded
 
@@ -224,6 +239,7 @@ class Tape {
   bool went_backward_ = false;  // whether backward() has started
   bool has_gradients_ = false;  // whether backward() has completed
   std::deque<Node> nodes_;      // a deque, so that references stay valid
+  std::vector<Lookup> lookups_;
   TapeSlot* slot_;
 };
 

@@ -101,7 +101,8 @@ Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids, c
   if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
   renormalize(caller, table, ids, options);
   Tensor rows;
-  if (const Parameter* parameter = table.parameter()) {
+  if (Parameter* parameter = table.parameter()) {
+    table.tape().note_lookup(*parameter, ids);
     rows = parameter->gathered_rows(ids.storage(), added);
   } else {
     const std::size_t width = table.shape()[1];

@@ -37,17 +37,21 @@ TableReport::TableReport(const TableHistory& history, const std::vector<std::uin
                          const Tokenizer& tokenizer)
     : history_(history), tokenizer_(tokenizer) {
   const std::vector<double> moved = history.moved();
+  const RowLabels labels(history, &tokenizer);
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    Row& row = rows_.emplace_back(
-        Row{.id = history.ids()[i], .what = history.rows()[i], .moved = moved[i]});
-    if (has(RowKind::kToken)) row.token = tokenizer.token(row.id);
-    row.meaning = has(RowKind::kToken) ? readable_token(row.token) : places_of(row.id);
+    const std::int32_t id = history.ids()[i];
+    const std::span<const NgramCounts::Ngram> ngrams = labels.ngrams(id);
+    rows_.push_back({.id = id,
+                     .label = labels.of(id),
+                     .ngrams = {ngrams.begin(), ngrams.end()},
+                     .what = history.rows()[i],
+                     .moved = moved[i]});
   }
   std::ranges::sort(rows_, {}, &Row::id);
   const std::vector<std::uint64_t> now = fingerprints(history.table());
   for (std::size_t row = 0; row < size(); ++row)
     if (!was_touched(row) && start[row] != now[row]) ++changed_without_gradient_;
-  if (has(RowKind::kNgram)) add_ngrams();
+  if (history.ngrams() != nullptr) add_heads(labels);
 }
 
 // Of token.weight, t5_table, and memories.0.table.weight.
@@ -67,19 +71,8 @@ std::string TableReport::untouched_rows() const {
   return text;
 }
 
-// Its position, or its distances.
-std::string TableReport::places_of(std::int32_t row) const {
-  const std::vector<std::int32_t>& window = history_.of_a_window();
-  if (window.empty()) return "";
-  const auto first = std::find(window.begin(), window.end(), row);
-  const auto last = std::find(window.rbegin(), window.rend(), row);
-  return range(static_cast<std::size_t>(first - window.begin()),
-               static_cast<std::size_t>(window.rend() - last - 1));
-}
-
-void TableReport::add_ngrams() {
+void TableReport::add_heads(const RowLabels& labels) {
   const NgramHash& hash = history_.ngrams()->hash();
-  const auto by_row = history_.ngrams()->by_row();
   std::size_t row = 0;
   for (const std::size_t size : hash.sizes()) {
     const std::size_t lookup = heads_.size();
@@ -88,19 +81,19 @@ void TableReport::add_ngrams() {
                                           .rows = size});
     for (const std::size_t end = row + size; row < end; ++row) {
       head.touched += was_touched(row) ? 1 : 0;
-      const auto found = by_row.find(static_cast<std::int32_t>(row));
-      const std::size_t ngrams = found == by_row.end() ? 0 : found->second.size();
+      const std::size_t ngrams = labels.ngrams(static_cast<std::int32_t>(row)).size();
       head.ngrams += ngrams;
       head.sharing += ngrams > 1 ? ngrams : 0;
       head.shared += ngrams > 1 ? 1 : 0;
       head.most = std::max(head.most, ngrams);
     }
   }
-  for (Row& one : rows_) {
-    if (!by_row.contains(one.id)) continue;  // its n-grams are too many to be told apart
-    one.ngrams = by_row.at(one.id);
-    one.meaning = readable_token(label_of(one.ngrams, &tokenizer_));
-  }
+}
+
+// Its label, in quotes where that is a text of its own.
+std::string TableReport::shown(const Row& row) const {
+  const bool is_text = history_.kind() == "token" || !row.ngrams.empty();
+  return is_text ? readable_token(row.label) : row.label;
 }
 
 void TableReport::print_heads() const {
@@ -122,22 +115,21 @@ void TableReport::print(std::size_t limit) const {
   std::ranges::stable_sort(rows, std::greater<>(),
                            [](const Row& row) { return row.ngrams.size(); });
   const std::size_t untouched = size() - history_.touched();
-  const bool names_untouched = !has(RowKind::kToken) && !has(RowKind::kNgram) && untouched > 0;
+  const bool names_untouched = history_.kind() != "token" && heads_.empty() && untouched > 0;
   std::cout << '\n'
             << name() << " table: " << history_.touched() << " of " << size()
             << " rows got a gradient (" << std::setprecision(3)
             << 100.0 * static_cast<double>(history_.touched()) / static_cast<double>(size())
             << " %), " << untouched << " were never touched"
             << (names_untouched ? ": " + untouched_rows() : "") << '\n';
-  if (has(RowKind::kNgram)) print_heads();
-  std::cout << "     row  looked up  steps  gradient norm      moved  " << name_of(history_.kind())
-            << '\n';
+  if (!heads_.empty()) print_heads();
+  std::cout << "     row  looked up  steps  gradient norm      moved  " << history_.kind() << '\n';
   for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
     const Row& row = rows[i];
     std::cout << std::setw(8) << row.id << std::setw(11) << row.what.lookups << std::setw(7)
               << row.what.steps << std::scientific << std::setprecision(4) << std::setw(15)
               << row.what.largest << std::setw(11) << std::setprecision(3) << row.moved
-              << std::defaultfloat << "  " << row.meaning << '\n';
+              << std::defaultfloat << "  " << shown(row) << '\n';
   }
   if (rows.size() > limit) std::cout << "     … and " << rows.size() - limit << " more (--rows)\n";
 }
@@ -150,8 +142,8 @@ nlohmann::json TableReport::to_json() const {
                     {"steps", row.what.steps},
                     {"gradient_norm", row.what.largest},
                     {"moved", row.moved}});
-    nlohmann::json& meaning = list.back()[name_of(history_.kind())];
-    if (!has(RowKind::kNgram)) meaning = has(RowKind::kToken) ? row.token : row.meaning;
+    nlohmann::json& meaning = list.back()[history_.kind()];
+    if (heads_.empty()) meaning = row.label;
     for (const NgramCounts::Ngram& ngram : row.ngrams)
       meaning.push_back({{"text", text_of(ngram, &tokenizer_)}, {"looked_up", ngram.count}});
   }
@@ -160,7 +152,7 @@ nlohmann::json TableReport::to_json() const {
                         {"rows_never_touched", size() - history_.touched()},
                         {"rows_changed_without_gradient", changed_without_gradient_},
                         {"gradients", list}};
-  if (has(RowKind::kNgram)) report["not_told_apart"] = history_.ngrams()->not_told_apart();
+  if (!heads_.empty()) report["not_told_apart"] = history_.ngrams()->not_told_apart();
   for (const Head& head : heads_)
     report["heads"].push_back({{"tokens", head.order},
                                {"head", head.head},
@@ -178,7 +170,7 @@ void TableReport::append_csv(std::ostream& csv, const std::vector<std::string>& 
   for (const Row& row : rows_) {
     csv << name() << ',' << row.id << ',';
     for (const std::string& meaning : meanings) {
-      if (meaning == name_of(history_.kind())) csv << std::quoted(row.meaning, '"', '"');
+      if (meaning == history_.kind()) csv << std::quoted(shown(row), '"', '"');
       csv << ',';
     }
     csv << row.what.lookups << ',' << row.what.steps << ',' << row.what.largest << ',' << row.moved
@@ -189,8 +181,7 @@ void TableReport::append_csv(std::ostream& csv, const std::vector<std::string>& 
 std::vector<std::string> meanings(const std::vector<TableHistory>& tables) {
   std::vector<std::string> names;
   for (const TableHistory& table : tables)
-    if (const char* name = name_of(table.kind()); !std::ranges::count(names, name))
-      names.emplace_back(name);
+    if (!std::ranges::count(names, table.kind())) names.push_back(table.kind());
   return names;
 }
 

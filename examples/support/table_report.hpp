@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
+#include <rowgrad/optim/training/row_list.hpp>
 
 namespace rowgrad {
 
@@ -42,8 +42,7 @@ class TableReport {
   /// What happened to one row over all steps.
   struct Row {
     std::int32_t id = 0;
-    std::string token = {};    // its text; empty in other tables
-    std::string meaning = {};  // what is printed: the token, the position, distances, or n-grams
+    std::string label = {};                       // see RowLabels
     std::vector<NgramCounts::Ngram> ngrams = {};  // that fell into it
     TableHistory::Row what = {};
     double moved = 0;  // distance from its first to its last value
@@ -61,19 +60,18 @@ class TableReport {
     std::size_t most = 0;     // and the most n-grams in one
   };
 
-  bool has(RowKind kind) const { return history_.kind() == kind; }
   std::size_t size() const { return history_.table().shape()[0]; }
   bool was_touched(std::size_t row) const {
     return history_.was_touched(static_cast<std::int32_t>(row));
   }
   std::string untouched_rows() const;
-  std::string places_of(std::int32_t row) const;
-  void add_ngrams();
+  std::string shown(const Row& row) const;
+  void add_heads(const RowLabels& labels);
   void print_heads() const;
 
   const TableHistory& history_;
   const Tokenizer& tokenizer_;
-  std::vector<Row> rows_;    // in increasing order; of very many, a sample
+  std::vector<Row> rows_;    // in increasing order; of very many, the first ones
   std::vector<Head> heads_;  // of a memory
   std::size_t changed_without_gradient_ = 0;
 };

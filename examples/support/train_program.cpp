@@ -91,14 +91,16 @@ void tell_other_arithmetic(ProcessGroup& ranks) {
                 << ": last bits may be others than on machines of one kind\n";
 }
 
-// The history of the table of tokens, which every language model of these programs has.
-const TableHistory& of_tokens(const RowHistory& rows) { return rows.tables().at(0); }
+// The history of the table of tokens, with which all language models of these programs begin.
+const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
+  return rows.of(model.named_layers<Embedding>().at(0).second->weight);
+}
 
 // What is left to do and to say at the end of a run.
 class Results : public RunObserver {
  public:
   Results(const TrainProgram& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          const RowHistory& rows, std::optional<RunReport>& page)
+          RowHistory& rows, std::optional<RunReport>& page)
       : options_(options),
         corpus_(corpus),
         training_(training),
@@ -156,10 +158,10 @@ class Results : public RunObserver {
 
   void write_rows() {
     const char separator = options_.row_list.ends_with(".csv") ? ',' : '\t';
-    listed_ = list_rows(of_tokens(rows_));
+    const TableHistory& tokens = of_tokens(rows_, training_.model());
+    listed_ = list_rows(tokens);
     rows_file_.rewrite([&] {
-      write_file(options_.row_list,
-                 rows_text(of_tokens(rows_), listed_, &training_.tokenizer(), separator));
+      write_file(options_.row_list, rows_text(tokens, listed_, &training_.tokenizer(), separator));
     });
   }
 
@@ -195,7 +197,7 @@ class Results : public RunObserver {
   const Corpus& corpus_;
   TextRun& training_;
   Samples& samples_;
-  const RowHistory& rows_;
+  RowHistory& rows_;
   std::optional<RunReport>& page_;
   OwnFile json_;
   OwnFile config_;
@@ -273,7 +275,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (options.untrained && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  RowHistory rows(training->model(), training->options().context);
+  RowHistory rows(training->model());
   if (options.report.wanted() || !options.row_list.empty()) run.observe(rows);
   std::optional<RunReport> page;
   ProgressLines progress(

@@ -19,14 +19,6 @@ Parameter& table_of(LanguageModel& model, const std::string& name) {
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
-// That of the memory whose table it is; null for other tables.
-const NgramHash* hash_of(LanguageModel& model, const Parameter& table) {
-  if (auto* gpt = dynamic_cast<GptModel*>(&model))
-    for (const NgramMemory& memory : gpt->memories)
-      if (&memory.table.weight == &table) return &memory.hash();
-  return nullptr;
-}
-
 // The same run, before its first step or at that of an earlier checkpoint.
 std::unique_ptr<TextRun> begin_again(const WhyOptions& options, const TextRun& run,
                                      const Corpus& corpus) {
@@ -136,12 +128,9 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   const std::size_t last = end->run.steps();
   check_argument(first < last, "--from: is at step ", first, ", and --run at step ", last);
   Parameter& table = table_of(again->model(), options.table);
-  const bool tokens = options.table == "token.weight";
+  const std::string kind = again->model().names_of_rows(table).kind;
   const auto row = static_cast<std::int32_t>(options.row);
-  const NgramHash* hash = hash_of(again->model(), table);
-  const RowReasons::Options kept{.steps = options.steps, .windows = 2};
-  RowReasons reasons =
-      hash != nullptr ? RowReasons(table, row, *hash, kept) : RowReasons(table, row, tokens, kept);
+  RowReasons reasons(again->model(), table, row, {.steps = options.steps, .windows = 2});
   again->run.observe(reasons);
   again->run.train(last);
 
@@ -151,9 +140,9 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
                 "; if it began from other weights, or if its options were changed on the way, give "
                 "a checkpoint after that as --from");
   std::cout << "Row        " << row << " of " << options.table;
-  if (tokens) std::cout << ", " << in_quotes(again->tokenizer().token(row));
+  if (kind == "token") std::cout << ", " << in_quotes(again->tokenizer().token(row));
   std::cout << "; trained again, it ends at the same values, bit for bit\n";
-  print(reasons.summary(), again->tokenizer(), first, last, tokens || hash != nullptr);
+  print(reasons.summary(), again->tokenizer(), first, last, kind == "token" || kind == "n-gram");
 }
 
 }  // namespace rowgrad

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <set>
 
 #include <rowgrad/core/ops/positions.hpp>
@@ -38,6 +39,34 @@ Part<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table
   const LinearOptions no_bias{.bias = false};
   if (options.tie_weights) return Part<Linear>(owner, "head", table, random, no_bias);
   return Part<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
+}
+
+// The distances of each of T5's buckets: "5", "19 to 22", "113 and more".
+std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance) {
+  const auto distances = std::views::iota(std::size_t{0}, max_distance);
+  const auto first_of = [&](std::size_t bucket) {
+    const auto first = std::ranges::partition_point(distances, [&](std::size_t distance) {
+      return t5_bucket(distance, buckets, max_distance) < bucket;
+    });
+    return static_cast<std::size_t>(first - distances.begin());
+  };
+  std::vector<std::string> names;
+  for (std::size_t bucket = 0; bucket + 1 < buckets; ++bucket) {
+    const std::size_t first = first_of(bucket), next = first_of(bucket + 1);
+    names.push_back(next == first       ? std::string()  // a bucket without distances
+                    : next == first + 1 ? concat(first)
+                                        : concat(first, " to ", next - 1));
+  }
+  names.push_back(concat(first_of(buckets - 1), " and more"));
+  return names;
+}
+
+// The distance of each of Shaw's rows, whose last half are those of keys after their query.
+std::vector<std::string> shaw_names(std::size_t farthest) {
+  std::vector<std::string> names{concat(farthest, " and more")};
+  for (std::size_t row = 1; row <= farthest; ++row) names.push_back(concat(farthest - row));
+  for (std::size_t ahead = 1; ahead <= farthest; ++ahead) names.push_back(concat("−", ahead));
+  return names;
 }
 
 }  // namespace
@@ -97,6 +126,14 @@ void GptModel::add_memory(std::size_t i, Random& random) {
                  " tokens do not fit a context of ", options_.context);
   TableFile* const file = of.files.empty() ? nullptr : of.files[i];
   memories.add(std::move(hash), options_.width, random, of.memory, file);
+}
+
+std::optional<RowNames> GptModel::row_names(const Parameter& table) const {
+  if (t5_table && &table == &*t5_table)
+    return RowNames{"distance", t5_names(options_.t5_buckets, options_.t5_max_distance)};
+  if (shaw_keys && (&table == &*shaw_keys || &table == &*shaw_values))
+    return RowNames{"distance", shaw_names(options_.shaw_max_distance)};
+  return LanguageModel::row_names(table);
 }
 
 Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {

@@ -78,6 +78,8 @@ class GptModel : public LanguageModel {
   Variable before_head(Tape& tape, const Ids& ids) final;
   Linear* output() final { return &head; }
   void read_ahead(const Ids& ids) override;
+  /// Those of relative positions are named by their distances: "8 to 11".
+  std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<TextReader> reader() final;
 
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked

@@ -72,6 +72,10 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
 }
 
+std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const {
+  return &of_table == &table.weight ? std::optional(RowNames{"n-gram"}) : std::nullopt;
+}
+
 void NgramMemory::read_ahead(const Ids& texts) {
   if (!table.weight.stored().allows_passes()) table.read_ahead(hash_.rows(texts));
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <rowgrad/core/data/ngram_hash.hpp>
@@ -50,6 +51,7 @@ class NgramMemory : public Layer {
   void read_ahead(const Ids& texts);
 
   const NgramHash& hash() const { return hash_; }  // finds the rows of n-grams
+  std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
  private:
   Variable look_up(const Variable& x, const TextSoFar& text);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include <rowgrad/optim/report/report_page.hpp>
 #include <rowgrad/optim/report/run_analysis.hpp>
 #include <rowgrad/optim/report/run_report.hpp>
+#include <rowgrad/optim/training/row_list.hpp>
 
 namespace rowgrad {
 namespace {
@@ -61,7 +61,7 @@ bool has_too_many_ngrams(const TableHistory& table) {
 }
 
 bool is_shown_in_part(const TableHistory& table) {
-  return table.table().shape()[0] > kMostRowsShown || table.sample() > 1 ||
+  return table.table().shape()[0] > kMostRowsShown || table.touched() > table.ids().size() ||
          has_too_many_ngrams(table);
 }
 
@@ -134,26 +134,23 @@ json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
 json labels_json(const ShownRows& shown, const Tokenizer* tokenizer) {
   const TableHistory& history = shown.history;
   if (!shown.is_part && history.ngrams() == nullptr) return history.labels();
-  std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams;
-  if (history.ngrams() != nullptr) ngrams = history.ngrams()->by_row();
+  const RowLabels of_rows(history, tokenizer);
   json labels = json::array();
-  for (std::size_t i = 0; i < (shown.is_part ? shown.places.size() : history.table().shape()[0]);
-       ++i) {
-    const std::int32_t id =
-        shown.is_part ? history.ids()[shown.places[i]] : static_cast<std::int32_t>(i);
-    const auto found = ngrams.find(id);
-    const std::string label =
-        found == ngrams.end() ? "" : shown_bytes(label_of(found->second, tokenizer));
-    labels.push_back(!shown.is_part ? label : label.empty() ? concat(id) : concat(id, ": ", label));
+  if (!shown.is_part)
+    for (std::size_t row = 0; row < history.table().shape()[0]; ++row)
+      labels.push_back(shown_bytes(of_rows.of(static_cast<std::int32_t>(row))));
+  for (const std::size_t place : shown.is_part ? shown.places : std::vector<std::size_t>()) {
+    const std::int32_t id = history.ids()[place];
+    const std::string label = shown_bytes(of_rows.of(id));
+    labels.push_back(label.empty() || label == concat(id) ? concat(id) : concat(id, ": ", label));
   }
   return labels;
 }
 
-// A table as the page shows it. Of one that is too large for a map, or of which a sample is
+// A table as the page shows it. Of one that is too large for a map, or of which not all rows are
 // followed, those rows that had a gradient are shown as a table of their own, whose labels begin
 // with their ids; of a memory's table with many of them, those that moved farthest.
-json table_json(const TableHistory& history, RowKind kind, std::uint64_t step,
-                const Tokenizer* tokenizer) {
+json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer* tokenizer) {
   const TableHistory::Frame now = history.now(step);
   const ShownRows shown(history, now);
   const Shape& shape = history.table().shape();
@@ -171,7 +168,7 @@ json table_json(const TableHistory& history, RowKind kind, std::uint64_t step,
     idle["decay"].push_back(rounded(row.decay));
   }
   json table{{"name", history.table().name()},
-             {"kind", name_of(shown.is_part ? RowKind::kRow : kind)},
+             {"kind", shown.is_part ? "row" : history.kind()},
              {"rows", shown.is_part ? shown.places.size() : shape[0]},
              {"width", shape[1]},
              {"frames", std::move(frames)},
@@ -182,8 +179,10 @@ json table_json(const TableHistory& history, RowKind kind, std::uint64_t step,
     table["name"] =
         concat(history.table().name(), ": ",
                has_more ? concat("the ", shown.places.size(), " that moved farthest of ") : "",
-               history.sample() == 1 ? "the" : concat("one in ", history.sample(), " of the"), ' ',
-               history.touched(), " rows with a gradient, of ", shape[0]);
+               history.touched() == history.ids().size()
+                   ? "the"
+                   : concat("the first ", history.ids().size(), " of the"),
+               ' ', history.touched(), " rows with a gradient, of ", shape[0]);
     table["ids"] = json::array();
     for (const std::size_t place : shown.places) table["ids"].push_back(history.ids()[place]);
   }
@@ -240,12 +239,10 @@ RunReport::RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer,
       model_(model),
       optimizer_(optimizer),
       options_(std::move(options)),
-      first_step_(steps()),
-      own_rows_(options_.rows != nullptr
-                    ? std::nullopt
-                    : std::optional<RowHistory>(
-                          std::in_place, model,
-                          run == nullptr ? 0 : run->parts().loader.windows().context())),
+      first_step_(run != nullptr ? run->steps() : 0),
+      steps_(first_step_),
+      own_rows_(options_.rows != nullptr ? std::nullopt
+                                         : std::optional<RowHistory>(std::in_place, model)),
       rows_(options_.rows != nullptr ? *options_.rows : *own_rows_) {
   changes_ = changes();
   if (!options_.page.empty()) check_report_page();
@@ -278,28 +275,21 @@ RunReport::~RunReport() {
   if (run_ != nullptr) run_->forget(*this);
 }
 
-void RunReport::on_batch(const TrainingRun& run, const Batch& batch) {
-  const Timer timer(cost_);
-  tokens_ += batch.inputs.size();
-  attempt(fault_, [&] {
-    if (own_rows_) own_rows_->on_batch(run, batch);
-  });
-}
-
-void RunReport::before_update(const TrainingRun& run) {
+void RunReport::after_backward(const Tape& tape) {
   const Timer timer(cost_);
   attempt(fault_, [&] {
-    if (own_rows_) own_rows_->before_update(run);
-    measure_norm(run.steps() + 1, std::max<std::size_t>(1, run.steps_in_all() / kNorms),
-                 run.next_clip_norm());
+    if (own_rows_) own_rows_->after_backward(tape);
   });
+  for (const Tape::Lookup& lookup : tape.lookups())
+    if (!rows_.tables().empty() && lookup.table == &rows_.tables().front().table())
+      lookups_ += lookup.ids.size();
 }
 
 void RunReport::before_update() {
   const Timer timer(cost_);
   attempt(fault_, [&] {
     if (own_rows_) own_rows_->before_update(steps_ + 1, optimizer_);
-    measure_norm(steps_ + 1, kNormSteps, 0);
+    measure_norm();
   });
   changed_before_ = changes() != changes_;
   changes_ = changes();
@@ -313,50 +303,45 @@ std::uint64_t RunReport::changes() const {
   return sum;
 }
 
-// `most` is the norm at which gradients are clipped; 0 for none.
-void RunReport::measure_norm(std::size_t step, std::size_t every, double most) {
+void RunReport::measure_norm() {
   rows_now_ = rows_.tables().empty() ? 0 : rows_.tables().front().rows_now();
   rate_now_ = optimizer_.learning_rate();  // a schedule goes on before the step is over
+  const std::size_t every =
+      run_ == nullptr ? kNormSteps : std::max<std::size_t>(1, run_->steps_in_all() / kNorms);
+  const std::size_t step = steps_ + 1;
   if (step % every != 0 && step != 1) return;
+  const double most = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0 for no clipping
   const double norm = gradient_norm(model_.parameters());
   norm_step_.push_back(step);
   norm_.push_back(norm);
   clipped_.push_back(most > 0 ? std::min(norm, most) : norm);
 }
 
-void RunReport::after_step(const TrainingRun& run, double loss) {
-  const Timer timer(cost_);
-  attempt(fault_, [&] {
-    if (own_rows_) own_rows_->after_step(run, loss);
-    add_point(loss, run.tokens_per_second());
-  });
-  if (run.makes_more_steps()) write_if_due();
-}
-
-void RunReport::after_step(double loss, std::size_t tokens) {
+void RunReport::after_step(double loss) {
   const Timer timer(cost_);
   ++steps_;
   const bool is_late = changed_before_ && changes() == changes_;
   const bool was_told = std::exchange(awaits_step_, false);
   changes_ = changes();
-  tokens_ += tokens;
   attempt(fault_, [&] {
     check_state(was_told && !is_late, "before_update() was not called before step ", steps_,
                 " was made: call it between backward and the optimizer's step()");
   });
   attempt(fault_, [&] {
-    if (own_rows_) own_rows_->after_update(steps_);
+    if (own_rows_ && run_ != nullptr) own_rows_->after_step(*run_, loss);
+    if (own_rows_ && run_ == nullptr) own_rows_->after_update(steps_);
     const std::chrono::duration<double> seconds = Clock::now() - start_;
-    add_point(loss, static_cast<double>(tokens_) / seconds.count());
+    add_point(loss, run_ != nullptr ? run_->tokens_per_second()
+                                    : static_cast<double>(lookups_) / seconds.count());
   });
-  write_if_due();
+  if (run_ == nullptr || run_->makes_more_steps()) write_if_due();
 }
 
 void RunReport::add_point(double loss, double tokens_per_second) {
   loss_sum_ += loss;
   row_sum_ += static_cast<double>(rows_now_);
   if (++summed_ < steps_a_point_) return;
-  curves_.step.push_back(steps());
+  curves_.step.push_back(steps_);
   curves_.loss.push_back(loss_sum_ / static_cast<double>(summed_));
   curves_.learning_rate.push_back(rate_now_);
   curves_.tokens_per_second.push_back(tokens_per_second);
@@ -432,20 +417,11 @@ std::string RunReport::data(bool at_end) {
     for (const Sample& sample : *options_.samples)
       report["samples"].push_back({{"steps", sample.steps}, {"text", sample.text}});
   }
-  // Without a table of tokens, the first one takes its place on the page.
-  const std::vector<TableHistory>& tables = rows_.tables();
-  const auto* language = dynamic_cast<const LanguageModel*>(&model_);
   report["tables"] = json::array();
-  for (const TableHistory& table : tables) {
-    const bool is_main = language == nullptr && &table == &tables.front();
-    report["tables"].push_back(
-        table_json(table, is_main ? RowKind::kToken : table.kind(), steps(), options_.tokenizer));
-  }
-  const std::size_t vocabulary = language != nullptr ? language->vocabulary()
-                                 : tables.empty() || is_shown_in_part(tables.front())
-                                     ? 0
-                                     : tables.front().table().shape()[0];
-  report["vocabulary"] = vocabulary_json(options_.tokenizer, vocabulary);
+  for (const TableHistory& table : rows_.tables())
+    report["tables"].push_back(table_json(table, steps_, options_.tokenizer));
+  if (const auto* language = dynamic_cast<const LanguageModel*>(&model_))
+    report["vocabulary"] = vocabulary_json(options_.tokenizer, language->vocabulary());
   if (run_ != nullptr) add_losses(data);
   if (whole) attempt(fault_, [&] { add_analysis(data); });
   if (!fault_.empty()) report["run"]["fault"] = fault_;
@@ -463,7 +439,7 @@ std::string RunReport::data(bool at_end) {
 void RunReport::add_analysis(Json& data) const {
   json& report = data.json;
   for (const TableHistory& table : rows_.tables())
-    if (table.kind() == RowKind::kToken && !table.ids().empty())
+    if (table.kind() == "token" && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
   if (run_ != nullptr) add_reading(data);
 }
@@ -481,7 +457,7 @@ void RunReport::add_reading(Json& data) const {
   LanguageModel& model = as_language_model(run_->parts().model, "RunReport");
   const TokenSequence& training = training_text(*run_);
   report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on,
-                             std::clamp(tokens_ / kTrainedAToken, kFewestRead, kMostRead));
+                             std::clamp(lookups_ / kTrainedAToken, kFewestRead, kMostRead));
   const Ids& prompt = options_.prompt;
   if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(

@@ -49,19 +49,20 @@ class RunReport : public RunObserver {
   /// not of a language model on a text that goes on.
   RunReport(TrainingRun& run, RunReportOptions options);
 
-  /// Reports on a loop of one's own, which calls the functions that have no run as an argument.
+  /// Reports on a loop of one's own, which calls the next functions, as a run does.
   RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions options);
   ~RunReport() override;
 
-  /// After the gradients of a step are complete; after the step, with its loss and, if they are to
-  /// be shown, its tokens; and at the end. That before_update() was not called for a step, or only
-  /// after it was made, is a fault().
+  /// After a tape of a step went backward, which tells what was looked up; after the gradients of
+  /// the step are complete; after the step, with its loss; and at the end. That before_update() was
+  /// not called for a step, or only after it was made, is a fault().
+  void after_backward(const Tape& tape);
   void before_update();
-  void after_step(double loss, std::size_t tokens = 0);
+  void after_step(double loss);
   void at_end();
 
-  /// The history, to be told of lookups by a loop of one's own.
-  RowHistory& rows() { return own_rows_.value(); }
+  /// The history of rows, its own or that of the options.
+  const RowHistory& rows() const { return rows_; }
 
   /// Adds losses that the run did not compute; NaN for none.
   void add(const TrainingRecord& record) { more_records_.push_back(record); }
@@ -76,10 +77,12 @@ class RunReport : public RunObserver {
   const std::string& fault() const { return fault_.empty() ? write_fault_ : fault_; }
 
   bool is_for_first_rank() const override { return true; }
-  bool reads_batches() const override { return own_rows_.has_value(); }
-  void on_batch(const TrainingRun& run, const Batch& batch) override;
-  void before_update(const TrainingRun& run) override;
-  void after_step(const TrainingRun& run, double loss) override;
+  void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
+  void before_update(const TrainingRun& run) override {
+    steps_ = run.steps();
+    before_update();
+  }
+  void after_step(const TrainingRun&, double loss) override { after_step(loss); }
   void at_end(const TrainingRun&) override { at_end(); }
 
  private:
@@ -93,8 +96,7 @@ class RunReport : public RunObserver {
   };
   RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer, RunReportOptions options);
   std::uint64_t changes() const;
-  std::size_t steps() const { return run_ != nullptr ? run_->steps() : steps_; }
-  void measure_norm(std::size_t step, std::size_t every, double most);
+  void measure_norm();
   void add_point(double loss, double tokens_per_second);
   void halve_curves();
   void write_if_due();
@@ -111,12 +113,13 @@ class RunReport : public RunObserver {
   Layer& model_;
   const Optimizer& optimizer_;
   RunReportOptions options_;
-  // Of a loop of one's own: how often the values have changed, whether they have between the last
-  // step and before_update(), and whether that was called.
-  std::size_t steps_ = 0, tokens_ = 0;
+  std::size_t first_step_;
+  std::size_t steps_;
+  std::size_t lookups_ = 0;  // in the first table
+  // How often the values have changed, whether they have between the last step and before_update(),
+  // and whether that was called.
   std::uint64_t changes_ = 0;
   bool changed_before_ = false, awaits_step_ = false;
-  std::size_t first_step_;
   std::optional<RowHistory> own_rows_;
   const RowHistory& rows_;
   double uniform_loss_ = 0, unigram_loss_ = 0;

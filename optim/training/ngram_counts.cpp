@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/optim/training/ngram_counts.hpp>
 
 namespace rowgrad {
@@ -23,12 +21,6 @@ std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canon
 
 }  // namespace
 
-std::size_t NgramCounts::HashOfIds::operator()(const std::vector<std::int32_t>& ids) const {
-  std::uint64_t hash = 0;
-  for (const std::int32_t id : ids) hash = splitmix64(hash ^ static_cast<std::uint32_t>(id));
-  return hash;
-}
-
 NgramCounts::NgramCounts(const NgramHash& hash, std::size_t most)
     : hash_(&hash),
       most_(most),
@@ -37,26 +29,22 @@ NgramCounts::NgramCounts(const NgramHash& hash, std::size_t most)
 
 void NgramCounts::add(const Ids& texts) {
   const std::size_t length = texts.shape(texts.dimension() - 1);
-  std::vector<std::int32_t> ids(texts.begin(), texts.end());
+  std::u32string ids(texts.begin(), texts.end());
   if (!spellings_.empty())
-    for (std::int32_t& id : ids) id = spellings_.at(static_cast<std::size_t>(id));
-  std::vector<std::int32_t> ngram;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto end = ids.begin() + static_cast<std::ptrdiff_t>(i + 1);
+    for (char32_t& id : ids) id = static_cast<char32_t>(spellings_.at(id));
+  for (std::size_t i = 0; i < ids.size(); ++i)
     for (std::size_t order = 0; order < counts_.size(); ++order) {
       const std::size_t tokens = std::min(hash_->orders()[order], i % length + 1);
-      ngram.assign(end - static_cast<std::ptrdiff_t>(tokens), end);
-      const auto found = counts_[order].find(ngram);
-      if (found != counts_[order].end()) {
+      std::u32string ngram = ids.substr(i + 1 - tokens, tokens);
+      if (const auto found = counts_[order].find(ngram); found != counts_[order].end()) {
         ++found->second;
       } else if (size_ < most_) {
-        counts_[order].emplace(ngram, 1);
+        counts_[order].emplace(std::move(ngram), 1);
         ++size_;
       } else {
         ++not_told_apart_;
       }
     }
-  }
 }
 
 std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() const {
@@ -81,8 +69,7 @@ std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() co
   }
   for (auto& [row, ngrams] : rows)
     std::ranges::sort(ngrams, [](const Ngram& a, const Ngram& b) {
-      return a.count != b.count ? a.count > b.count
-                                : std::ranges::lexicographical_compare(a.ids, b.ids);
+      return a.count != b.count ? a.count > b.count : a.ids < b.ids;
     });
   return rows;
 }
@@ -93,11 +80,11 @@ std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer)
   if (tokenizer != nullptr)
     add(tokenizer->decode(to_ids(ngram.ids)));
   else
-    for (const std::int32_t id : ngram.ids) add(concat(id));
+    for (const char32_t id : ngram.ids) add(std::to_string(id));
   return text;
 }
 
-std::string label_of(const std::vector<NgramCounts::Ngram>& ngrams, const Tokenizer* tokenizer) {
+std::string label_of(std::span<const NgramCounts::Ngram> ngrams, const Tokenizer* tokenizer) {
   std::string label;
   for (std::size_t i = 0; i < ngrams.size(); ++i) {
     const std::string text = (i > 0 ? " | " : "") + text_of(ngrams[i], tokenizer);

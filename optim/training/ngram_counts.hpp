@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,9 +22,9 @@ class NgramCounts {
   /// Its ids, of all spellings that count as one the first; fewer than `order` where the rest is
   /// before the text.
   struct Ngram {
-    std::size_t order = 0;              // number of its tokens
-    std::span<const std::int32_t> ids;  // borrowed from the counts
-    std::uint64_t count = 0;            // how often it was looked up
+    std::size_t order = 0;    // number of its tokens
+    std::u32string_view ids;  // borrowed from the counts
+    std::uint64_t count = 0;  // how often it was looked up
   };
 
   static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;  // the most that are told apart
@@ -43,10 +44,8 @@ class NgramCounts {
   const NgramHash& hash() const { return *hash_; }  // whose n-grams these are
 
  private:
-  struct HashOfIds {
-    std::size_t operator()(const std::vector<std::int32_t>& ids) const;
-  };
-  using Counts = std::unordered_map<std::vector<std::int32_t>, std::uint64_t, HashOfIds>;
+  // Of n-grams, whose ids are strings, as these hold a few without memory of their own.
+  using Counts = std::unordered_map<std::u32string, std::uint64_t>;
 
   const NgramHash* hash_;
   std::size_t most_;
@@ -60,6 +59,6 @@ class NgramCounts {
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 
 /// Those of a row, in a line that is not too long: "the dog | of a | 3 more".
-std::string label_of(const std::vector<NgramCounts::Ngram>& ngrams, const Tokenizer* tokenizer);
+std::string label_of(std::span<const NgramCounts::Ngram> ngrams, const Tokenizer* tokenizer);
 
 }  // namespace rowgrad

@@ -7,13 +7,16 @@
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
 //
+// They are those that tapes have looked up or that have row gradients: tables of any model, under
+// the names that its layers give their rows (Layer::row_names).
+//
 // Memory grows with the rows that had a gradient, not with the table: some 550 bytes and twice its
-// values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table. Of more,
-// a random sample is followed, half of what was followed before each time there are too many, and
-// the others are counted, a bit each. Tables may be in files. One all of whose rows move in a way
-// that cannot be told backwards, by dense gradients or a decay that is not known, is copied before
-// the first such step: unless it is in a file, or has more than 131,072 rows and no dense gradient.
-// Of the table of a memory, the n-grams that look rows up are counted, too: see ngram_counts.hpp.
+// values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table, the
+// first ones; others are counted, a bit each. Tables may be in files. One all of whose rows move in
+// a way that cannot be told backwards, by dense gradients or a decay that is not known, is copied
+// before the first such step: unless it is in a file, or has more than 131,072 rows and no dense
+// gradient. Of the table of a memory, the n-grams that look rows up are counted, too: see
+// ngram_counts.hpp.
 
 #include <chrono>
 #include <cstddef>
@@ -21,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -30,9 +34,10 @@
 
 namespace rowgrad {
 
-/// What the rows of a table stand for.
-enum class RowKind { kToken, kPosition, kDistance, kNgram, kRow };
-const char* name_of(RowKind kind);  // the kind's name, such as "token"
+/// The tokens that looked rows up, one for each place of a text, where the rows are of this kind:
+/// the ids of tokens themselves, and for n-grams, of which each place looks up several, ids of
+/// another lookup on the tape. Null for rows of other kinds.
+const Ids* tokens_of(const Tape& tape, const Tape::Lookup& lookup, std::string_view kind);
 
 /// The history of one table.
 class TableHistory {
@@ -63,18 +68,12 @@ class TableHistory {
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
   static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
 
-  /// `of_a_window` are the rows that every window looks up, by position or distance; none for
-  /// tokens. `labels` are what each row stands for, where that is not its number. The table must
-  /// outlive this.
-  TableHistory(Parameter& table, RowKind kind, std::vector<std::int32_t> of_a_window = {},
-               std::vector<std::string> labels = {}, std::size_t most_rows = kMostRows);
+  /// The table must outlive this, and so must the hash of a memory's table.
+  explicit TableHistory(Parameter& table, RowNames names = {}, const NgramHash* hash = nullptr,
+                        std::size_t most_rows = kMostRows);
 
-  /// For the table of a memory, looked up as the hash says, which must outlive this, too.
-  TableHistory(Parameter& table, const NgramHash& hash);
-
-  /// Lookups since the last update. Where nobody tells of any, a gradient of a row counts as one.
-  void look_up(const Batch& batch);
-  void look_up(std::span<const std::int32_t> ids);
+  /// Lookups since the last update, and the tokens that made them, if there are any: see tokens_of.
+  void look_up(const Ids& ids, const Ids* tokens = nullptr);
 
   /// To be called before each update, when the table has its gradient, and after it. `decay` is the
   /// share of each value that weight decay takes in this step, also from rows without a gradient;
@@ -86,10 +85,8 @@ class TableHistory {
   /// dense.
   std::size_t rows_now() const { return rows_now_; }
 
-  /// The rows that have had one so far, those that are not followed, too; and how many rows each
-  /// one that is followed stands for.
-  std::size_t touched() const { return sample_ == 1 ? ids_.size() : touched_count_; }
-  std::uint64_t sample() const { return sample_; }
+  /// The rows that have had one so far, those that are not followed, too.
+  std::size_t touched() const { return ids_.size() + not_followed_; }
   bool was_touched(std::int32_t id) const;
 
   /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
@@ -123,12 +120,9 @@ class TableHistory {
   /// from where it began, if this is its value now. NaN if it is not known where that was.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }  // whose history it is
-  RowKind kind() const { return kind_; }              // what its rows stand for
-  /// See the constructor.
-  const std::vector<std::int32_t>& of_a_window() const { return of_a_window_; }
-
-  const std::vector<std::string>& labels() const { return labels_; }  // see the constructor
+  const Parameter& table() const { return *table_; }       // whose history it is
+  const std::string& kind() const { return names_.kind; }  // what its rows stand for
+  const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
   /// What rows stand for in the table of a memory; null for other tables.
   const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
@@ -145,57 +139,56 @@ class TableHistory {
  private:
   static constexpr std::size_t kMostFrames = 20;
 
-  // Lookups of a row since the last update, of which the first was in this batch at this place; of
-  // none for those without text.
-  struct Lookups {
+  // Ids that were looked up since the last update, and the tokens that did, if there are any.
+  struct Lookup {
+    Ids ids;
+    std::optional<Ids> tokens;
+  };
+  // How often a row was looked up since the last update, and the first place among all lookups.
+  struct LookupsOfRow {
+    std::int32_t id = 0;
     std::uint64_t count = 0;
-    std::size_t batch = 0;
     std::size_t place = 0;
   };
-  // A followed row of this step.
+  // A followed row that has a gradient in this step.
   struct Now {
-    std::size_t place = 0;  // among ids()
-    Lookups lookups = {};
+    std::size_t place = 0;        // among ids()
+    std::size_t of_gradient = 0;  // where its gradient is
+    LookupsOfRow lookups = {};
     double gradient_norm = 0;
   };
 
   double kept() const;
   void copy_start(bool knows_decay);
-  void begin(std::span<const std::int32_t> ids);
-  bool follows(std::int32_t id) const;
-  void count_touched(std::span<const std::int32_t> ids);
-  void follow_fewer();
-  double add_gradient(std::uint64_t step, Row& row, std::span<const real> values) const;
+  std::vector<LookupsOfRow> lookups_by_row() const;
+  std::optional<std::size_t> follow(std::int32_t id);
+  void begin(std::size_t place, const real* value);
+  double add_gradient(Row& row, std::span<const real> values) const;
   void keep_step(const Now& now, double moved);
-  void copy_text(const Lookups& lookups, Step& step) const;
+  void copy_text(const LookupsOfRow& lookups, Step& step) const;
   void settle(Row& row, const real* now, const real* then) const;
-  std::vector<Row> settled(const Tensor& values) const;
   std::vector<double> moved_to(const Tensor& values) const;
 
   Parameter* table_;
-  RowKind kind_;
-  std::vector<std::int32_t> of_a_window_;
-  std::vector<std::string> labels_;
+  RowNames names_;
   std::optional<NgramCounts> ngrams_;
-  std::unordered_map<std::int32_t, Lookups> waiting_;
-  std::vector<Ids> batches_;                              // since the last update, of tokens
-  std::unordered_map<std::int32_t, std::size_t> places_;  // of the rows in what follows
+  std::size_t most_rows_;
+  std::vector<Lookup> waiting_;                           // until the next update
+  std::unordered_map<std::int32_t, std::size_t> places_;  // of rows that are followed, among ids_
   std::vector<std::int32_t> ids_;
   std::vector<Row> rows_;
   std::vector<std::vector<Step>> steps_;
-  std::vector<real> first_;        // the values with which each row began,
-  std::vector<real> latest_;       // and after its last one
-  std::size_t rows_now_ = 0;       // rows of this step,
-  std::vector<std::int32_t> now_;  // and those of them that are followed,
-  std::vector<Now> of_now_;
-  Tensor before_;  // with their values before the update
+  std::vector<real> first_;            // the values with which each row began
+  std::vector<real> latest_;           // the values after each row's last step
+  std::vector<bool> is_not_followed_;  // of all rows, once there are such ones
+  std::size_t not_followed_ = 0;
+  std::size_t rows_now_ = 0;  // that have a gradient in this step
+  std::vector<Now> now_;      // those of them that are followed
+  std::vector<std::int32_t> now_ids_;
+  Tensor before_;  // their values before the update
   std::uint64_t step_ = 0;
   double decay_ = 0;           // of this step
   Tensor start_ = empty({0});  // of a table that is copied: all values with which it began
-  std::size_t most_rows_;
-  std::uint64_t sample_ = 1;
-  std::vector<bool> touched_;  // of all rows, if a sample is followed
-  std::size_t touched_count_ = 0;
   std::vector<Frame> frames_;
   std::size_t frame_calls_ = 0;
   std::size_t calls_a_frame_ = 1;
@@ -205,13 +198,9 @@ class TableHistory {
   bool is_dense_ = false;
 };
 
-/// A history for each table of embeddings that a model has: of tokens, then of positions or of
-/// distances, in windows of `context` tokens, then of n-grams.
-std::vector<TableHistory> table_histories(LanguageModel& model, std::size_t context);
-
-/// Those of all tables of a model that get row gradients, also of tables that it has besides those
-/// above. Observes a TrainingRun, with frames at equal distances in it; or is told by a loop of
-/// one's own. With several ranks, the first one has them.
+/// The histories of all tables of a model that are looked up or get row gradients. Observes a
+/// TrainingRun, with frames at equal distances in it; or is told by a loop of one's own. With
+/// several ranks, the first one has them, and knows the lookups of its own shards only.
 class RowHistory : public RunObserver {
  public:
   /// Adds the time until it goes out of scope to `cost`.
@@ -227,35 +216,33 @@ class RowHistory : public RunObserver {
     Clock::time_point begin_ = Clock::now();
   };
 
-  /// Borrows the model, which, if it is a LanguageModel, is trained on windows of `context` tokens;
-  /// as many as it can read, if that is 0.
-  explicit RowHistory(Layer& model, std::size_t context = 0);
+  /// Borrows the model.
+  explicit RowHistory(Layer& model) : model_(model) {}
 
-  /// Those that are of no known kind come when they first have a row gradient.
+  /// Those of tokens first, and then the others, each in the order of the model's parameters.
   const std::vector<TableHistory>& tables() const { return tables_; }
 
+  /// The history of a table, which begins now if it has none; valid until another one begins.
+  TableHistory& of(Parameter& table);
+
   bool is_for_first_rank() const override { return true; }
-  bool reads_batches() const override { return true; }
-  void on_batch(const TrainingRun&, const Batch& batch) override;
+  void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
 
   /// The time that it has taken so far.
   Timer::Clock::duration cost() const { return cost_; }
 
-  /// For a loop of one's own: before and after each update. `step` counts from 1. Lookups may be
-  /// told before.
-  void look_up(const Parameter& table, std::span<const std::int32_t> ids);
+  /// For a loop of one's own: when a tape has gone backward, and before and after each update.
+  /// `step` counts from 1.
+  void after_backward(const Tape& tape);
   void before_update(std::uint64_t step, const Optimizer& optimizer);
   void after_update(std::uint64_t step);
 
  private:
-  TableHistory& of(Parameter& table);
-
   Layer& model_;
   std::vector<TableHistory> tables_;
   Timer::Clock::duration cost_ = {};
-  std::vector<Batch> batches_;  // of this step, until a table of tokens is known
 };
 
 }  // namespace rowgrad

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <span>
 #include <sstream>
@@ -78,19 +77,6 @@ std::string quoted(const std::string& text) {
   return field + '"';
 }
 
-std::string meaning_of(const TableHistory& history,
-                       const std::map<std::int32_t, std::vector<NgramCounts::Ngram>>& ngrams,
-                       std::int32_t id, const Tokenizer* tokenizer, std::string_view escaped) {
-  if (history.kind() == RowKind::kToken && tokenizer != nullptr)
-    return token_text(tokenizer->token(id), escaped);
-  if (history.kind() == RowKind::kNgram) {
-    const auto found = ngrams.find(id);
-    return found == ngrams.end() ? "" : token_text(label_of(found->second, tokenizer), escaped);
-  }
-  const std::vector<std::string>& labels = history.labels();
-  return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
-}
-
 }  // namespace
 
 const char* name_of(Learned learned) {
@@ -129,13 +115,29 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
   return rows;
 }
 
+RowLabels::RowLabels(const TableHistory& history, const Tokenizer* tokenizer)
+    : history_(history), tokenizer_(tokenizer) {
+  if (history.ngrams() != nullptr) ngrams_ = history.ngrams()->by_row();
+}
+
+std::span<const NgramCounts::Ngram> RowLabels::ngrams(std::int32_t id) const {
+  const auto found = ngrams_.find(id);
+  return found == ngrams_.end() ? std::span<const NgramCounts::Ngram>() : found->second;
+}
+
+std::string RowLabels::of(std::int32_t id) const {
+  if (history_.ngrams() != nullptr) return label_of(ngrams(id), tokenizer_);
+  if (history_.kind() == "token" && tokenizer_ != nullptr) return tokenizer_->token(id);
+  const std::vector<std::string>& labels = history_.labels();
+  return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
+}
+
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator) {
   std::ostringstream text;
   text.precision(6);
   const bool has_quotes = separator != '\t';
-  std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams;
-  if (history.ngrams() != nullptr) ngrams = history.ngrams()->by_row();
+  const RowLabels labels(history, tokenizer);
   const char* next = "";
   for (const char* title :
        {"id", "token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"}) {
@@ -144,10 +146,9 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
   }
   text << '\n';
   for (const ListedRow& row : rows) {
-    const std::string meaning =
-        meaning_of(history, ngrams, row.id, tokenizer, has_quotes ? "\\" : "\\\"");
-    text << row.id << separator << (has_quotes ? quoted(meaning) : meaning) << separator
-         << row.lookups << separator << row.steps;
+    const std::string label = token_text(labels.of(row.id), has_quotes ? "\\" : "\\\"");
+    text << row.id << separator << (has_quotes ? quoted(label) : label) << separator << row.lookups
+         << separator << row.steps;
     for (const double number : {row.gradient_norm, row.norm, row.moved}) {
       text << separator;
       if (!std::isnan(number)) text << number;  // an empty field is one that is not known

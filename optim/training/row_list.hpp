@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,13 +38,31 @@ struct ListedRow {
 /// those that are followed.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
+/// What rows stand for, as texts: tokens by the tokenizer, if there is one; rows of a memory's
+/// table by the n-grams that fell into them, "" for none; others by the names that layers give
+/// them, or their numbers.
+class RowLabels {
+ public:
+  /// Borrows both; of n-grams, those that were counted so far.
+  RowLabels(const TableHistory& history, const Tokenizer* tokenizer);
+
+  std::string of(std::int32_t id) const;  // a row's label
+
+  /// The n-grams that fell into a row; none in other tables.
+  std::span<const NgramCounts::Ngram> ngrams(std::int32_t id) const;
+
+ private:
+  const TableHistory& history_;
+  const Tokenizer* tokenizer_;
+  std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams_;
+};
+
 /// A line of titles and one for each row: id, token, lookups, steps, gradient_norm, norm, moved,
-/// learned. `token` is what the row stands for: the tokenizer's text, if there is one, with \n, \t,
-/// \r and \\ for these characters and <0xNN> for bytes of other control characters, and of what is
-/// not UTF-8. Fields are separated by tabs and never quoted (IANA's text/tab-separated-values;
-/// quotes become \", as many programs take them for the beginning of a field in quotes); or by
-/// commas, tokens in quotes (RFC 4180), with a \ in front of =, +, - and @ at their beginning,
-/// which spreadsheets take for that of a formula.
+/// learned. `token` is the row's label, with \n, \t, \r and \\ for these characters and <0xNN> for
+/// bytes of other control characters, and of what is not UTF-8. Fields are separated by tabs and
+/// never quoted (IANA's text/tab-separated-values; quotes become \", as many programs take them for
+/// the beginning of a field in quotes); or by commas, tokens in quotes (RFC 4180), with a \ in
+/// front of =, +, - and @ at their beginning, which spreadsheets take for that of a formula.
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 

@@ -34,11 +34,12 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
 
 }  // namespace
 
-RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens)
-    : RowReasons(table, row, tokens, Options()) {}
+RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t row)
+    : RowReasons(model, table, row, Options()) {}
 
-RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens, Options options)
-    : table_(&table), row_(row), tokens_(tokens), options_(options) {
+RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t row,
+                       Options options)
+    : table_(&table), row_(row), kind_(model.names_of_rows(table).kind), options_(options) {
   check_argument(table.shape().size() == 2, "RowReasons: ", table.name(), " is no table, of shape ",
                  bracketed(table.shape()));
   check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowReasons: row ",
@@ -46,31 +47,29 @@ RowReasons::RowReasons(const Parameter& table, std::int32_t row, bool tokens, Op
   by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
 }
 
-RowReasons::RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash,
-                       Options options)
-    : RowReasons(table, row, true, options) {
-  hash_ = &hash;
-}
-
 std::vector<double> RowReasons::read() const {
   const Tensor values = table_->rows({&row_, 1});
   return {values.begin(), values.end()};
 }
 
-void RowReasons::on_batch(const TrainingRun&, const Batch& batch) {
-  if (!tokens_) return;
-  const std::size_t context = batch.inputs.shape(batch.inputs.dimension() - 1);
-  const Ids rows = hash_ != nullptr ? hash_->rows(batch.inputs) : batch.inputs;
-  const std::size_t of_a_token = hash_ != nullptr ? hash_->lookups() : 1;
-  for (std::size_t begin = 0; begin < batch.inputs.size(); begin += context) {
-    const std::span window(batch.inputs.data() + begin, context);
-    std::vector<std::size_t> positions;
-    for (std::size_t i = 0; i < context; ++i)
-      if (std::ranges::count(std::span(rows.data() + (begin + i) * of_a_token, of_a_token), row_))
-        positions.push_back(i);
-    now_.lookups += positions.size();
-    if (!positions.empty() && now_.windows.size() < options_.windows)
-      now_.windows.push_back({{window.begin(), window.end()}, std::move(positions)});
+void RowReasons::after_backward(const TrainingRun&, const Tape& tape) {
+  for (const Tape::Lookup& lookup : tape.lookups()) {
+    if (lookup.table != table_) continue;
+    now_.lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, row_));
+    const Ids* const tokens = tokens_of(tape, lookup, kind_);
+    if (tokens == nullptr) continue;
+    const std::size_t context = tokens->shape().back();
+    const std::size_t of_a_token = lookup.ids.size() / tokens->size();
+    for (std::size_t begin = 0; begin < tokens->size(); begin += context) {
+      std::vector<std::size_t> positions;
+      for (std::size_t i = 0; i < context; ++i)
+        if (std::ranges::count(std::span(lookup.ids.data() + (begin + i) * of_a_token, of_a_token),
+                               row_))
+          positions.push_back(i);
+      const std::span window(tokens->data() + begin, context);
+      if (!positions.empty() && now_.windows.size() < options_.windows)
+        now_.windows.push_back({{window.begin(), window.end()}, std::move(positions)});
+    }
   }
 }
 

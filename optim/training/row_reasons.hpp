@@ -3,7 +3,7 @@
 // Why one row of a table moved: in which steps, by which windows of the text, and how much of its
 // way momentum and weight decay made.
 //
-//   RowReasons reasons(model.token.weight, 17);
+//   RowReasons reasons(model, model.token.weight, 17);
 //   run.observe(reasons);
 //   run.train();
 //   for (const RowReasons::Step& step : reasons.summary().steps) …
@@ -16,10 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include <rowgrad/core/data/ngram_hash.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
+#include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {
 
@@ -62,20 +62,15 @@ class RowReasons : public RunObserver {
     std::vector<Step> steps;  // those that are kept, in the order of time
   };
 
-  /// The table is borrowed. Rows of `tokens` are looked up by token; those of other tables have no
-  /// windows. Throws std::invalid_argument for a row that the table does not have.
-  RowReasons(const Parameter& table, std::int32_t row, bool tokens, Options options);
-  RowReasons(const Parameter& table, std::int32_t row, bool tokens = true);
-
-  /// Of the table of a memory, whose rows are looked up as the hash says, which is borrowed, too:
-  /// at the last token of an n-gram.
-  RowReasons(const Parameter& table, std::int32_t row, const NgramHash& hash, Options options);
+  /// Borrows the table of the model. Rows of tokens and of n-grams, which are looked up at their
+  /// last token, have windows. Throws std::invalid_argument for a row that the table does not have.
+  RowReasons(const Layer& model, const Parameter& table, std::int32_t row, Options options);
+  RowReasons(const Layer& model, const Parameter& table, std::int32_t row);
 
   Summary summary() const;  // the summary of the steps so far
 
   bool is_for_first_rank() const override { return true; }
-  bool reads_batches() const override { return true; }
-  void on_batch(const TrainingRun&, const Batch& batch) override;
+  void after_backward(const TrainingRun&, const Tape& tape) override;
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
 
@@ -90,8 +85,7 @@ class RowReasons : public RunObserver {
 
   const Parameter* table_;
   std::int32_t row_;
-  bool tokens_;
-  const NgramHash* hash_ = nullptr;
+  std::string kind_;  // what rows stand for
   Options options_;
   std::vector<double> start_;
   std::vector<double> latest_;

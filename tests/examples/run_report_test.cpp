@@ -217,6 +217,7 @@ TEST(RunReport, SaysThatALoopTellsItOfGradientsTooLate) {
       optimizer.zero_grad();
       Tape tape;
       tape.backward(model.loss(tape, Ids{{1, 2}}, Ids{{2, 3}}));
+      report.after_backward(tape);
       for (const char call : calls)
         call == 'b'   ? report.before_update()
         : call == 's' ? optimizer.step()
@@ -297,7 +298,7 @@ TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
       GptShape{.heads = 2,
                .layers = 1,
                .ngrams = {.orders = {2, 3}, .rows = 3000, .heads = 2, .width = 4, .layers = {0}}});
-  RowHistory history(training->model(), training->options().context);
+  RowHistory history(training->model());
   training->run.observe(history);
   RunReport report(training->run, {.rows = &history});
   training->run.train();

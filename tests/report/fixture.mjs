@@ -328,11 +328,15 @@ export function makeShortReport({ steps = 1 } = {}) {
   return report;
 }
 
-/** What a program of the reader's own writes, of which nothing is known but what its loop did. */
+/** What a program of the reader's own writes, of users and films, of which nothing is known but what its loop did. */
 export function makeOwnReport() {
-  const { format, vocabulary, curves, norms, tables, run } = makeReport({ steps: 60, frames: 3, state: "running" });
-  const { seconds, state, first_step, parameters } = run;
-  return { format, vocabulary: vocabulary.map((_, id) => String(id)), curves, norms, tables, run: { seconds, state, first_step, parameters } };
+  const { format, curves, norms, tables, run } = makeReport({ steps: 60, frames: 3, state: "running" });
+  const { seconds, state, first_step } = run;
+  for (const [i, kind] of ["user", "film"].entries()) {
+    Object.assign(tables[i], { kind, name: `${kind}s.weight` });
+    for (const reason of tables[i].reasons.steps.flat()) delete reason.text;
+  }
+  return { format, curves, norms, tables, run: { seconds, state, first_step } };
 }
 
 export const hostileTexts = [

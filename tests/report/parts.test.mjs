@@ -247,6 +247,11 @@ testReport("a run of which nobody told anything is shown all the same", makeOwnR
   assert.match(await textOf(other, "#subtitle"), /^It has taken 1 min 1 s$/);
   assert.equal(await other.$eval("#repeat", (part) => part.hidden), true);
   assert.match(await textOf(other, "#why p"), /steps with a gradient moved it by/);
+  assert.equal(await textOf(other, "#vocabulary-title"), "The users as a map");
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /^Which users never got a gradient\? .* user \d+/);
+  assert.match(await textOf(other, "#map-reading"), /^user \d+ row \d+ of users\.weight/);
+  assert.equal(await textOf(other, "#speed-title"), "Users a second");
+  assert.doesNotMatch(await textOf(other, "main"), /\bnats\b|\btokens?\b/i);
   assert.equal(await other.$("#why code"), null);
 });
 

@@ -1,9 +1,9 @@
 // Loss, learning rate, gradient norm, speed and distinct rows over the steps.
 
 import { LinkedCharts } from "./charts.js";
-import { tokenTable } from "./data.js";
+import { kindPlural, mainTable, nats } from "./data.js";
 import { byId, definitionList } from "./dom.js";
-import { formatCount, formatNumber } from "./format.js";
+import { formatCount, formatNumber, formatTitle } from "./format.js";
 
 /** @import { Numbers, Report } from "./types" */
 
@@ -35,13 +35,17 @@ export function showCurves(report) {
   if (!curves?.step.length) return undefined;
   byId("baselines-say", HTMLElement).hidden = !report.baselines || curves.step.length < 2;
   if (curves.step.length < 2) return showOneStep(report);
+  if (nats(report) === "") byId("loss-says", HTMLElement).textContent = "Lower is better.";
+  const speed = `${kindPlural(mainTable(report))} a second`;
+  byId("speed-title", HTMLElement).textContent = formatTitle(speed);
+  byId("chart-speed", HTMLElement).dataset.title = `${formatTitle(speed)} by step`;
   const evaluations = report.evaluations ?? [];
   const evaluated = evaluations.map(({ steps }) => steps);
   const steps = [...new Set([...curves.step, ...(report.norms?.step ?? []), ...evaluated])].sort((a, b) => a - b);
   const charts = new LinkedCharts(steps);
   const loss = addLoss(charts, report, evaluated);
   addOne(charts, "chart-rate", "learning rate", curves.step, curves.learning_rate);
-  addOne(charts, "chart-speed", "tokens a second", curves.step, curves.tokens_per_second, formatCount);
+  addOne(charts, "chart-speed", speed, curves.step, curves.tokens_per_second, formatCount);
   byId("chart-rows", HTMLElement).dataset.title = `${rowsName(report)} by step`;
   byId("rows-by-step", HTMLElement).textContent = rowsName(report);
   addOne(charts, "chart-rows", "distinct rows", curves.step, curves.rows, formatCount);
@@ -62,7 +66,7 @@ export function showCurves(report) {
 
 /** What the curve of rows counts. @param {Report} report */
 function rowsName(report) {
-  return `Distinct rows ${tokenTable(report)?.dense ? "looked up" : "with a gradient"}`;
+  return `Distinct rows ${mainTable(report)?.dense ? "looked up" : "with a gradient"}`;
 }
 
 /** Curves of one point show nothing: its values are told instead. @param {Report} report */
@@ -76,7 +80,7 @@ function showOneStep(report) {
     ["Loss if each were as likely as it is frequent", baselines?.unigram],
     ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
     [rowsName(report), curves?.rows?.[0], formatCount],
-    ["Tokens a second", curves?.tokens_per_second?.[0], formatCount],
+    [formatTitle(`${kindPlural(mainTable(report))} a second`), curves?.tokens_per_second?.[0], formatCount],
   ];
   byId("one-step", HTMLElement).append(definitionList(
     values.flatMap(([name, value, format = formatNumber]) => (value === null || value === undefined ? [] : [[name, format(value)]]))));

@@ -27,7 +27,9 @@ export async function readReport() {
   const report = await unpackData();
   if (report.format !== "rowgrad report 1")
     throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
+  report.vocabulary ??= [];
   for (const table of report.tables ?? []) {
+    table.kind = formatText(table.kind).slice(0, longestTableName);
     table.name = formatText(table.name).slice(0, longestTableName);
     table.labels = table.labels?.map((label) => formatText(label).slice(0, longestLabel));
   }
@@ -126,6 +128,22 @@ export function lastFrame(table) {
 /** @param {Report} report */
 export function tokenTable(report) {
   return report.tables?.find((table) => table.kind === "token" && table.frames.length > 0);
+}
+
+/** The table that has a map: that of tokens or, of a model without any, the first one. @param {Report} report */
+export function mainTable(report) {
+  const first = report.vocabulary.length === 0 ? report.tables?.find((table) => table.frames.length > 0) : undefined;
+  return tokenTable(report) ?? first;
+}
+
+/** Several of what the rows of a table stand for. @param {RowTable | undefined} table */
+export function kindPlural(table) {
+  return `${table?.kind ?? "token"}s`;
+}
+
+/** What losses are measured in, where that is known. @param {Report} report */
+export function nats(report) {
+  return report.vocabulary.length > 0 ? " nats" : "";
 }
 
 /** @param {Report} report @param {number} id */

@@ -62,6 +62,11 @@ export function formatPlural(number, noun) {
 // can neither hide nor turn round what stands beside them.
 const shapeless = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
+/** Words as a title. @param {string} words */
+export function formatTitle(words) {
+  return words.replace(/^./u, (first) => first.toUpperCase());
+}
+
 /**
  * The text with everything in it visible; spaces and line ends stay what they are.
  * @param {string} text

@@ -1,6 +1,6 @@
 // The questions that a reader comes with, and answers computed from the data.
 
-import { lastFrame, mean, placeOfMost, rowName, sinceWords, spaceBefore, tokenName, tokenTable, untouchedNote } from "./data.js";
+import { kindPlural, lastFrame, mainTable, mean, nats, placeOfMost, rowName, sinceWords, spaceBefore, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPlural, formatText } from "./format.js";
 import { lossGroups, trainedWords, validationWords } from "./text.js";
@@ -26,8 +26,8 @@ function isItLearning(report) {
   const answer = { key: "learning", question: "Is it still learning?", link: "Loss", part: "loss" };
   if (losses.length < 20)
     return { ...answer, figure: "Too early to say",
-      words: [losses.length === 1 ? `One step, with a loss of ${formatNumber(losses[0])} nats, shows no trend.`
-        : `${losses.length} steps, with losses from ${formatNumber(losses[0])} to ${formatNumber(losses.at(-1))} nats, ` +
+      words: [losses.length === 1 ? `One step, with a loss of ${formatNumber(losses[0])}${nats(report)}, shows no trend.`
+        : `${losses.length} steps, with losses from ${formatNumber(losses[0])} to ${formatNumber(losses.at(-1))}${nats(report)}, ` +
           "are too few to show a trend."] };
   const tenth = Math.ceil(losses.length / 10);
   const [before, now] = [losses.slice(-2 * tenth, -tenth), losses.slice(-tenth)];
@@ -57,27 +57,28 @@ function isItLearning(report) {
 
 /** @param {Report} report @returns {Answer | undefined} */
 function neverTouched(report) {
-  const table = tokenTable(report);
+  const table = mainTable(report);
   if (!table) return undefined;
+  const what = kindPlural(table);
   const view = lastFrame(table);
   const rows = [];
   for (let row = 0; row < table.rows; ++row) if (!view.touched(row)) rows.push(row);
   const since = sinceWords(report);
-  const answer = { key: "untouched", question: `Which tokens never got a gradient${since}?`, link: "All of them", part: "rows" };
+  const answer = { key: "untouched", question: `Which ${what} never got a gradient${since}?`, link: "All of them", part: "rows" };
   if (table.dense)
     return { ...answer, figure: "None", link: rows.length === 0 ? "All rows" : "Those never looked up",
-      words: ["The token table is the head’s weight too, so every row has a gradient in each step. " +
-        (rows.length === 0 ? `All ${formatCount(table.rows)} tokens have also stood in a batch${since}.`
-          : `${formatCount(rows.length)} of ${formatCount(table.rows)} tokens never stood in a batch${since}: ` +
+      words: [`${table.name} is the head’s weight too, so every row has a gradient in each step. ` +
+        (rows.length === 0 ? `All ${formatCount(table.rows)} ${what} have also stood in a batch${since}.`
+          : `${formatCount(rows.length)} of ${formatCount(table.rows)} ${what} never stood in a batch${since}: ` +
             "theirs only made them less likely answers.")] };
   if (rows.length === 0)
-    return { ...answer, figure: "None", words: [`Every row of the token table has had one${since}.`], link: "Map", part: "vocabulary" };
+    return { ...answer, figure: "None", words: [`Every row of ${table.name} has had one${since}.`], link: "Map", part: "vocabulary" };
   const { ids = [], training = 0, loss = [] } = report.text ?? {};
   const met = [];
   for (let i = training; i < ids.length; ++i) if (!view.touched(ids[i])) met.push(i);
   const losses = met.flatMap((i) => loss[i] ?? []);
   const example = met.length > 0 ? [...new Set(met.map((i) => ids[i]))] : rows;
-  const names = example.slice(0, 6).flatMap((row, i) => [i > 0 ? ", " : "", tokenElement(tokenName(report, row))]);
+  const names = example.slice(0, 6).flatMap((row, i) => [i > 0 ? ", " : "", tokenElement(rowName(report, table, row))]);
   const note = untouchedNote(table);
   return { ...answer, figure: `${formatCount(rows.length)} of ${formatCount(table.rows)}`,
     words: [
@@ -92,7 +93,7 @@ const listed = new Intl.ListFormat("en-GB");
 
 /** @param {Report} report @returns {Answer | undefined} */
 function movedMost(report) {
-  const table = tokenTable(report);
+  const table = mainTable(report);
   const frame = table?.frames.at(-1);
   if (!table || !frame || frame.rows.length === 0) return undefined;
   const most = placeOfMost(frame.moved);

@@ -1,6 +1,6 @@
 // All rows of a table, to be searched, sorted and filtered; shown by pages, so that many stay quick.
 
-import { lastFrame, measures, rowName, sinceWords, untouchedNote } from "./data.js";
+import { lastFrame, mainTable, measures, rowName, sinceWords, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
 import { formatCount, formatNumber, formatPercent } from "./format.js";
 import { explainRow } from "./why.js";
@@ -199,7 +199,7 @@ export function showRows(report, tokens) {
   filter.addEventListener("change", findAgain);
   tokens.listen((id) => {
     markChosen(tokens);
-    const table = tables.find(({ kind }) => kind === "token");
+    const table = mainTable(report);
     if (table) explainRow(report, table, id);
   });
   chooseTable();
@@ -240,7 +240,7 @@ function tableLine(list, row, tokens) {
     const name = tokenElement(rowName(list.report, list.table, row));
     const button = element("button", { type: "button", class: "plain", title: "Why it moved" }, name);
     button.addEventListener("click", () => {
-      if (list.table.kind === "token") tokens.choose(row);
+      if (list.table === mainTable(list.report)) tokens.choose(row);
       explainRow(list.report, list.table, row); // also where the token is chosen already
       byId("why", HTMLElement).scrollIntoView({ block: "nearest" });
     });

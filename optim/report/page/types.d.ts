@@ -64,7 +64,7 @@ export interface Reason {
 
 export interface RowTable {
   name: string;
-  kind: "token" | "position" | "distance" | "n-gram" | "row";
+  kind: string;
   rows: number;
   width: number;
   labels?: string[];

@@ -2,10 +2,10 @@
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
-import { FrameView, lastFrame, measureOf, measures, placeOfMost, rowLabel, rowName, sinceWords, tokenTable } from "./data.js";
+import { FrameView, kindPlural, lastFrame, mainTable, measureOf, measures, placeOfMost, rowLabel, rowName, sinceWords } from "./data.js";
 import { untouchedNote, untouchedWords } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
-import { formatCount, formatPercent, formatPlural } from "./format.js";
+import { formatCount, formatPercent, formatPlural, formatTitle } from "./format.js";
 
 /** @import { Report, RowTable } from "./types" */
 /** @import { Measure } from "./data.js" */
@@ -30,14 +30,14 @@ class TableMap {
     this.view = lastFrame(table);
     this.#measureRange();
     const room = Math.floor((canvas.parentElement?.clientWidth ?? 0) / stripCell);
-    const isSquare = table.kind === "token" || table.rows > mostInStrip;
+    const isSquare = table === mainTable(report) || table.rows > mostInStrip;
     const columns = isSquare ? Math.ceil(Math.sqrt(table.rows)) : Math.min(table.rows, Math.max(room, 16), 64);
     this.map = new CellMap(canvas, {
       count: table.rows,
       columns,
       colour: (row) => this.colour(row),
       onPoint,
-      label: (row) => (table.kind === "token" ? rowName(report, table, row) : rowLabel(table, row)),
+      label: (row) => (table === mainTable(report) ? rowName(report, table, row) : rowLabel(table, row)),
       maxWidth: isSquare ? 688 : 1264, // three pixels for each of 225 columns; all there is
       maxCell: isSquare ? 64 : 40,
     });
@@ -84,8 +84,9 @@ class TableMap {
 
 /** @param {Report} report @param {Selection} tokens */
 export function showVocabulary(report, tokens) {
-  const table = tokenTable(report);
+  const table = mainTable(report);
   if (!table) return undefined;
+  if (table.kind !== "token") byId("vocabulary-title", HTMLElement).textContent = `The ${kindPlural(table)} as a map`;
   const reading = byId("map-reading", HTMLElement);
   const main = new TableMap(byId("map", HTMLCanvasElement), report, table, (row) => tokens.choose(row));
   const strips = showStrips(report);
@@ -175,14 +176,14 @@ function describeRow(report, main, row) {
 function showStrips(report) {
   const place = byId("strips", HTMLElement);
   return (report.tables ?? [])
-    .filter((table) => table.kind !== "token" && table.frames.length > 0)
+    .filter((table) => table !== mainTable(report) && table.frames.length > 0)
     .map((table) => {
       const canvas = element("canvas", {
         tabindex: 0, role: "application", "aria-roledescription": "map",
         "aria-label": `Strip of the rows of ${table.name}`, "aria-describedby": "map-keys",
       });
       const says = element("p", { class: "reading line", role: "status" });
-      const what = { token: "Tokens", position: "Positions", distance: "Distances", "n-gram": "N-grams", row: "Rows" }[table.kind];
+      const what = formatTitle(kindPlural(table));
       place.append(element("h3", {}, what, element("span", { class: "quiet" }, ` ${table.name}`)),
         element("div", {}, canvas), says);
       const strip = new TableMap(canvas, report, table, read);

@@ -30,6 +30,24 @@ TEST(Tape, RetainsGradientsInTheMiddle) {
                other.retain_gradient(fixed));
 }
 
+TEST(Tape, KnowsWhatWasLookedUpInTrainableTables) {
+  Parameter table("table", zeros({3, 2})), frozen("frozen", zeros({3, 2}));
+  frozen.set_trainable(false);
+  for (const Tape::Mode mode : {Tape::gradient_mode, Tape::inference}) {
+    Tape tape(mode);
+    const Ids twice = {{1, 2}, {2, 2}}, flat = {0};
+    embedding(tape.parameter(table), twice);
+    embedding(tape.parameter(frozen), twice);
+    embedding_bag(tape.parameter(table), {.ids = twice});
+    embedding(tape.parameter(table), flat);
+    ASSERT_EQ(tape.lookups().size(), mode == Tape::inference ? 0U : 3U);
+    for (std::size_t i = 0; i < tape.lookups().size(); ++i) {
+      EXPECT_EQ(tape.lookups()[i].table, &table);
+      EXPECT_EQ(tape.lookups()[i].ids, i < 2 ? twice : flat);
+    }
+  }
+}
+
 TEST(Tape, DrawsItself) {
   Parameter table("the \"table\"", zeros({3, 2}));
   Tape tape;

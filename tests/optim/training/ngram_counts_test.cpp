@@ -102,18 +102,17 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   DataLoader loader(TokenWindows(to_ids(std::vector<std::int32_t>{1, 2, 1, 2, 3, 2, 1, 2, 4}),
                                  {.context = 4, .stride = 4}),
                     {.batch = 2});
-  RowHistory history(model, 4);
+  RowHistory history(model);
   TrainingRun run(
       {.model = model, .optimizer = adamw, .loader = loader, .random = random, .steps = 2});
   run.observe(history);
   const std::int32_t row = model.memories[0].hash().rows(texts(1, {1, 2})).data()[2];
-  RowReasons reasons(model.memories[0].table.weight, row, model.memories[0].hash(), {});
+  RowReasons reasons(model, model.memories[0].table.weight, row);
   run.observe(reasons);
   run.train();
   ASSERT_EQ(history.tables().size(), 3U);
   const TableHistory& table = history.tables().back();
-  EXPECT_EQ(table.kind(), RowKind::kNgram);
-  EXPECT_STREQ(name_of(table.kind()), "n-gram");
+  EXPECT_EQ(table.kind(), "n-gram");
   EXPECT_EQ(&table.table(), &model.memories[0].table.weight);
   const auto expected = counted(model.memories[0].hash(), texts(2, kTwoTexts));
   EXPECT_EQ(table.touched(), expected.size());

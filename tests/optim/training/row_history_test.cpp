@@ -9,15 +9,14 @@ double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   return std::sqrt(squares);
 }
 
-Batch batch_of(const std::vector<std::int32_t>& ids) {
-  return {.inputs = to_ids(ids), .targets = {}};
-}
+// A lookup of tokens: what they look up is themselves.
+void look_up(TableHistory& history, const Ids& tokens) { history.look_up(tokens, &tokens); }
 
 // Gives gradients to rows, each looked up twice, and records them.
 void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::uint64_t number,
           const std::vector<std::int32_t>& rows, double decay = 0) {
   table.zero_gradient();
-  for (int twice = 0; twice < 2; ++twice) history.look_up(batch_of(rows));
+  for (int twice = 0; twice < 2; ++twice) look_up(history, to_ids(rows));
   table.add_gradient(RowGradient(table.shape(), rows, irregular({rows.size(), 4}, number)));
   history.before_update(number, decay);
   optimizer.step();
@@ -35,7 +34,7 @@ TEST(RowHistory, CountsAndMeasuresTheRowsThatHadAGradient) {
   const Tensor start = irregular({6, 4});
   Parameter table("token.weight", start);
   SGD sgd({&table}, {.learning_rate = 0.5});
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   step(sgd, table, history, 1, {1, 4});
   history.take_frame(1);
   step(sgd, table, history, 2, {0, 4});
@@ -68,7 +67,7 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
     SGD sgd({&table}, {.learning_rate = 0.01, .momentum = 0.9});
     AdamW adamw({&table}, {.learning_rate = rate, .weight_decay = 0.1});
     Optimizer& optimizer = rate == 0 ? static_cast<Optimizer&>(sgd) : adamw;
-    TableHistory history(table, RowKind::kToken);
+    TableHistory history(table, {"token"});
     const double decay = rate * 0.1;
     double momentum = 0;  // of row 1, in the steps without it
     double decayed = 0;
@@ -99,9 +98,9 @@ TEST(RowHistory, TellsWhatMomentumAndDecayMoveWithoutAGradient) {
 
 TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   Parameter table("token.weight", irregular({6, 4}));
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   table.add_gradient(full({6, 4}, 2));
-  history.look_up(batch_of({5}));
+  look_up(history, Ids{5});
   history.before_update(1, 0);
   history.take_frame(1);
   table.mutable_values()[20] += 1;  // row 5, which had a gradient whether it was looked up or not
@@ -112,62 +111,62 @@ TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   EXPECT_EQ(history.frames()[0].rows[0].squares, 16);
 }
 
+// What a model's tape looks up, by the names that its layers give the rows.
 TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
-  Random random(1);
-  GptModel t5({.vocabulary = 5,
-               .context = 40,
-               .width = 4,
-               .heads = 1,
-               .layers = 1,
-               .positions = Positions::kT5},
-              random);
-  std::vector<TableHistory> tables = table_histories(t5, 40);
-  ASSERT_EQ(tables.size(), 2U);
-  EXPECT_EQ(tables[0].kind(), RowKind::kToken);
-  EXPECT_TRUE(tables[0].labels().empty());
-  EXPECT_EQ(tables[1].kind(), RowKind::kDistance);
-  const std::vector<std::string> labels = tables[1].labels();
-  ASSERT_EQ(labels.size(), 32U);
-  EXPECT_EQ(labels[0], "0");
-  EXPECT_EQ(labels[15], "15");
-  EXPECT_EQ(labels[16], "16 to 18");
-  EXPECT_EQ(labels[31], "113 and more");
-  EXPECT_EQ(tables[1].of_a_window()[18], 16);
-  EXPECT_EQ(tables[1].of_a_window()[19], 17);
-
-  GptModel sparse({.vocabulary = 5,
-                   .context = 8,
-                   .width = 4,
-                   .heads = 1,
-                   .layers = 1,
-                   .positions = Positions::kT5,
-                   .t5_buckets = 32,
-                   .t5_max_distance = 17},
-                  random);
-  const std::vector<std::string> few = table_histories(sparse, 8)[1].labels();
-  EXPECT_EQ(few[16], "16");
-  EXPECT_EQ(few[20], "");
-  EXPECT_EQ(few[31], "17 and more");
-
-  GptModel shaw({.vocabulary = 5,
-                 .context = 8,
-                 .width = 4,
-                 .heads = 1,
-                 .layers = 1,
-                 .positions = Positions::kShaw,
-                 .shaw_max_distance = 3},
-                random);
-  tables = table_histories(shaw, 8);
-  ASSERT_EQ(tables.size(), 3U);
-  EXPECT_EQ(tables[2].labels(),
-            (std::vector<std::string>{"3 and more", "2", "1", "0", "−1", "−2", "−3"}));
-  EXPECT_EQ(tables[2].of_a_window(), (std::vector<std::int32_t>{3, 2, 1, 0, 0, 0, 0, 0}));
+  const auto tables_of = [](const GptOptions& options, const auto& look) {
+    Random random(1);
+    GptModel model(options, random);
+    RowHistory rows(model);
+    Tape tape(random);
+    model.forward(tape, to_ids(std::vector<std::int32_t>(options.context, 1)));
+    rows.after_backward(tape);
+    look(rows.tables());
+  };
+  GptOptions options{.vocabulary = 5,
+                     .context = 40,
+                     .width = 4,
+                     .heads = 1,
+                     .layers = 1,
+                     .positions = Positions::kT5};
+  tables_of(options, [](const std::vector<TableHistory>& tables) {
+    ASSERT_EQ(tables.size(), 2U);
+    EXPECT_EQ(tables[0].kind(), "token");
+    EXPECT_TRUE(tables[0].labels().empty());
+    EXPECT_EQ(tables[1].kind(), "distance");
+    const std::vector<std::string> labels = tables[1].labels();
+    ASSERT_EQ(labels.size(), 32U);
+    EXPECT_EQ(labels[0], "0");
+    EXPECT_EQ(labels[15], "15");
+    EXPECT_EQ(labels[16], "16 to 18");
+    EXPECT_EQ(labels[31], "113 and more");
+  });
+  options.t5_max_distance = 17;
+  tables_of(options, [](const std::vector<TableHistory>& tables) {
+    const std::vector<std::string> few = tables.at(1).labels();
+    EXPECT_EQ(few[16], "16");
+    EXPECT_EQ(few[20], "");
+    EXPECT_EQ(few[31], "17 and more");
+  });
+  options.positions = Positions::kShaw;
+  options.shaw_max_distance = 3;
+  tables_of(options, [](const std::vector<TableHistory>& tables) {
+    ASSERT_EQ(tables.size(), 3U);
+    EXPECT_EQ(tables[2].labels(),
+              (std::vector<std::string>{"3 and more", "2", "1", "0", "−1", "−2", "−3"}));
+  });
+  options.positions = Positions::kLearned;
+  options.vocabulary = options.context;  // so that tables cannot be told apart by their sizes
+  tables_of(options, [](const std::vector<TableHistory>& tables) {
+    ASSERT_EQ(tables.size(), 2U);
+    EXPECT_EQ(tables[0].kind(), "token");
+    EXPECT_EQ(tables[1].kind(), "position");
+  });
 }
 
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   Parameter table("token.weight", irregular({6, 4}));
   SGD sgd({&table});
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   for (std::uint64_t number = 1; number <= 1000; ++number) {
     step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
     history.take_frame(number);
@@ -181,12 +180,12 @@ TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   EXPECT_EQ(history.now(1000).step, 1000U);
 }
 
-TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
+TEST(RowHistory, FollowsTheFirstOfManyRowsAndCountsThemAll) {
   constexpr std::size_t kRows = 3000;
   Parameter table("token.weight", irregular({kRows, 4}));
   SGD sgd({&table});
-  TableHistory all(table, RowKind::kToken);
-  TableHistory some(table, RowKind::kToken, {}, {}, 100);
+  TableHistory all(table, {"token"});
+  TableHistory some(table, {"token"}, nullptr, 100);
   std::set<std::int32_t> touched;
   for (std::uint64_t number = 1; number <= 400; ++number) {
     std::set<std::int32_t> rows;
@@ -197,7 +196,7 @@ TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
     table.zero_gradient();
     table.add_gradient(RowGradient(table.shape(), ids, irregular({ids.size(), 4}, number)));
     for (TableHistory* history : {&all, &some}) {
-      history->look_up(ids);
+      history->look_up(to_ids(ids));
       history->before_update(number, 0);
       EXPECT_EQ(history->rows_now(), ids.size());
     }
@@ -209,10 +208,10 @@ TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
   }
   EXPECT_EQ(all.touched(), touched.size());
   EXPECT_EQ(some.touched(), touched.size());
-  EXPECT_EQ(all.sample(), 1U);
-  EXPECT_GE(some.sample(), 16U);
-  ASSERT_GT(some.ids().size(), 20U);
-  EXPECT_LE(some.ids().size(), 100U);
+  EXPECT_EQ(all.ids().size(), touched.size());
+  EXPECT_EQ(some.ids(), std::vector(all.ids().begin(), all.ids().begin() + 100));
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(kRows); ++id)
+    EXPECT_EQ(some.was_touched(id), touched.contains(id));
   const TableHistory::Frame now = some.now(400), expected = all.now(400);
   for (std::size_t i = 0; i < now.rows.size(); ++i) {
     const auto same = std::ranges::find(all.ids(), some.ids()[i]) - all.ids().begin();
@@ -229,7 +228,7 @@ TEST(RowHistory, FollowsASampleOfManyRowsAndCountsThemAll) {
 TEST(RowHistory, KeepsTheStepsThatMovedARowFarthestWithTheirText) {
   Parameter table("token.weight", irregular({20, 4}));
   SGD sgd({&table}, {.learning_rate = 0.5});
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   const std::array<real, 5> sizes{3, 1, 4, 2, 5};
   double path = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -239,7 +238,7 @@ TEST(RowHistory, KeepsTheStepsThatMovedARowFarthestWithTheirText) {
     ids[23] = 17;
     Ids inputs = Ids::from_shape({2, 12});
     std::ranges::copy(ids, inputs.data());
-    history.look_up(Batch{.inputs = inputs, .targets = {}});
+    look_up(history, inputs);
     table.zero_gradient();
     table.add_gradient(RowGradient(table.shape(), {17}, full({1, 4}, sizes[i])));
     history.before_update(i + 1, 0);
@@ -277,12 +276,12 @@ TEST(RowList, SaysWhichRowsNeverLearned) {
       AdamW adamw({&table}, {.learning_rate = 0.01, .weight_decay = 0.5});
       Optimizer& optimizer = known ? static_cast<Optimizer&>(adamw) : coupled;
       EXPECT_EQ(optimizer.idle_decay(table).has_value(), known);
-      TableHistory history(table, RowKind::kToken);
+      TableHistory history(table, {"token"});
       for (std::uint64_t step = 1; step <= 4; ++step) {
         table.zero_gradient();
         const std::vector<std::int32_t> rows = step == 4 ? std::vector{0, 1, 4} : std::vector{0, 1};
-        history.look_up(rows);
-        history.look_up(std::array{1});
+        history.look_up(to_ids(rows));
+        history.look_up(Ids{1});
         if (dense)
           table.add_gradient(irregular({6, 4}, static_cast<int>(step)));
         else
@@ -310,7 +309,7 @@ TEST(RowList, SaysWhichRowsNeverLearned) {
 TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
   Parameter table("token.weight", irregular({3, 4}));
   SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   for (std::uint64_t number = 1; number < 1500; ++number)
     step(sgd, table, history, number, {0}, *sgd.idle_decay(table));
   const Tensor before = table.copy();
@@ -325,7 +324,7 @@ TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
 
 TEST(RowList, SaysThatNothingLearnedWhereNothingMoved) {
   Parameter table("token.weight", irregular({3, 4}));
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   step(*std::make_unique<SGD>(std::vector<Parameter*>{&table}, SgdOptions{.learning_rate = 0}),
        table, history, 1, {0, 2});
   const std::vector<ListedRow> rows = list_rows(history);
@@ -335,7 +334,7 @@ TEST(RowList, SaysThatNothingLearnedWhereNothingMoved) {
 
 TEST(RowList, IsTextThatSpreadsheetsRead) {
   Parameter table("token.weight", zeros({5, 2}));
-  TableHistory history(table, RowKind::kToken);
+  TableHistory history(table, {"token"});
   const auto controls = CharacterTokenizer::from_text(std::string_view("\0\v=\xE2\x80\xA8z", 7));
   const CharacterTokenizer tokenizer = CharacterTokenizer::from_text("\t\n\"a\\");
   EXPECT_HAS(rows_text(history, list_rows(history), &controls),
@@ -363,13 +362,17 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
   EXPECT_NE(rows_text(history, rows, nullptr).find("\n3\t3\t7\t"), std::string::npos);
 }
 
-// Neither by its name nor by its batches: a table of any model.
-TEST(RowHistory, FollowsAllTablesThatGetRowGradients) {
+// Of any model, whose layer names the rows of one.
+TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   struct Pairs : Layer {
     explicit Pairs(Random& random)
         : left(*this, "left", 6, 4, random),
           right(*this, "right", 5, 4, random),
           scale(*this, "scale", full({4, 4}, 1)) {}
+    std::optional<RowNames> row_names(const Parameter& table) const override {
+      if (&table != &left.weight) return {};
+      return RowNames{"user", {"Ann", "Bob", "Cy", "Di", "Ed", "Fay"}};
+    }
     Part<Embedding> left, right;
     Parameter scale;
   };
@@ -384,7 +387,7 @@ TEST(RowHistory, FollowsAllTablesThatGetRowGradients) {
     const Ids left = {1, 1, 3};
     tape.backward(sum(matmul(model.left.forward(tape, left), tape.parameter(model.scale)) *
                       model.right.forward(tape, Ids{4, 4, 4})));
-    rows.look_up(model.left.weight, {left.data(), left.size()});
+    rows.after_backward(tape);
     rows.before_update(step, adamw);
     adamw.step();
     rows.after_update(step);
@@ -392,11 +395,14 @@ TEST(RowHistory, FollowsAllTablesThatGetRowGradients) {
   ASSERT_EQ(rows.tables().size(), 2U);
   const TableHistory& table = rows.tables()[0];
   EXPECT_EQ(&table.table(), &model.left.weight);
-  EXPECT_EQ(table.kind(), RowKind::kRow);
+  EXPECT_EQ(table.kind(), "user");
+  EXPECT_EQ(RowLabels(table, nullptr).of(3), "Di");
   EXPECT_EQ(table.ids(), (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(table.rows()[0].lookups, 6U);
+  EXPECT_TRUE(table.steps()[0].front().text.empty());
+  EXPECT_EQ(rows.tables()[1].kind(), "row");
   EXPECT_EQ(rows.tables()[1].ids(), (std::vector<std::int32_t>{4}));
-  EXPECT_EQ(rows.tables()[1].rows()[0].lookups, 3U);  // nobody has told, so one a step
+  EXPECT_EQ(rows.tables()[1].rows()[0].lookups, 9U);
   EXPECT_NEAR(table.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
 }
 

@@ -46,7 +46,7 @@ struct WatchedRow : RunObserver {
 
 struct FollowedRun {
   explicit FollowedRun(RowReasons::Options options = {})
-      : reasons(model.token.weight, kFollowed, true, options) {}
+      : reasons(model, model.token.weight, kFollowed, options) {}
 
   void train(Optimizer& optimizer, std::size_t steps = 20) {
     TrainingRun run({.model = model,
@@ -163,12 +163,14 @@ TEST(RowReasons, ChangeNothingOfTheRun) {
 }
 
 TEST(RowReasons, RefuseWhatIsNoRow) {
-  Parameter table("table", zeros({4, 2}));
-  Parameter bias("bias", zeros({4}));
+  struct Model : Layer {
+    Parameter table{*this, "table", zeros({4, 2})};
+    Parameter bias{*this, "bias", zeros({4})};
+  } model;
   for (const std::int32_t row : {-1, 4})
     EXPECT_INVALID(concat("RowReasons: row ", row, " of table, which has 4"),
-                   RowReasons(table, row));
-  EXPECT_INVALID("RowReasons: bias is no table, of shape [4]", RowReasons(bias, 0));
+                   RowReasons(model, model.table, row));
+  EXPECT_INVALID("RowReasons: bias is no table, of shape [4]", RowReasons(model, model.bias, 0));
 }
 
 }  // namespace
