@@ -2,7 +2,7 @@
 
 import { kindPlural, lastFrame, mainTable, mean, nats, placeOfMost, rowName, sinceWords, spaceBefore, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
-import { formatCount, formatNumber, formatPlural, formatText } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatPlural, formatText } from "./format.js";
 import { lossGroups, trainedWords, validationWords } from "./text.js";
 
 /** @import { Report } from "./types" */
@@ -89,7 +89,10 @@ function neverTouched(report) {
       ` No batch had them${since}. ${note}`] };
 }
 
-const listed = new Intl.ListFormat("en-GB");
+/** @param {number[]} numbers */
+function median(numbers) {
+  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
+}
 
 /** @param {Report} report @returns {Answer | undefined} */
 function movedMost(report) {
@@ -101,30 +104,21 @@ function movedMost(report) {
   const answer = { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row };
   if (!(frame.moved[most] > 0))
     return { ...answer, figure: "None", words: ["No row has moved by a number that can be told."] };
-  const perNorm = frame.moved.map((moved, place) => (frame.norm[place] > 0 ? moved / frame.norm[place] : 0));
-  const reasons = [
-    { by: "lookups", figures: frame.lookups, text: formatPlural(frame.lookups[most], "lookup") },
-    { by: "steps with a gradient", figures: frame.steps, text: `a gradient in ${formatPlural(frame.steps[most], "step")}` },
-    { by: "gradient norm", figures: frame.norm, text: `gradients with a norm of ${formatNumber(frame.norm[most])}` },
-    { by: "how far it moved for that norm", figures: perNorm, text: `a distance of ${formatNumber(perNorm[most])} times that norm` },
-  ].map(({ by, figures, text }) => {
-    const above = figures.filter((figure) => figure > figures[most]).length;
-    const others = figures.filter((figure) => figure === figures[most]).length - 1;
-    const rank = above > 0 ? `rank ${formatCount(above + 1)} of ${formatCount(figures.length)}`
-      : others === 0 ? "the most of all"
-      : others === figures.length - 1 ? "like all others" : `the most, with ${formatPlural(others, "other")}`;
-    return { by, text: `${text} (${rank})`, isHigh: above + others + 1 <= Math.max(figures.length / 10, 1) };
-  });
-  const high = reasons.filter(({ isHigh }) => isHigh).map(({ by }) => by);
-  const why = high.length > 0 ? `It is in the highest tenth by ${listed.format(high)}.`
-    : "No single figure explains it: it is in the highest tenth by none.";
+  const [lookups, steps] = [frame.lookups, frame.steps].map((figures) => ({ own: figures[most], middle: median(figures) }));
+  const stride = frame.moved.map((moved, place) => moved / Math.max(frame.steps[place], 1));
+  const long = { own: stride[most], middle: median(stride) };
+  const isHigh = (/** @type {{own: number, middle: number}} */ { own, middle }) => own >= 3 * middle;
+  const why = isHigh(lookups) ? "It was looked up far more often than most."
+    : isHigh(long) ? "It was not looked up far more often than most, but moved farther for each of its steps."
+    : "No single figure explains it.";
   const idle = table.dense ? -1 : table.idle?.rows.indexOf(row) ?? -1;
   const [momentum, decay] = [table.idle?.momentum[idle] ?? 0, table.idle?.decay[idle] ?? 0];
   const alone = table.coupled_decay ? `momentum and decay together moved it by ${formatNumber(momentum)}`
     : `momentum moved it by ${formatNumber(momentum)}, decay by ${formatNumber(decay)}`;
   return { ...answer, figure: rowName(report, table, row),
     words: [`Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it was at first${sinceWords(report)}. ` +
-      `${why} It has ${listed.format(reasons.map(({ text }) => text))}.` +
+      `${why} It had ${formatPlural(lookups.own, "lookup")}, in ${formatPlural(steps.own, "step")}; the row in the middle had ` +
+      `${formatCount(lookups.middle)}, in ${formatCount(steps.middle)}.` +
       (momentum + decay > 0.05 * frame.moved[most] ? ` In steps without a gradient, ${alone}.` : "") +
       (table.dense ? " Only rows that were looked up are compared."
         : table.coupled_decay ? " Only rows that had a gradient are compared." : "")] };
@@ -172,10 +166,13 @@ function whereItIsBad(report) {
     (name === "never" ? "never seen" : `seen ${name}`) + (sinceWords(report) || " in training");
   const quote = formatText(text.ids.slice(passage.place, passage.place + passageLength)
     .map((id) => spaceBefore(report, id) + (report.vocabulary[id] ?? "")).join("").replace(/\s+/g, " ").trim().slice(0, longestQuote));
-  const isRare = worst.least < best.least;
+  const sum = (/** @type {typeof all} */ some) => some.reduce((most, { sums }) => most + sums[0] + sums[1], 0);
+  const [heaviest] = all.toSorted((a, b) => sum([b]) - sum([a]));
+  const tokens = all.reduce((count, group) => count + group.count, 0);
   return { key: "worst", question: "Where does the model do badly?", link: "The worst passage", part: "text", place: passage.place,
-    figure: groups.length < 2 ? "Evenly" : isRare ? "Rare tokens" : "Frequent tokens",
-    words: [`${gap} ` + (groups.length < 2 ? "" : `A token ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
+    figure: groups.length < 2 ? "Evenly" : `At tokens ${seen(heaviest)}`,
+    words: [`${gap} ` + (groups.length < 2 ? "" : `Tokens ${seen(heaviest)} make ${formatPercent(sum([heaviest]) / sum(all))} of the loss, ` +
+      `and ${formatPercent(heaviest.count / tokens)} of the text. One ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
       `one ${seen(best)} ${formatNumber(cost(best))}. `) +
       `The worst ${passageLength} tokens in a row of the ${passage.isValidation ? "validation" : "training"} text ` +
       `cost ${formatNumber(passage.loss)} each: `, tokenElement(quote)] };
