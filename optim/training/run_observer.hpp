@@ -43,9 +43,6 @@ class RunObserver {
   /// One that computes something together with other ranks has to be called, and added, by all.
   virtual bool is_for_first_rank() const { return false; }
 
-  /// Whether it wants whole batches, of which a rank otherwise reads its own rows only.
-  virtual bool reads_batches() const { return false; }
-
   /// Asked after each step and each batch of an evaluation: false stops the run, on all ranks.
   virtual bool goes_on(const TrainingRun&) { return true; }
 
@@ -53,9 +50,6 @@ class RunObserver {
   /// and one by one. It knows what was looked up, but has no values any more; it ends with the
   /// call.
   virtual void after_backward(const TrainingRun&, const Tape&) {}
-
-  /// The gradients of a step are there, those of this batch among them.
-  virtual void on_batch(const TrainingRun&, const Batch&) {}
 
   /// The gradients of a step are complete, but neither clipped nor applied: the model is still that
   /// of run.steps() steps.

@@ -162,8 +162,6 @@ double TrainingRun::make_step() {
   }
   if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   epoch_.seconds += seconds_since(start);
-  for (const Batch& batch : batches)
-    each([&](RunObserver& observer) { observer.on_batch(*this, batch); });
   each([&](RunObserver& observer) { observer.before_update(*this); });
   start = std::chrono::steady_clock::now();
   if (next_clip_norm() > 0) clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm());
@@ -182,10 +180,8 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
   if (loop_) {
     ++loop_->batches;
   } else {
-    bool reads_batches = false;
-    each([&](const RunObserver& observer) { reads_batches |= observer.reads_batches(); });
     parts_.loader.continue_epoch();
-    loop_.emplace(parts_.loader, reads_batches ? BatchShard() : gradients_.shard());
+    loop_.emplace(parts_.loader, gradients_.shard());
   }
   std::vector<Batch> batches(1, *loop_->batches);
   while (batches.size() < count) batches.push_back(*++loop_->batches);

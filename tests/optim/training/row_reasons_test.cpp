@@ -18,8 +18,10 @@ struct WatchedRow : RunObserver {
   explicit WatchedRow(const Parameter& of) : table(of) {}
 
   Tensor row() const { return table.rows(std::array{kFollowed}); }
-  void on_batch(const TrainingRun&, const Batch& batch) override {
-    lookups += static_cast<std::size_t>(std::ranges::count(batch.inputs, kFollowed));
+  void after_backward(const TrainingRun&, const Tape& tape) override {
+    for (const Tape::Lookup& lookup : tape.lookups())
+      if (lookup.table == &table)
+        lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, kFollowed));
   }
   void before_update(const TrainingRun& run) override {
     before = row();

@@ -592,7 +592,6 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
 // Writes down what it is told, with the step.
 struct Diary : RunObserver {
   void after_backward(const TrainingRun& run, const Tape&) override { note("backward", run); }
-  void on_batch(const TrainingRun& run, const Batch&) override { note("batch", run); }
   void before_update(const TrainingRun& run) override { note("update", run); }
   void after_step(const TrainingRun& run, double) override { note("step", run); }
   void after_record(const TrainingRun& run, const TrainingRecord& record) override {
@@ -620,13 +619,12 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
   Diary diary;
   run.observe(diary);
   run.train(1);
-  EXPECT_EQ(diary.text,
-            "backward 0, backward 0, batch 0, batch 0, update 0, losses 1; step 1; end 1; ");
+  EXPECT_EQ(diary.text, "backward 0, backward 0, update 0, losses 1; step 1; end 1; ");
   diary.text.clear();
   run.train();
   EXPECT_EQ(diary.text,
-            "backward 1, backward 1, batch 1, batch 1, update 1, epoch 2, step 2, "
-            "backward 2, backward 2, batch 2, batch 2, update 2, losses 3; step 3; end 3; ");
+            "backward 1, backward 1, update 1, epoch 2, step 2, "
+            "backward 2, backward 2, update 2, losses 3; step 3; end 3; ");
 }
 
 TEST(TrainingRun, ShowsEachTapeOfAStepOnceItWentBackward) {
