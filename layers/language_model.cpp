@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include <rowgrad/layers/language_model.hpp>
@@ -44,18 +45,22 @@ class ReadingAgain : public TextReader {
 
 }  // namespace
 
+Variable TextModel::before_head(Tape&, const Ids&) {
+  throw std::logic_error(
+      "TextModel: this model has no before_head(), which output() and other heads read");
+}
+
 Variable TextModel::forward(Tape& tape, const Ids& ids) {
   const Variable x = before_head(tape, ids);
-  Linear* const head = output();
-  return head != nullptr ? head->forward(x) : x;
+  check_state(output() != nullptr, "TextModel: this model has neither forward() nor output()");
+  return output()->forward(x);
 }
 
 Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          const CrossEntropyOptions& options) {
-  const Variable x = before_head(tape, ids);
   Linear* const head = output();
-  return head != nullptr ? head->cross_entropy(x, targets, options)
-                         : cross_entropy(x, targets, options);
+  return head != nullptr ? head->cross_entropy(before_head(tape, ids), targets, options)
+                         : cross_entropy(forward(tape, ids), targets, options);
 }
 
 void TextModel::read_ahead(const Ids&) {}

@@ -48,16 +48,17 @@ class TextReader {
 /// that reads; the rest follows.
 class TextModel : public Layer {
  public:
-  /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
-  /// head]. Of a model without a head, these are the logits themselves. (A model may take ids of
-  /// other ranks, too; evaluation, generation and TrainingRun give it two axes.)
-  virtual Variable before_head(Tape& tape, const Ids& ids) = 0;
-
-  /// The head, a linear layer with an output for each class; null, unless a model overrides it.
+  /// The head, a linear layer with an output for each class; null for a model that has none, and
+  /// overrides forward() instead of before_head().
   virtual Linear* output() { return nullptr; }
 
-  /// The logits [batch, length, classes]. No model overrides it, as its loss would not see that.
-  virtual Variable forward(Tape& tape, const Ids& ids) final;
+  /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
+  /// head]. (A model may take ids of other ranks, too; evaluation, generation and TrainingRun give
+  /// it two axes.) Throws std::logic_error unless a model overrides it.
+  virtual Variable before_head(Tape& tape, const Ids& ids);
+
+  /// The logits [batch, length, classes]: what the head makes of before_head().
+  virtual Variable forward(Tape& tape, const Ids& ids);
 
   /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. With a
   /// head, it is faster than that, and never has all logits in memory.

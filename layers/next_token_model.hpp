@@ -41,6 +41,9 @@ class NextTokenModel : public LanguageModel {
 
   /// Takes ids [..., length] of any rank.
   Variable before_head(Tape& tape, const Ids& ids) final;
+
+  /// Final, as the loss would not see what overrides it.
+  Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output() final { return &head; }
 
   std::size_t context() const final { return options_.context; }

@@ -76,6 +76,9 @@ class GptModel : public LanguageModel {
 
   /// Takes ids [..., length] of any rank.
   Variable before_head(Tape& tape, const Ids& ids) final;
+
+  /// Final, as the loss would not see what overrides it.
+  Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output() final { return &head; }
   void read_ahead(const Ids& ids) override;
   /// Those of relative positions are named by their distances: "8 to 11".

@@ -26,7 +26,7 @@ struct OwnModel : LanguageModel {
   explicit OwnModel(Random& random)
       : token(*this, "token", 9, 4, random), head(*this, "head", 4, 9, random) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable forward(Tape& tape, const Ids& ids) override {
     check_argument(ids.dimension() == 2, "OwnModel: ids have ", ids.dimension(), " axes");
     check_runtime(training() || !fails, "OwnModel: cannot be evaluated");
     return head.forward(token.forward(tape, ids));

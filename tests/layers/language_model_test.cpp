@@ -57,7 +57,7 @@ TEST(DrawToken, RefusesWhatIsNoDistribution) {
 class Bigram : public LanguageModel {
  public:
   explicit Bigram(Random& random) : logits(*this, "logits", 7, 7, random) {}
-  Variable before_head(Tape& tape, const Ids& ids) override { return logits.forward(tape, ids); }
+  Variable forward(Tape& tape, const Ids& ids) override { return logits.forward(tape, ids); }
   std::size_t context() const override { return 4; }
   std::size_t vocabulary() const override { return 7; }
   Part<Embedding> logits;
@@ -77,7 +77,7 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   class Flat : public Bigram {
    public:
     using Bigram::Bigram;
-    Variable before_head(Tape& tape, const Ids& ids) override {
+    Variable forward(Tape& tape, const Ids& ids) override {
       shape.assign(ids.shape().begin(), ids.shape().end());
       const Variable rows = logits.forward(tape, ids);
       return flattens ? reshape(rows, {ids.size(), 7}) : rows;

@@ -198,7 +198,7 @@ class FrozenLanguageModel : public LanguageModel {
         dropout(*this, "dropout", 0.2),
         head(*this, "head", kFrozenWidth, kFrozenVocabulary, random) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable forward(Tape& tape, const Ids& ids) override {
     return head.forward(dropout.forward(token.forward(tape, ids)));
   }
   std::size_t context() const override { return kFrozenContext; }

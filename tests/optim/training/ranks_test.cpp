@@ -155,7 +155,7 @@ class Watched : public LanguageModel {
         head{*this, "head", random.normal({kTokens, 8})},
         ranks_(ranks) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable forward(Tape& tape, const Ids& ids) override {
     const std::uint64_t before = ranks_.bytes_sent();
     const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
       return record("watched", {x}, x.value(), [watch](Backward& node) {
@@ -202,7 +202,7 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
 }
 
 // Each rank has a file of its own, in which the windows of the others have ids that are refused
-// when they are read. A rank that watches the batches reads them whole.
+// when they are read.
 TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
   constexpr std::size_t kShards = 5;
   constexpr std::size_t kBatch = 7;

@@ -15,7 +15,7 @@ class TableBigram : public LanguageModel {
       : token(*this, "token", std::forward<Table>(table)),
         head(*this, "head", 8, kTableRows, random) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable forward(Tape& tape, const Ids& ids) override {
     return head.forward(token.forward(tape, ids));
   }
   std::size_t context() const override { return kTableContext; }

@@ -12,7 +12,7 @@ class Bigram : public LanguageModel {
         dropout(*this, "dropout", 0.2),
         head(*this, "head", 4, kVocabulary, random) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable forward(Tape& tape, const Ids& ids) override {
     if (fails) throw std::runtime_error("no memory, say");
     return head.forward(dropout.forward(token.forward(tape, ids)));
   }
@@ -445,9 +445,9 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
   class Forgetful : public Bigram {
    public:
     explicit Forgetful(Random& random) : Bigram(random), norm(*this, "norm", 1, 4, random) {}
-    Variable before_head(Tape& tape, const Ids& ids) override {
+    Variable forward(Tape& tape, const Ids& ids) override {
       tape.parameter(norm.weight);  // on the tape, but the loss does not depend on it
-      return Bigram::before_head(tape, ids);
+      return Bigram::forward(tape, ids);
     }
     Part<Embedding> norm;
   };
