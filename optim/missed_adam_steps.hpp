@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <vector>
 
 #include <rowgrad/optim/missed_steps.hpp>
 
@@ -45,7 +45,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   using Simd = kernels::Simd;
   using Vectors = RuleVectors<Rule>;
 
-  MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
+  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }
 
@@ -53,13 +53,15 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     if (from == to_) return false;
     Known& known = known_[from % known_.size()];
     if (known.from != from) {
-      if (size_ == pieces_.size()) forget();
-      known = {.from = kNone, .begin = size_};
-      const bool is_kept = find_pieces(from, std::cref(call)) <= pieces_.size() - known.begin;
-      known = {.from = is_kept ? from : kNone, .begin = known.begin, .end = size_};
-    } else {
-      for (std::size_t i = known.begin; i < known.end; ++i) call(pieces_[i], i + 1 == known.end);
+      if (pieces_.size() >= kMostPieces) {
+        known_.fill({});
+        pieces_.clear();
+      }
+      const std::size_t begin = pieces_.size();
+      find_pieces(from);
+      known = {from, begin, pieces_.size()};
     }
+    for (std::size_t i = known.begin; i < known.end; ++i) call(pieces_[i], i + 1 == known.end);
     return true;
   }
 
@@ -67,6 +69,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   using Limits = std::numeric_limits<real>;
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  static constexpr std::size_t kMostPieces = 256;
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
   static constexpr real kUnit = Limits::epsilon();
 
@@ -120,19 +123,17 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     }
   };
 
-  // Returns the number of pieces. Never inlined, for the same reason.
-  [[gnu::noinline]] std::size_t find_pieces(std::uint64_t from,
-                                            const std::function<void(const Piece&, bool)>& call) {
+  // Appends the pieces. Never inlined, for the same reason.
+  [[gnu::noinline]] void find_pieces(std::uint64_t from) {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
-    const Rule& next = rule_of<Rule>(history_.members(run));
+    const Rule& next = runs[run].rule;
     double g = next.inverse_correction, epsilon = next.epsilon;
     const double first = g * most_root + epsilon;  // the largest divisor of the step before
     double inverse = 1 / g;
     double weight = 1;  // how much more a step weighs than that one, at most, but for the mean
     double total = 0;
-    std::size_t pieces = 0;
     std::array<double, kTerms> sums{};
     const Factor one(1);
     Piece piece{next.amsgrad != 0, next.beta2, 0, 0, {}, one, one, one};
@@ -142,21 +143,19 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
       piece.epsilon = static_cast<real>(epsilon * scale);
       for (std::size_t n = 0; n < kTerms; ++n) piece.sums[n] = static_cast<real>(sums[n] * scale);
       if (last) {
-        const auto map = history_.compose_steps<kArraysOf<Rule>>(from, to_);
+        const auto map = history_.compose_steps(from, to_);
         piece.decay_factor = Factor(map[0][0]);
         piece.fade = Factor(map[1][1]);
         piece.shrink = Factor(map[2][2]);
       }
-      ++pieces;
-      if (size_ < pieces_.size()) pieces_[size_++] = piece;
-      call(piece, last);
+      pieces_.push_back(piece);
     };
 
     Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
     Coefficient fade = 1, shrink = 1;  // what a step leaves
     real beta1 = -1, beta2 = -1, decay_factor = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
-      const Rule& rule = rule_of<Rule>(history_.members(run));
+      const Rule& rule = runs[run].rule;
       if (at + 1 == runs[run].end) ++run;
       if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.decay_factor != decay_factor) {
         beta1 = rule.beta1, beta2 = rule.beta2, decay_factor = rule.decay_factor;
@@ -188,26 +187,19 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
       for (std::size_t n = 0; n < kTerms; ++n) sums[n] += terms[n];
     }
     finish(true);
-    return pieces;
   }
 
-  void forget() {
-    known_.fill({});
-    size_ = 0;
-  }
-
-  // Pieces that were found, as many rows are of the same few steps, and finding takes longer than
-  // applying. Their place is limited: a step must not need memory that it may not get.
+  // Which pieces are those after a step. Some are kept, as many rows are of the same few steps, and
+  // finding takes longer than applying.
   struct Known {
     std::uint64_t from = kNone;
     std::size_t begin = 0, end = 0;
   };
 
-  const StepHistory& history_;
+  const StepHistory<Rule>& history_;
   std::uint64_t to_;
   std::array<Known, 128> known_{};  // that of a step is at its number modulo the size
-  std::array<Piece, 256> pieces_;
-  std::size_t size_ = 0;  // of the pieces that are kept
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace rowgrad

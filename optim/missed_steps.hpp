@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -15,21 +14,11 @@
 
 namespace rowgrad {
 
-/// The number of arrays that a rule changes: the values, then each of the states.
-template <class Rule>
-constexpr std::size_t kArraysOf = 1 + Rule::kStates.size();
-
 /// A vector of values and those of their states; pointers to them, null for states not in use.
 template <class Rule>
 using RuleVectors = std::array<kernels::Simd, kArraysOf<Rule>>;
 template <class Rule>
 using RulePointers = std::array<real*, kArraysOf<Rule>>;
-
-/// The rule with these members: it is nothing else, as RuleOptimizer checks.
-template <class Rule>
-const Rule& rule_of(const real* members) {
-  return *std::launder(reinterpret_cast<const Rule*>(members));
-}
 
 /// One step of the rule. Inlined, or its vectors would go through memory.
 template <class Rule>
@@ -83,7 +72,8 @@ class MissedSteps {
    public:
     Piece() = default;
     /// Applies a map. `missed` replays the steps for values that the map does not hold for.
-    Piece(const MissedSteps& missed, const LinearMap<kArrays>& map) : missed_(&missed) {
+    Piece(const MissedSteps& missed, const typename StepHistory<Rule>::Map& map)
+        : missed_(&missed) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
       Coefficient total = 1;  // after the map, values are at most this many times as large
@@ -135,7 +125,7 @@ class MissedSteps {
   };
 
   /// The steps up to `to` of a history, which is borrowed.
-  MissedSteps(const StepHistory& history, std::uint64_t to) : history_(history), to_(to) {}
+  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last of the steps
 
@@ -145,7 +135,7 @@ class MissedSteps {
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
     if (std::exchange(from_, from) != from)
-      piece_ = Piece(*this, history_.compose_steps<kArrays>(from, to_));
+      piece_ = Piece(*this, history_.compose_steps(from, to_));
     call(piece_, std::true_type());
     return true;
   }
@@ -164,13 +154,13 @@ class MissedSteps {
     const Vectors mapped = piece_.apply(x);
     for (Simd& values : x) values = select(holds, Simd(real{0}), values);
     std::uint64_t at = from_;
-    for (std::size_t run = history_.run_of(from_ + 1); at < to_; ++run) {
-      const Rule& rule = rule_of<Rule>(history_.members(run));
-      const std::uint64_t end = std::min(to_, history_.runs()[run].end);
+    for (std::size_t i = history_.run_of(from_ + 1); at < to_; ++i) {
+      const auto& run = history_.runs()[i];
+      const std::uint64_t end = std::min(to_, run.end);
       bool changes = true;  // NaN, infinity and zero soon stop changing
       for (; at < end && changes; ++at) {
         const Vectors before = x;
-        update(rule, x, Simd(real{0}));
+        update(run.rule, x, Simd(real{0}));
         changes = false;
         for (std::size_t k = 0; k < kArrays; ++k)
           changes = changes ||
@@ -181,7 +171,7 @@ class MissedSteps {
     for (std::size_t k = 0; k < kArrays; ++k) x[k] = select(holds, mapped[k], x[k]);
   }
 
-  const StepHistory& history_;
+  const StepHistory<Rule>& history_;
   std::uint64_t to_;
   std::uint64_t from_ = ~std::uint64_t{0};
   Piece piece_;

@@ -2,19 +2,18 @@
 
 // An optimizer made from an update rule.
 
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <rowgrad/optim/optimized_parameter.hpp>
 #include <rowgrad/optim/optimizer.hpp>
-#include <rowgrad/optim/rule_functions.hpp>
 
 namespace rowgrad {
 
-/// What is the same for all rules: the states and steps of each parameter, and how a step goes.
+/// What is the same for all rules: how a step of all parameters goes, and saving and loading.
 class RuleEngine : public Optimizer {
  public:
   ~RuleEngine() override;
@@ -27,44 +26,31 @@ class RuleEngine : public Optimizer {
   void check_state_dict(const Checkpoint& state) const override;
 
  protected:
-  /// Borrows the functions.
-  explicit RuleEngine(const RuleFunctions& rule);
+  /// An optimizer with this rule, and no parameters yet.
+  explicit RuleEngine(const RuleFacts& rule) : rule_(rule) {}
 
-  /// Adds the parameters of a group. Throws like Optimizer::add_parameters, and then changes
-  /// nothing.
-  void add_slots(const std::vector<Parameter*>& parameters, std::size_t group);
+  /// Adds parameters, each with its own `steps`. Throws like Optimizer::add_parameters, and then
+  /// changes nothing.
+  void add_slots(const std::vector<Parameter*>& parameters, const RowSteps& steps);
 
   /// Throws std::logic_error if the rule does not do in a step without gradient what its idle()
-  /// promises (that nothing changes, or that the change is linear), and if a value after a step
-  /// depends on its neighbours.
-  void check_rule(const real* members) const;
-
-  /// What the options of a group ask for, and their rule for a step.
-  struct Demands {
-    RowStates::Needs states;  // which it uses, and how they start
-    bool exact;               // RowUpdates::kExact
-  };
-  virtual Demands demands(std::size_t group) const = 0;
-  virtual RuleMembers make_rule(std::size_t group, const StepNumber& number) const = 0;
+  /// promises: that nothing changes, or that the change is linear.
+  void check_rule(RowSteps& steps) const;
 
  private:
-  struct Slot;
-  struct Step;
+  using Slots = std::vector<std::unique_ptr<OptimizedParameter>>;  // parameters keep addresses
 
   void forget(const Parameter& parameter) noexcept override;
-  Step checked_step(Slot& slot) const;
-  void make_step(const Step& step) const;
-  void check_parameters(const Checkpoint& state) const;
-  std::unique_ptr<Slot> loaded(const Slot& slot, const Checkpoint& state, bool values_follow) const;
+  Slots loaded(const Checkpoint& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;
 
-  const RuleFunctions& rule_;
-  std::vector<std::unique_ptr<Slot>> slots_;  // on the heap: parameters keep addresses in them
+  const RuleFacts rule_;
+  Slots slots_;
 };
 
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
-/// rows; with row gradients as RowUpdates says (pending_rows.hpp). If hardly any two steps are
-/// alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
+/// rows; with row gradients as RowUpdates says (optimized_parameter.hpp). If hardly any two steps
+/// are alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
 /// after thousands of them, each step also brings a few of the rows up to date that missed the
 /// oldest steps, going through the whole table in turn.
 template <class Rule>
@@ -73,7 +59,7 @@ class RuleOptimizer : public RuleEngine {
                 "the rule lacks something of what RuleDefaults (update_rule.hpp) lists");
   static_assert(kListsItsMembers<Rule>,
                 "all data members of a rule must be of type `real` and listed in members(rule)");
-  static_assert(Rule::kStates.size() <= kMostStates && sizeof(Rule) <= sizeof(RuleMembers),
+  static_assert(Rule::kStates.size() <= kMostStates && sizeof(Rule) <= 32 * sizeof(real),
                 "a rule has at most 8 states and 32 members");
 
  public:
@@ -86,8 +72,7 @@ class RuleOptimizer : public RuleEngine {
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
-  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong, and for one
-  /// whose step of a value depends on other values (RuleEngine::check_rule).
+  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong.
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
@@ -96,21 +81,17 @@ class RuleOptimizer : public RuleEngine {
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 
   /// Groups of parameters, each with its own options.
-  explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(functions()) {
+  explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(facts()) {
     for (const Group& group : groups) check(group.options);
-    for (const Group& group : groups) {
-      if (!group.parameters.empty()) add_slots(group.parameters, options_.size());
-      options_.push_back(group.options);
-    }
+    for (const Group& group : groups) add(group);
     check_argument(!parameters().empty(), "Optimizer: there are no parameters");
   }
 
   /// Adds a group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
     check(group.options);
-    options_.reserve(options_.size() + 1);
-    add_slots(group.parameters, options_.size());  // the last call that can fail
-    options_.push_back(group.options);
+    check_argument(!group.parameters.empty(), "Optimizer: there are no parameters");
+    add(group);
   }
 
   std::size_t group_count() const override { return options_.size(); }
@@ -120,12 +101,12 @@ class RuleOptimizer : public RuleEngine {
   const Options& options(std::size_t group = 0) const {
     check_argument(group < options_.size(), Rule::kName, ": there is no group ", group,
                    ", expected a number below ", options_.size());
-    return options_[group];
+    return *options_[group];
   }
   void set_options(const Options& options, std::size_t group = 0) {
     this->options(group);
     Rule::check(options);
-    options_[group] = options;
+    *options_[group] = options;
   }
 
   double learning_rate(std::size_t group = 0) const override {
@@ -138,33 +119,37 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
-  static const RuleFunctions& functions();
+  static std::unique_ptr<RowSteps> steps(const Options& options);
+
+  static RuleFacts facts() {
+    RuleFacts facts{.name = Rule::kName,
+                    .states = Rule::kStates,
+                    .always = {},
+                    .members = RuleMembers<Rule>().size()};
+    std::ranges::copy(Rule::uses(Options()), facts.always.begin());
+    return facts;
+  }
 
   void check(const Options& options) const {
     Rule::check(options);
-    check_rule(members_of(Rule(options, StepNumber{.step = 2, .first_of_state = false})).data());
+    check_rule(*steps(options));
   }
 
-  Demands demands(std::size_t group) const override {
-    const Options& options = options_[group];
-    Demands demands{.states = {}, .exact = options.rows == RowUpdates::kExact};
-    std::ranges::copy(Rule::uses(options), demands.states.uses.begin());
-    for (std::size_t i = 0; i < Rule::kStates.size(); ++i)
-      demands.states.starts[i] = Rule::start(options, i);
-    return demands;
-  }
-  RuleMembers make_rule(std::size_t group, const StepNumber& number) const override {
-    return members_of(Rule(options_[group], number));
+  void add(const Group& group) {
+    options_.reserve(options_.size() + 1);
+    auto options = std::make_unique<Options>(group.options);
+    if (!group.parameters.empty()) add_slots(group.parameters, *steps(*options));
+    options_.push_back(std::move(options));  // cannot fail
   }
 
-  std::vector<Options> options_;
+  std::vector<std::unique_ptr<Options>> options_;  // on the heap: the steps of rows refer to them
 };
 
 // Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
 // those of the library are compiled for speed, and the linker would take whichever it meets first.
 template <class Rule>
-const RuleFunctions& RuleOptimizer<Rule>::functions() {
-  return functions_of<Rule>();
+std::unique_ptr<RowSteps> RuleOptimizer<Rule>::steps(const Options& options) {
+  return std::make_unique<RowStepsOf<Rule>>(options);
 }
 
 }  // namespace rowgrad

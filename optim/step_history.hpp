@@ -2,51 +2,25 @@
 
 // The steps that rows may have missed, and the composition of many steps into one.
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
-
-struct RuleFunctions;
-
-/// What a step does to a value whose gradient is zero, as in rows that were not looked up.
-enum class Idle {
-  kNothing,  // neither the value nor its states change
-  kLinear,   // a linear map of value and states, so that many steps are one matrix
-  kAdam,     // Adam's: the states are scaled, and the value moves less and less
-  kReplay    // no closed form: steps are replayed one by one
-};
 
 /// A coefficient of many steps composed into one. Its range is far wider than that of `real`,
 /// because a tiny coefficient times a large value may be an ordinary value.
 using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
-
-/// A linear map of a value and its states.
-template <std::size_t N>
-using LinearMap = std::array<std::array<Coefficient, N>, N>;
-
-template <std::size_t N>  // changes nothing
-LinearMap<N> identity_map() {
-  LinearMap<N> result{};
-  for (std::size_t i = 0; i < N; ++i) result[i][i] = 1;
-  return result;
-}
-
-/// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN; and others
-/// do not become 0 by underflow, so that infinity stays infinite.
-template <std::size_t N>
-LinearMap<N> compose(const LinearMap<N>& after, const LinearMap<N>& before);
-
-/// The closed form of a step without gradient. Applying the rule itself to each unit vector of
-/// value and states gives one column of the map. `members` are those of the rule.
-template <std::size_t N>
-LinearMap<N> idle_map(const RuleFunctions& rule, const real* members);
 
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.
 constexpr Coefficient kMostGrowth = 1 << 24;
@@ -55,11 +29,16 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 /// steps that have a closed form is composed in a number of products that grows with the logarithm
 /// of its length: blocks of 2^kLeastLevel runs and more are kept as maps, smaller ones are composed
 /// when they are needed, as they would take most of the memory.
+template <class Rule>
 class StepHistory {
  public:
-  explicit StepHistory(const RuleFunctions& rule) : rule_(&rule) {}  // without any steps
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
 
-  struct Run {          // of equal steps
+  /// A linear map of a value and its states.
+  using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
+
+  struct Run {  // of equal steps
+    Rule rule;
     Idle idle;          // the rule's, or kReplay if its steps are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
@@ -67,61 +46,179 @@ class StepHistory {
   std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // how many so far
   const std::vector<Run>& runs() const { return runs_; }                        // in their order
 
-  /// The members of a run's rule.
-  const real* members(std::size_t run) const { return members_.data() + run * member_count(); }
+  /// The last step before a run.
+  std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
   /// Whether a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  void clear() { *this = StepHistory(*rule_); }  // forgets all steps
+  /// Adds equal steps.
+  void append(const Rule& rule, std::uint64_t count = 1) {
+    const auto members = [](const Rule& of) { return std::bit_cast<RuleMembers<Rule>>(of); };
+    if (!runs_.empty() && members(rule) == members(runs_.back().rule))
+      runs_.back().end += count;
+    else
+      append_run(rule, count);
+    const std::uint64_t last = runs_.back().end - begin_of(runs_.size() - 1);
+    while (last >> powers_.size() != 0)
+      powers_.push_back(powers_.empty() ? step_of(runs_.back())
+                                        : compose(powers_.back(), powers_.back()));
+    if (runs_.back().idle == Idle::kReplay) last_replay_ = steps();
+  }
 
   /// Drops the first half of the runs: `count` of them, a power of two. Ranges that begin before
   /// their end must not be requested any more: the next run counts as if it began at step 1.
-  void forget(std::size_t count);
-
-  /// Reserves memory for another step, so that appending it cannot fail.
-  void reserve_step();
-
-  void append(const real* members, std::uint64_t count = 1);  // adds steps
+  void forget(std::size_t count) {
+    const auto drop = [](auto& items, std::size_t first) {
+      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
+    };
+    drop(runs_, count);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kLeastLevel + i));
+  }
 
   /// The index of the run that contains a step; 1 ≤ step ≤ steps().
-  std::size_t run_of(std::uint64_t step) const;
+  std::size_t run_of(std::uint64_t step) const {
+    if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
+    const auto found = std::ranges::lower_bound(runs_, step, {}, &Run::end);
+    return static_cast<std::size_t>(found - runs_.begin());
+  }
 
   /// The last step to which a row can be brought from `from` in closed form: the step after it has
   /// none.
-  std::uint64_t closed_until(std::uint64_t from) const;
+  std::uint64_t closed_until(std::uint64_t from) const {
+    if (from >= last_replay_) return steps();
+    std::size_t run = run_of(from + 1);
+    while (runs_[run].idle != Idle::kReplay) ++run;
+    return std::max(from, begin_of(run));
+  }
 
-  /// Steps from + 1 … to as one map; each of them must have a closed form. N is one more than the
-  /// number of the rule's states.
-  template <std::size_t N>
-  LinearMap<N> compose_steps(std::uint64_t from, std::uint64_t to) const;
+  /// Steps from + 1 … to as one map; each of them must have a closed form.
+  Map compose_steps(std::uint64_t from, std::uint64_t to) const {
+    if (from == to) return identity();
+    std::size_t run = run_of(from + 1);
+    const std::size_t last = run_of(to);
+    if (run == last) return power(run, to - from);
+    Map result = identity();
+    if (from > begin_of(run)) {
+      result = power(run, runs_[run].end - from);
+      ++run;
+    }
+    while (run < last) {  // the largest aligned block that begins here and ends before `last`
+      std::size_t level = 0;
+      while ((run >> level & 1) == 0 && run + (std::size_t{2} << level) <= last) ++level;
+      result = compose(block(level, run >> level), result);
+      run += std::size_t{1} << level;
+    }
+    return compose(power(last, to - begin_of(last)), result);
+  }
+
+  /// Changes nothing.
+  static Map identity() {
+    Map result{};
+    for (std::size_t i = 0; i < kArrays; ++i) result[i][i] = 1;
+    return result;
+  }
+
+  /// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN; and
+  /// others do not become 0 by underflow, so that infinity stays infinite. Not inlined, so that its
+  /// bits do not depend on the caller.
+  [[gnu::noinline]] static Map compose(const Map& after, const Map& before) {
+    constexpr Coefficient kLeast = std::numeric_limits<Coefficient>::min();
+    Map result{};
+    for (std::size_t i = 0; i < kArrays; ++i)
+      for (std::size_t k = 0; k < kArrays; ++k)
+        if (after[i][k] != 0)
+          for (std::size_t j = 0; j < kArrays; ++j)
+            if (before[k][j] != 0) {
+              const Coefficient product = after[i][k] * before[k][j];
+              result[i][j] += std::abs(product) < kLeast ? std::copysign(kLeast, product) : product;
+            }
+    return result;
+  }
+
+  /// A step without gradient of a value and the states that follow it.
+  [[gnu::noinline]] static void idle_step(const Rule& rule, double* values) {
+    std::array<double, kArrays - 1> states;
+    std::copy_n(values + 1, states.size(), states.begin());
+    rule.update(values[0], 0.0, states);
+    std::ranges::copy(states, values + 1);
+  }
+
+  /// The closed form of such a step. Applying the rule itself to each unit vector of value and
+  /// states gives one column of the map.
+  static Map idle_map(const Rule& rule) {
+    Map map{};
+    for (std::size_t column = 0; column < kArrays; ++column) {
+      std::array<double, kArrays> unit{};
+      unit[column] = 1;
+      idle_step(rule, unit.data());
+      // What else Adam does is not linear: see missed_adam_steps.hpp.
+      for (std::size_t i = 0; i < kArrays; ++i)
+        if (i == column || rule.idle() != Idle::kAdam) map[i][column] = unit[i];
+    }
+    return map;
+  }
 
  private:
-  using Maps = std::vector<Coefficient>;  // one after the other, by rows
-
   static constexpr std::size_t kLeastLevel = 3;
 
-  std::size_t member_count() const;
-  std::size_t map_size() const;
-  std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
-  template <std::size_t N>
-  LinearMap<N> step_of(std::size_t run) const;
-  template <std::size_t N>
-  LinearMap<N> power(std::size_t run, std::uint64_t count) const;
-  std::size_t blocks_completed() const;
-  template <std::size_t N>
-  LinearMap<N> block(std::size_t level, std::size_t i) const;
-  template <std::size_t N>
-  void append_run(const real* members, std::uint64_t count);
-  template <std::size_t N>
-  void extend_powers();
+  // Whether thousands of such steps keep values within kMostGrowth. If not, values may leave the
+  // range of `real` in between and return at the end, which the composed map would not show.
+  static bool is_bounded(Map map) {
+    for (int doubling = 0; doubling <= 12; ++doubling) {
+      for (const auto& row : map)
+        for (const Coefficient coefficient : row)
+          if (!(std::abs(coefficient) <= kMostGrowth)) return false;
+      map = compose(map, map);
+    }
+    return true;
+  }
 
-  const RuleFunctions* rule_;
+  void append_run(const Rule& rule, std::uint64_t count) {
+    const bool is_closed = rule.idle() != Idle::kReplay && is_bounded(idle_map(rule));
+    for (std::size_t level = kLeastLevel;
+         !runs_.empty() && runs_.size() % (std::size_t{1} << level) == 0; ++level) {
+      if (blocks_.size() == level - kLeastLevel) blocks_.emplace_back();
+      blocks_[level - kLeastLevel].push_back(block(level, (runs_.size() >> level) - 1));
+    }
+    runs_.push_back({rule, is_closed ? rule.idle() : Idle::kReplay, steps() + count});
+    powers_.clear();
+  }
+
+  // One step of a run; meaningless for kReplay.
+  static Map step_of(const Run& run) {
+    return run.idle == Idle::kReplay ? identity() : idle_map(run.rule);
+  }
+
+  // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.
+  Map block(std::size_t level, std::size_t i) const {
+    if (level == 0) return power(i, runs_[i].end - begin_of(i));
+    if (level >= kLeastLevel && level - kLeastLevel < blocks_.size())
+      if (const auto& kept = blocks_[level - kLeastLevel]; i < kept.size()) return kept[i];
+    return compose(block(level - 1, 2 * i + 1), block(level - 1, 2 * i));
+  }
+
+  // The step of a run, applied `count` times.
+  Map power(std::size_t run, std::uint64_t count) const {
+    Map result = identity();
+    bool first = true;
+    const bool is_known = run + 1 == runs_.size();
+    Map square = is_known ? powers_[0] : step_of(runs_[run]);
+    for (std::size_t bit = 0; count >> bit != 0; ++bit) {
+      if (is_known)
+        square = powers_[bit];
+      else if (bit > 0)
+        square = compose(square, square);
+      if ((count >> bit & 1) != 0)
+        result = std::exchange(first, false) ? square : compose(square, result);
+    }
+    return result;
+  }
+
   std::vector<Run> runs_;
-  std::vector<real> members_;      // of the runs' rules
-  std::vector<Maps> blocks_;       // of level kLeastLevel, then of those above
-  Maps powers_;                    // 2^k steps of the last run
-  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
+  std::vector<std::vector<Map>> blocks_;  // of level kLeastLevel, then of those above
+  std::vector<Map> powers_;               // 2^k steps of the last run
+  std::uint64_t last_replay_ = 0;         // the last step that has no closed form
 };
 
 }  // namespace rowgrad

@@ -2,9 +2,7 @@
 
 // Update rules, from which optimizers are made: a rule says how a step changes one value.
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -15,9 +13,16 @@
 
 #include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
-#include <rowgrad/optim/step_history.hpp>
 
 namespace rowgrad {
+
+/// What a step does to a value whose gradient is zero, as in rows that were not looked up.
+enum class Idle {
+  kNothing,  // neither the value nor its states change
+  kLinear,   // a linear map of value and states, so that many steps are one matrix
+  kAdam,     // Adam's: the states are scaled, and the value moves less and less
+  kReplay    // no closed form: steps are replayed one by one
+};
 
 /// What a step with row gradients does to the rows that were not looked up.
 enum class RowUpdates {
@@ -75,6 +80,14 @@ constexpr bool kListsItsMembers = []<class... Members>(std::type_identity<std::t
   return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
 }(std::type_identity<decltype(Rule::members(std::declval<const Rule&>()))>());
+
+/// A rule as it is saved: its members, in their order.
+template <class Rule>
+using RuleMembers = std::array<real, sizeof(Rule) / sizeof(real)>;
+
+/// The number of arrays that a rule changes: the values, then each of the states.
+template <class Rule>
+constexpr std::size_t kArraysOf = 1 + Rule::kStates.size();
 
 /// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
 template <class Rule>

@@ -144,7 +144,7 @@ class TableFile {
   std::size_t stride_bytes() const { return stride_; }
   real* row(std::size_t row) { return reinterpret_cast<real*>(bytes_of(row) + sizeof(RowHead)); }
 
-  /// The step up to which an optimizer has brought a stored row (see PendingRows).
+  /// The step up to which an optimizer has brought a stored row (see OptimizedParameter).
   std::uint64_t& step(std::size_t row) { return row_head(row).step; }
 
   /// Whether a row is stored, with states of the optimizer that began last.

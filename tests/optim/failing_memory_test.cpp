@@ -48,7 +48,9 @@ class Training {
 
   std::string bits() const { return bits_of(saved()); }
 
-  void load(const Checkpoint& all) {
+  // What was saved after so many steps.
+  void load(const Checkpoint& all, int steps) {
+    made_ = steps;
     for (Parameter* parameter : optimizer.parameters()) parameter->load(all, parameter->name());
     optimizer.load_state_dict(all.part("optimizer"));
   }
@@ -87,7 +89,8 @@ void expect_all_or_nothing(const std::string& what, const typename Optim::Option
       });
 }
 
-// Tries a step after some others, loads what was saved before if it fails, and makes it again.
+// Tries a step and its gradients after some others, loads what was saved before if that fails, and
+// makes it again.
 template <class Optim>
 void expect_steps(const typename Optim::Options& options,
                   const std::optional<typename Optim::Options>& last_options = {}) {
@@ -97,7 +100,6 @@ void expect_steps(const typename Optim::Options& options,
     const auto make = [&] {
       auto training = std::make_unique<Training<Optim>>(options, steps);
       saved = training->saved();
-      training->next_gradients();
       if (last_options) training->optimizer.set_options(*last_options);
       return training;
     };
@@ -106,14 +108,14 @@ void expect_steps(const typename Optim::Options& options,
       return training.bits();
     };
     const auto twin = make();
-    twin->optimizer.step();
+    twin->step();
     const std::string expected = at_the_end(*twin);
     for_every_failure(
-        make, [](Training<Optim>& training) { training.optimizer.step(); },
+        make, [](Training<Optim>& training) { training.step(); },
         [&](Training<Optim>& training, bool finished) {
           if (!finished) {
-            training.load(saved);
-            training.optimizer.step();
+            training.load(saved, steps);
+            training.step();
           }
           EXPECT_TRUE(at_the_end(training) == expected);
         });

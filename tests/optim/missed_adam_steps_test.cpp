@@ -189,15 +189,13 @@ class Idling {
     while (history_.steps() < count) {
       const Rule rule = next_rule();
       ASSERT_EQ(rule.idle(), Idle::kAdam);
-      history_.append(members_of(rule).data());
+      history_.append(rule);
       for (std::size_t i = 0; i < kSizes; ++i) rule.update(numbers_[i], Exact{0}, states_[i]);
     }
   }
 
   // The same rule, so many times.
-  void steps_at_once(std::uint64_t count) {
-    history_.append(members_of(next_rule()).data(), count);
-  }
+  void steps_at_once(std::uint64_t count) { history_.append(next_rule(), count); }
 
   std::array<std::vector<real>, 4> closed_form(std::size_t* pieces = nullptr) const {
     auto result = start_;
@@ -243,7 +241,7 @@ class Idling {
 
   Options options_;
   std::uint64_t step_ = 0;
-  StepHistory history_{functions_of<Rule>()};
+  StepHistory<Rule> history_;
   std::array<std::vector<real>, 4> start_;
   std::array<Exact, kSizes> numbers_{};
   std::array<std::array<Exact, 3>, kSizes> states_{};

@@ -7,23 +7,11 @@ SgdRule sgd(double rate, double momentum = 0.9, double decay = 0.01) {
                  {.step = 2, .first_of_state = false});
 }
 
-template <class Rule>
-LinearMap<kArraysOf<Rule>> idle_map(const Rule& rule) {
-  return idle_map<kArraysOf<Rule>>(functions_of<Rule>(), members_of(rule).data());
-}
-
-template <class Rule>
-class HistoryOf : public StepHistory {
- public:
-  HistoryOf() : StepHistory(functions_of<Rule>()) {}
-  void append(const Rule& rule, std::uint64_t count = 1) {
-    StepHistory::append(members_of(rule).data(), count);
-  }
-};
+using SgdHistory = StepHistory<SgdRule>;
 
 TEST(IdleMap, IsTheRuleWithoutGradient) {
   const SgdRule rule = sgd(0.1);
-  const LinearMap<2> map = idle_map(rule);
+  const auto map = SgdHistory::idle_map(rule);
   // v = 0.9 v + 0.01 w, w = w − 0.1 v; the coefficients are numbers of type real.
   const double momentum = rule.momentum, decay = rule.decay, rate = rule.rate;
   EXPECT_DOUBLE_EQ(map[1][0], decay);
@@ -34,38 +22,39 @@ TEST(IdleMap, IsTheRuleWithoutGradient) {
 
 TEST(IdleMap, OfAdamIsThatOfFadedMeans) {
   const AdamWRule rule({.learning_rate = 0.1, .weight_decay = 0.5, .amsgrad = true}, {.step = 9});
-  const LinearMap<4> map = idle_map(rule);
-  const LinearMap<4> expected{
+  using History = StepHistory<AdamWRule>;
+  const History::Map map = History::idle_map(rule);
+  const History::Map expected{
       {{rule.decay_factor, 0, 0, 0}, {0, rule.beta1, 0, 0}, {0, 0, rule.beta2, 0}, {0, 0, 0, 1}}};
   EXPECT_EQ(map, expected);
 }
 
 TEST(IdleMap, OfCenteredRmsPropIsFinite) {
   const RmsPropRule rule({.momentum = 0.5, .centered = true}, {});
-  for (const auto& row : idle_map(rule))
+  for (const auto& row : StepHistory<RmsPropRule>::idle_map(rule))
     for (const double entry : row) EXPECT_TRUE(std::isfinite(entry));
 }
 
 TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {
-    HistoryOf<SgdRule> history;
-    std::vector<LinearMap<2>> steps;
+    SgdHistory history;
+    std::vector<SgdHistory::Map> steps;
     const std::uint32_t runs = 1 + random() % 40;
     for (std::uint32_t run = 0; run < runs; ++run) {
       // Now and then the same rule again, which lengthens the last run.
       const SgdRule rule = sgd(0.1 + 0.01 * (random() % 3));
       const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
       history.append(rule, count);
-      steps.insert(steps.end(), count, idle_map(rule));
+      steps.insert(steps.end(), count, SgdHistory::idle_map(rule));
     }
     ASSERT_EQ(history.steps(), steps.size());
     for (int query = 0; query < 50; ++query) {
       const std::uint64_t from = random() % (steps.size() + 1);
       const std::uint64_t to = from + random() % (steps.size() + 1 - from);
-      LinearMap<2> expected = identity_map<2>();
-      for (std::uint64_t i = from; i < to; ++i) expected = compose<2>(steps[i], expected);
-      const LinearMap<2> found = history.compose_steps<2>(from, to);
+      SgdHistory::Map expected = SgdHistory::identity();
+      for (std::uint64_t i = from; i < to; ++i) expected = SgdHistory::compose(steps[i], expected);
+      const SgdHistory::Map found = history.compose_steps(from, to);
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t j = 0; j < 2; ++j)
           ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;
@@ -74,7 +63,7 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
 }
 
 TEST(StepHistory, KeepsEqualStepsAsOneRun) {
-  HistoryOf<SgdRule> history;
+  SgdHistory history;
   EXPECT_EQ(history.steps(), 0U);
   for (int i = 0; i < 1000; ++i) history.append(sgd(0.1));
   history.append(sgd(0.2));
@@ -83,12 +72,12 @@ TEST(StepHistory, KeepsEqualStepsAsOneRun) {
   EXPECT_EQ(history.run_of(1), 0U);
   EXPECT_EQ(history.run_of(1000), 0U);
   EXPECT_EQ(history.run_of(1001), 1U);
-  history.clear();
+  history = {};
   EXPECT_EQ(history.steps(), 0U);
 }
 
 TEST(StepHistory, KnowsWhereAClosedFormEnds) {
-  HistoryOf<RmsPropRule> history;
+  StepHistory<RmsPropRule> history;
   const RmsPropRule closed({}, {});
   const RmsPropRule open({.weight_decay = 0.1}, {});
   history.append(closed, 5);
@@ -106,7 +95,7 @@ TEST(StepHistory, KnowsWhereAClosedFormEnds) {
 
 TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
   const auto idle = [](const SgdOptions& options) {
-    HistoryOf<SgdRule> history;
+    SgdHistory history;
     history.append(SgdRule(options, {.step = 2, .first_of_state = false}));
     return history.runs().front().idle;
   };
@@ -119,7 +108,7 @@ TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
 }
 
 TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
-  HistoryOf<SgdRule> whole, half;
+  SgdHistory whole, half;
   for (int i = 0; i < 50; ++i) {
     for (auto* history : {&whole, &half}) history->append(sgd(0.1 + 0.001 * i), 1 + i % 3);
     if (half.runs().size() == 16) half.forget(8);
@@ -129,8 +118,8 @@ TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {
   const std::uint64_t first = half.runs().front().end;
   for (std::uint64_t from = first; from <= half.steps(); ++from)
     for (std::uint64_t to = from; to <= half.steps(); ++to) {
-      const LinearMap<2> found = half.compose_steps<2>(from, to);
-      const LinearMap<2> expected = whole.compose_steps<2>(from, to);
+      const SgdHistory::Map found = half.compose_steps(from, to);
+      const SgdHistory::Map expected = whole.compose_steps(from, to);
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t j = 0; j < 2; ++j)
           ASSERT_NEAR(found[i][j], expected[i][j], 1e-13) << from << " to " << to;

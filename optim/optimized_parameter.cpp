@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include <rowgrad/core/kernels/parallel.hpp>
+#include <rowgrad/core/kernels/simd.hpp>
+#include <rowgrad/optim/optimized_parameter.hpp>
+
+namespace rowgrad {
+namespace {
+
+// The most runs in a history: kMostRuns or, for large tables, one per kValuesPerRun values, which
+// takes a third of the table's memory at most.
+constexpr std::size_t kMostRuns = 4096;
+constexpr std::size_t kValuesPerRun = 128;
+
+constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
+
+constexpr const char* kSteps = "step";
+constexpr const char* kPending = "lazy";
+
+}  // namespace
+
+OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& rule,
+                                       std::unique_ptr<RowSteps> steps)
+    : parameter_(&parameter),
+      rule_(rule),
+      states_(parameter.stored().states({rule.name, parameter.name(), rule.states})),
+      owed_(std::move(steps)) {}
+
+OptimizedParameter::~OptimizedParameter() {
+  if (is_pending()) parameter_->apply_pending();
+}
+
+// Calls loop(range), which returns what to count as visited, for parts of a range in parallel.
+void OptimizedParameter::for_ranges(const RowRange& all, const auto& loop) {
+  kernels::parallel_for(all.end, kernels::row_grain(all.rows.width),
+                        [&](std::size_t begin, std::size_t end) {
+                          rows_visited_ += loop(RowRange{all.rows, all.ids, begin, end});
+                        });
+}
+
+// How many rows a pass over all rows has: none, if they are in a file.
+std::size_t OptimizedParameter::rows_in_pass() const {
+  return parameter_->stored().allows_passes() ? parameter_->shape()[0] : 0;
+}
+
+// --- A step -------------------------------------------------------------------------------------
+
+void OptimizedParameter::check_step() {
+  const Gradient& gradient = parameter_->gradient();
+  const bool rows = gradient.is_rows();
+  if (!rows)
+    parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
+  needs_ = owed_->needs();
+  owed_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
+  postpones_ = rows && owed_->is_exact() && owed_->idle() != Idle::kNothing;
+  if (!rows) return;
+  if (!is_pending())
+    parameter_->check_none_pending();
+  else if (!owed_->continues())
+    parameter_->check_whole(rule_.name, ": these options do not continue those before");
+  states_->bring_in(gradient.rows().indices(), is_pending() ? owed_->steps() : 0);
+}
+
+void OptimizedParameter::step() {
+  const Gradient& gradient = parameter_->gradient();
+  states_->ensure(needs_, gradient.is_rows());
+  ++steps_;
+  if (gradient.is_dense())
+    step_whole(gradient.dense());
+  else
+    step_rows(gradient.rows());
+}
+
+void OptimizedParameter::step_whole(const Tensor& gradient) {
+  parameter_->apply_pending();
+  parameter_->note_change();
+  const RowView values = states_->view();
+  kernels::parallel_for(gradient.size(), kernels::kGrainNumbers / 4,
+                        [&](std::size_t begin, std::size_t end) {
+                          owed_->step_values(values, begin, end, gradient.data());
+                        });
+}
+
+void OptimizedParameter::step_rows(const RowGradient& gradient) {
+  const std::span<const std::int32_t> ids = gradient.indices();
+  const real* const values = gradient.values().data();
+  const bool may_have_missed = postpones_ || is_pending();
+  if (!is_pending() || (rows_in_pass() > 0 && owed_->runs() >= 2 * half_history())) {
+    parameter_->apply_pending();  // or those of another optimizer
+    owed_->clear();
+    if (may_have_missed) states_->begin_steps();
+  }
+  states_->begin_change(ids);
+  // Nothing is pending meanwhile: if memory runs out, rows are of a step that the history lacks.
+  parameter_->set_pending(nullptr);
+  parameter_->note_change();
+  const RowView rows = states_->view();
+  if (!may_have_missed)
+    return for_ranges({rows, ids.data(), 0, ids.size()}, [&](const RowRange& part) {
+      owed_->step_rows(part, values);
+      return part.end - part.begin;
+    });
+  if (postpones_) parameter_->stored().set_pending();
+  if (postpones_ && !owed_->continues())
+    for_ranges({rows, nullptr, 0, rows_in_pass()},
+               [&](const RowRange& part) { return owed_->apply(part, kAll); });
+  const std::uint64_t after = owed_->steps() + (postpones_ ? 1 : 0);
+  for_ranges({rows, ids.data(), 0, ids.size()},
+             [&](const RowRange& part) { return owed_->catch_up_and_step(part, values, after); });
+  if (postpones_) {
+    const std::size_t runs = owed_->runs();
+    owed_->append();
+    if (owed_->runs() > runs) shorten_history(rows);
+  }
+  parameter_->set_pending(this);
+}
+
+std::size_t OptimizedParameter::half_history() const {  // a power of two
+  return std::bit_floor(std::max(kMostRuns, parameter_->size() / kValuesPerRun)) / 2;
+}
+
+// Once the history is half full, every further run brings its share of the rows that missed steps
+// of the first half up to date. When it is full, no such row is left, and the first half is
+// dropped.
+void OptimizedParameter::shorten_history(const RowView& rows) {
+  const std::size_t half = half_history(), count = rows_in_pass();
+  if (owed_->runs() <= half || count == 0) return;
+  const std::uint64_t since = owed_->last_of(half - 1);
+  const auto apply = [&](std::size_t begin, std::size_t end) {
+    rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
+  };
+  const std::size_t share = owed_->runs() - half;
+  apply(count * (share - 1) / half, count * share / half);
+  if (share < half) return;
+  for (std::size_t row = 0; row < count; ++row)
+    if (*rows.row<1>(row).step < since) apply(row, row + 1);  // loaded after its turn
+  owed_->forget(half);
+}
+
+// --- Reading and applying -----------------------------------------------------------------------
+
+void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
+  states_->bring_in(ids, owed_->steps());
+  states_->begin_change(ids);
+  const RowView rows = states_->view();
+  for_ranges({rows, ids.data(), 0, ids.size()},
+             [&](const RowRange& part) { return owed_->apply(part, kAll); });
+}
+
+void OptimizedParameter::apply_all() {
+  const RowView rows = states_->view();
+  for_ranges({rows, nullptr, 0, rows_in_pass()},
+             [&](const RowRange& part) { return owed_->apply(part, kAll); });
+  owed_->clear();
+}
+
+void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out) {
+  states_->bring_in(ids, owed_->steps());
+  const RowView rows = states_->view();
+  if (owed_->has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
+    // Each row only once, however often its id occurs.
+    std::vector<std::int32_t> due;
+    for (const std::int32_t id : ids)
+      if (owed_->has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
+    std::ranges::sort(due);
+    due.erase(std::unique(due.begin(), due.end()), due.end());
+    for_ranges({rows, due.data(), 0, due.size()},
+               [&](const RowRange& part) { return owed_->apply(part, 0); });
+    rows_visited_ += due.size();
+  }
+  for_ranges({rows, ids.data(), 0, ids.size()},
+             [&](const RowRange& part) { return owed_->copy(part, out); });
+}
+
+void OptimizedParameter::read_all(real* out) {
+  const RowView rows = states_->view();
+  for_ranges({rows, nullptr, 0, rows_in_pass()},
+             [&](const RowRange& part) { return owed_->copy(part, out); });
+}
+
+// --- Saving and loading -------------------------------------------------------------------------
+
+// Rows are saved as they are stored, with the steps that they missed, so that a resumed run has the
+// same bits.
+Checkpoint OptimizedParameter::state_dict() const {
+  Checkpoint state;
+  state.put(kSteps, steps_);
+  states_->save(state);
+  if (is_pending()) state.put(kPending, pending_state());
+  return state;
+}
+
+Checkpoint OptimizedParameter::pending_state() const {
+  std::vector<std::int64_t> steps;
+  Tensor rules = empty({owed_->runs(), rule_.members});
+  std::uint64_t last = 0;
+  for (std::size_t run = 0; run < owed_->runs(); ++run) {
+    steps.push_back(static_cast<std::int64_t>(owed_->last_of(run) - last));
+    last = owed_->last_of(run);
+    std::ranges::copy(owed_->members(run), rules.data() + run * rule_.members);
+  }
+  Checkpoint state;
+  states_->save_rows(state);
+  state.put("steps", std::move(steps));
+  state.put("rules", std::move(rules));
+  return state;
+}
+
+std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
+  std::vector<std::string> names = saved_names(rule.states);
+  names.push_back(kSteps);
+  for (const char* name :
+       {"values", "values.rows", "values.values", "at", "steps", "rules", "file"})
+    names.push_back(concat(kPending, '.', name));
+  return names;
+}
+
+auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) const
+    -> std::unique_ptr<OptimizedParameter> {
+  auto loaded = std::make_unique<OptimizedParameter>(*parameter_, rule_, owed_->fresh());
+  loaded->rows_visited_ = rows_visited();
+  loaded->steps_ = state.count(kSteps);
+  if (loaded->steps_ == 0) return loaded;
+  loaded->states_->load(state, rule_.always, values_follow);
+  const Checkpoint pending = state.part(kPending);
+  if (!pending.empty()) loaded->load_pending(pending, values_follow);
+  return loaded;
+}
+
+void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follow) {
+  check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '",
+                 parameter_->name(), "' is no table, but its state has lazy rows");
+  const auto check = [&](bool fits, const char* what, const auto&... text) {
+    check_argument(fits, rule_.name, "::load_state_dict: '", parameter_->name(), ".lazy.", what,
+                   "' has ", text...);
+  };
+  const std::vector<std::int64_t> steps = state.integers("steps");
+  const Tensor rules = state.tensor("rules", {steps.size(), rule_.members});
+  for (const real member : rules) check(std::isfinite(member), "rules", member);
+  for (std::size_t run = 0; run < steps.size(); ++run) {
+    const std::uint64_t most = steps_ - owed_->steps();
+    const auto count = static_cast<std::uint64_t>(steps[run]);
+    check(steps[run] >= 1 && count <= most, "steps", steps[run], ", expected a number from 1 to ",
+          most);
+    owed_->append(rules.data() + run * rule_.members, count);
+  }
+  states_->load_rows(state, owed_->steps(), values_follow);
+  loaded_ = true;
+  const RowView rows = states_->view();
+  if (values_follow || rows_in_pass() == 0) return;
+
+  Tensor values = empty(parameter_->shape());
+  read_all(values.data());
+  const Tensor present = parameter_->copy();
+  const std::size_t width = rows.width;
+  for_ranges({rows, nullptr, 0, rows_in_pass()}, [&](const RowRange& part) {
+    for (std::size_t row = part.begin; row < part.end; ++row) {
+      const real* kept = present.data() + row * width;
+      if (std::memcmp(values.data() + row * width, kept, width * sizeof(real)) == 0) continue;
+      owed_->apply({rows, nullptr, row, row + 1}, kAll);
+      std::copy_n(kept, width, rows.row<1>(row).arrays[0]);
+    }
+    return part.end - part.begin;
+  });
+}
+
+void OptimizedParameter::take_over() {
+  if (!std::exchange(loaded_, false)) return;
+  parameter_->set_pending(nullptr);  // what is pending is part of the values that were compared
+  states_->take_over();
+  parameter_->set_pending(this);
+}
+
+// --- What a step does by itself -----------------------------------------------------------------
+
+std::optional<double> OptimizedParameter::idle_decay() const {
+  const std::unique_ptr<RowSteps> next = owed_->fresh();
+  if (!next->is_exact()) return 0;
+  next->begin({.step = steps_ + 1, .first_of_state = false});
+  std::vector<double> one(1 + rule_.states.size(), 0.0);
+  one[0] = 1;
+  next->idle_step(one.data());
+  if (one[0] == 1) return 0;
+  // Decay that goes through a state, such as momentum, builds up: no share of each step.
+  const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
+  return builds_up || next->idle() == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,96 @@
+#pragma once
+
+// A parameter with all that an optimizer keeps for it, and the rows whose updates are postponed.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/optim/row_steps.hpp>
+
+namespace rowgrad {
+
+/// From the first step that postpones updates, each step changes only the rows that have a
+/// gradient. The other rows miss the step, which is kept in a history. A row and its states are up
+/// to date as of the step that RowStates has for it. Reading a row makes the steps that it missed:
+///
+/// - Steps without a closed form are replayed on the stored row, which is then of a later step.
+/// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
+///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
+///
+/// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
+/// are brought up to date, and nothing is pending any more.
+///
+/// Nothing passes over all rows of a table in a file: what would have to is refused, and its
+/// history is not shortened (README.md says what that takes).
+class OptimizedParameter final : public PendingUpdates {
+ public:
+  /// The parameter and the names of the rule must outlive it, but for a parameter that was
+  /// destroyed: see forget(). `steps` are new.
+  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RowSteps> steps);
+  ~OptimizedParameter();  // applies what is pending
+
+  /// The parameter; null once it was destroyed, which forget() says beforehand.
+  const Parameter* parameter() const { return parameter_; }
+  void forget() { parameter_ = nullptr; }
+
+  /// A step with the gradient of the parameter. check_step() prepares it, and throws
+  /// std::invalid_argument for what would take a pass over all rows of a file, std::logic_error for
+  /// a file whose rows have updates that only the state of an optimizer knows, and
+  /// std::runtime_error for damaged rows. After that, step() fails only if memory or the disk does.
+  void check_step();
+  void step();
+
+  /// See Optimizer::idle_decay.
+  std::optional<double> idle_decay() const;
+
+  /// The number of rows read, updated or brought up to date, plus that of steps replayed on rows.
+  std::uint64_t rows_visited() const { return rows_visited_; }
+
+  /// The number of steps ("step"), the states, and while updates are pending ("lazy") what
+  /// RowStates::save_rows has, and the history.
+  Checkpoint state_dict() const;
+
+  /// All names that such a state may have.
+  static std::vector<std::string> names(const RuleFacts& rule);
+
+  /// A new object with such a state. If a row, brought up to date, differs from the parameter's in
+  /// any bit, the parameter's values are kept, and only the states of the row are brought up to
+  /// date. The parameter does not change before take_over() of the new object, which cannot fail.
+  /// If its values follow, the state is only checked.
+  std::unique_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
+  void take_over();
+
+ private:
+  bool is_pending() const { return parameter_ != nullptr && parameter_->pending() == this; }
+  void for_ranges(const RowRange& all, const auto& loop);
+  std::size_t rows_in_pass() const;
+  std::size_t half_history() const;
+  void step_whole(const Tensor& gradient);
+  void step_rows(const RowGradient& gradient);
+  void shorten_history(const RowView& rows);
+  Checkpoint pending_state() const;
+  void load_pending(const Checkpoint& state, bool values_follow);
+
+  void read(std::span<const std::int32_t> ids, real* out) override;
+  void read_all(real* out) override;
+  void apply(std::span<const std::int32_t> ids) override;
+  void apply_all() override;
+
+  Parameter* parameter_;
+  const RuleFacts& rule_;
+  std::unique_ptr<RowStates> states_;
+  std::unique_ptr<RowSteps> owed_;  // which rows may have missed
+  std::uint64_t steps_ = 0;         // made so far, also with dense gradients
+  RowStates::Needs needs_;          // of the step that is due
+  bool postpones_ = false;          // whether rows miss it
+  bool loaded_ = false;             // pending updates, which take_over() has not announced yet
+  std::atomic<std::uint64_t> rows_visited_ = 0;
+};
+
+}  // namespace rowgrad
