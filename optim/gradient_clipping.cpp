@@ -12,7 +12,12 @@ namespace {
 
 using kernels::Simd;
 
-void check_parameters(const char* caller, std::span<Parameter* const> parameters) {
+void check_limit(const char* caller, const char* name, double limit) {
+  check_argument(std::isfinite(limit) && limit >= 0, caller, ": ", name, " is ", limit,
+                 ", expected a finite number not below 0");
+}
+
+void check_parameters(const char* caller, std::span<const Parameter* const> parameters) {
   std::set<const Parameter*> seen;
   for (const Parameter* parameter : parameters) {
     check_argument(parameter != nullptr, caller, ": a parameter is null");
@@ -21,17 +26,10 @@ void check_parameters(const char* caller, std::span<Parameter* const> parameters
   }
 }
 
-void check_order(const char* caller, double p) {
+double joint_norm(const char* caller, std::span<const Parameter* const> parameters, double p) {
   check_argument(p == 1 || p == 2 || p == std::numeric_limits<double>::infinity(), caller,
                  ": p is ", p, ", expected 1, 2 or infinity");
-}
-
-void check_limit(const char* caller, const char* name, double limit) {
-  check_argument(std::isfinite(limit) && limit >= 0, caller, ": ", name, " is ", limit,
-                 ", expected a finite number not below 0");
-}
-
-double joint_norm(std::span<const Parameter* const> parameters, double p) {
+  check_parameters(caller, parameters);
   std::vector<kernels::Rows> arrays;
   for (const Parameter* parameter : parameters) {
     const std::span<const real> values = parameter->gradient().values();
@@ -53,24 +51,19 @@ void change_gradients(std::span<Parameter* const> parameters, const auto& f) {
 }  // namespace
 
 double gradient_norm(const Parameter& parameter, double p) {
-  check_order("gradient_norm", p);
   const Parameter* const only = &parameter;
-  return joint_norm({&only, 1}, p);
+  return joint_norm("gradient_norm", {&only, 1}, p);
 }
 
 double gradient_norm(std::span<Parameter* const> parameters, double p) {
-  check_order("gradient_norm", p);
-  check_parameters("gradient_norm", parameters);
-  return joint_norm({parameters.data(), parameters.size()}, p);
+  return joint_norm("gradient_norm", {parameters.data(), parameters.size()}, p);
 }
 
 double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
                       const ClipNormOptions& options) {
   constexpr auto kName = "clip_grad_norm";
   check_limit(kName, "max_norm", max_norm);
-  check_order(kName, options.p);
-  check_parameters(kName, parameters);
-  const double before = joint_norm({parameters.data(), parameters.size()}, options.p);
+  const double before = joint_norm(kName, {parameters.data(), parameters.size()}, options.p);
   check_runtime(!options.error_if_not_finite || std::isfinite(before), kName,
                 ": the norm of order ", options.p, " is ", before,
                 "; the gradients are as they were");
@@ -85,7 +78,7 @@ double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
 void clip_grad_value(std::span<Parameter* const> parameters, double limit) {
   constexpr auto kName = "clip_grad_value";
   check_limit(kName, "limit", limit);
-  check_parameters(kName, parameters);
+  check_parameters(kName, {parameters.data(), parameters.size()});
   const auto largest = static_cast<double>(std::numeric_limits<real>::max());
   const Simd high(static_cast<real>(std::min(limit, largest)));
   const Simd low = -high;
