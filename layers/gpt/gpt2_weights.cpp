@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string>
@@ -25,9 +26,14 @@ struct Gpt2Tensor {
   bool transposed = false;  // [inputs, outputs], while a parameter is [outputs, inputs]
 
   bool as_it_is() const { return parameters.size() == 1 && !transposed; }
-  Shape shape() const {
+  // Of the parameters one below the other, and of the tensor.
+  Shape joined_shape() const {
     Shape shape = parameters[0]->shape();
     shape[0] *= parameters.size();
+    return shape;
+  }
+  Shape shape() const {
+    Shape shape = joined_shape();
     if (transposed) std::swap(shape[0], shape[1]);
     return shape;
   }
@@ -140,11 +146,13 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
       file.copy_to(stored.name, stored.parameters[0]->mutable_values());
       continue;
     }
-    Tape tape(Tape::inference);
-    const Variable whole = tape.constant(file.tensor(stored.name, stored.shape()));
-    const Variable joined = stored.transposed ? transpose(whole) : whole;
-    const std::vector<Variable> parts = split(joined, stored.parameters[0]->shape()[0], 0);
-    for (std::size_t i = 0; i < parts.size(); ++i) stored.parameters[i]->assign(parts[i].value());
+    const Tensor whole = file.tensor(stored.name, stored.shape());
+    const Tensor joined = stored.transposed ? permuted(whole, {1, 0}) : whole;
+    const real* from = joined.data();
+    for (Parameter* parameter : stored.parameters) {
+      std::copy_n(from, parameter->size(), parameter->mutable_values().data());
+      from += parameter->size();
+    }
   }
 }
 
@@ -168,11 +176,11 @@ Checkpoint gpt2_weights(GptModel& model) {
       file.put(stored.name, stored.parameters[0]->copy());
       continue;
     }
-    Tape tape(Tape::inference);
-    std::vector<Variable> parts;
-    for (Parameter* parameter : stored.parameters) parts.push_back(tape.parameter(*parameter));
-    const Variable joined = concatenate(parts, 0);
-    file.put(stored.name, (stored.transposed ? transpose(joined) : joined).value());
+    Tensor joined = empty(stored.joined_shape());
+    real* to = joined.data();
+    for (const Parameter* parameter : stored.parameters)
+      to = std::ranges::copy(parameter->value(), to).out;
+    file.put(stored.name, stored.transposed ? permuted(joined, {1, 0}) : std::move(joined));
   }
   return file;
 }
