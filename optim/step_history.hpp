@@ -37,8 +37,9 @@ class StepHistory {
   /// A linear map of a value and its states.
   using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
 
-  struct Run {  // of equal steps
-    Rule rule;
+  /// Equal steps.
+  struct Run {
+    Rule rule;          // of each of them
     Idle idle;          // the rule's, or kReplay if its steps are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
