@@ -187,7 +187,7 @@ class Tape {
   /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
-  /// Rows of a trainable table that an op has read, as ids of any shape.
+  /// Rows of a table that an op has read, as ids of any shape.
   struct Lookup {
     Parameter* table;  // borrowed
     Ids ids;           // as the op was given them, and so with repetitions
@@ -196,9 +196,9 @@ class Tape {
   /// All lookups on this tape, in their order; none on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
-  /// For ops: notes that they have read these rows, if the table is trainable.
+  /// For ops: notes that they have read these rows.
   void note_lookup(Parameter& table, const Ids& ids) {
-    if (!is_inference() && table.trainable()) lookups_.push_back({&table, ids});
+    if (!is_inference()) lookups_.push_back({&table, ids});
   }
 
   bool is_inference() const { return mode_ == inference; }  // whether it records no rules

@@ -71,6 +71,16 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
   std::cout << behind << std::endl;
 }
 
+namespace {
+
+void check_loss(const TrainingRun& run, double loss) {
+  // Processors give NaN a sign.
+  check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ", run.steps(),
+                "; try a smaller --learning-rate");
+}
+
+}  // namespace
+
 // The steps that were made. The book numbers them from 0: beside its log, it is that of the last.
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
@@ -84,9 +94,7 @@ std::string ProgressLines::place(const TrainingRun& run) const {
 }
 
 void ProgressLines::after_step(const TrainingRun& run, double loss) {
-  // Processors give NaN a sign.
-  check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ", run.steps(),
-                "; try a smaller --learning-rate");
+  check_loss(run, loss);
   std::ostringstream line;
   const double rate = run.tokens_per_second();
   line << place(run) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
@@ -97,6 +105,7 @@ void ProgressLines::after_step(const TrainingRun& run, double loss) {
 
 void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& record) {
   clear();
+  check_loss(run, record.training_loss);
   if (!record.ends_epoch()) {
     print_losses(place(run), record, 3, beside(book_.losses, record.steps, book_.every, 3));
   } else if (run.parts().evaluation.every == 0) {

@@ -280,6 +280,7 @@ void RunReport::after_backward(const Tape& tape) {
   attempt(fault_, [&] {
     if (own_rows_) own_rows_->after_backward(tape);
   });
+  if (run_ != nullptr) return;
   for (const Tape::Lookup& lookup : tape.lookups())
     if (!rows_.tables().empty() && lookup.table == &rows_.tables().front().table())
       lookups_ += lookup.ids.size();
@@ -335,6 +336,15 @@ void RunReport::after_step(double loss) {
                                     : static_cast<double>(lookups_) / seconds.count());
   });
   if (run_ == nullptr || run_->makes_more_steps()) write_if_due();
+}
+
+void RunReport::after_step(const TrainingRun& run, double loss) {
+  const TrainingParts& parts = run.parts();
+  const std::size_t first = (run.steps() - 1) % run.steps_per_epoch() * parts.accumulate;
+  const std::size_t end = std::min(first + parts.accumulate, parts.loader.size());
+  for (std::size_t batch = first; batch < end; ++batch)
+    lookups_ += parts.loader.rows(batch) * parts.loader.windows().context();
+  after_step(loss);
 }
 
 void RunReport::add_point(double loss, double tokens_per_second) {

@@ -82,7 +82,7 @@ class RunReport : public RunObserver {
     steps_ = run.steps();
     before_update();
   }
-  void after_step(const TrainingRun&, double loss) override { after_step(loss); }
+  void after_step(const TrainingRun& run, double loss) override;
   void at_end(const TrainingRun&) override { at_end(); }
 
  private:

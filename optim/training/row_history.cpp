@@ -31,6 +31,7 @@ double distance(std::size_t width, const real* a, const real* b, double factor =
 }  // namespace
 
 const Ids* tokens_of(const Tape& tape, const Tape::Lookup& lookup, std::string_view kind) {
+  if (lookup.ids.dimension() == 0 || lookup.ids.size() == 0) return nullptr;
   if (kind == "token") return &lookup.ids;
   if (kind != "n-gram") return nullptr;
   Ids::shape_type places = lookup.ids.shape();
@@ -326,6 +327,7 @@ TableHistory& RowHistory::of(Parameter& table) {
 void RowHistory::after_backward(const Tape& tape) {
   const Timer timer(cost_);
   for (const Tape::Lookup& lookup : tape.lookups()) {
+    if (!lookup.table->trainable()) continue;
     TableHistory& table = of(*lookup.table);
     table.look_up(lookup.ids, tokens_of(tape, lookup, table.kind()));
   }

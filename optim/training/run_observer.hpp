@@ -58,7 +58,8 @@ class RunObserver {
   /// There is a new record, also in run.history().
   virtual void after_record(const TrainingRun&, const TrainingRecord&) {}
 
-  /// A step was made, and all records that were due then. `loss` is the mean of its batches. The
+  /// A step was made, and all records that were due then, unless an observer stopped the run in an
+  /// evaluation: that is made up for before the next step. `loss` is the mean of its batches. The
   /// place to save the run.
   virtual void after_step(const TrainingRun&, double /*loss*/) {}
 

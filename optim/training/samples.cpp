@@ -22,10 +22,15 @@ std::string Samples::write(const TrainingRun& run) {
   return tokenizer_.decode(whole);
 }
 
-// One that is due after some steps is made before the next one changes the model: so a run that
-// goes on makes it, too, and there is none at the end of the run, whose last one is up to the
-// program.
-void Samples::before_update(const TrainingRun& run) {
+// There is none at the end of the run, whose last one is up to the program.
+void Samples::after_step(const TrainingRun& run, double /*loss*/) {
+  if (run.makes_more_steps()) make(run);
+}
+
+// If one was stopped, or a run was saved before it was made, the run that goes on makes it.
+void Samples::before_update(const TrainingRun& run) { make(run); }
+
+void Samples::make(const TrainingRun& run) {
   const std::size_t steps = run.steps();
   const bool ends_epoch = !run.history().empty() && run.history().back().ends_epoch() &&
                           run.history().back().steps == steps;

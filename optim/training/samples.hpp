@@ -43,8 +43,11 @@ class Samples : public RunObserver {
 
   bool is_for_first_rank() const override { return true; }
   void before_update(const TrainingRun& run) override;
+  void after_step(const TrainingRun& run, double loss) override;
 
  private:
+  void make(const TrainingRun& run);
+
   std::vector<Sample>& samples_;
   const Tokenizer& tokenizer_;
   SampleOptions options_;

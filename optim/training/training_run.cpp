@@ -101,21 +101,25 @@ bool TrainingRun::train(std::size_t last_step) {
   check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
                  "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
                  "a last step");
-  last_step_ = last_step;
-  stopped_ = false;
-  goes_on();
-  while (!stops() && step()) continue;
-  loop_.reset();  // the loader has whole batches again
-  each([&](RunObserver& observer) { observer.at_end(*this); });
-  last_step_ = kNoLimit;
-  stopped_ = false;
+  train_until(last_step, kNoLimit);
   return has_ended();
 }
 
 bool TrainingRun::run_epoch() {
   const std::size_t before = epochs();
-  while (epochs() == before && step()) continue;
+  train_until(kNoLimit, before + 1);
   return epochs() > before;
+}
+
+void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
+  last_step_ = last_step;
+  stopped_ = false;
+  goes_on();
+  while (!stops() && (last_epoch == kNoLimit || epochs() < last_epoch) && step()) continue;
+  loop_.reset();  // the loader has whole batches again
+  each([&](RunObserver& observer) { observer.at_end(*this); });
+  last_step_ = kNoLimit;
+  stopped_ = false;
 }
 
 bool TrainingRun::step() {
@@ -150,6 +154,7 @@ double TrainingRun::make_step() {
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   parts_.optimizer.zero_grad();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
+  if (first == 0) epoch_ = {};
   const std::vector<Batch> batches =
       next_batches(std::min(parts_.accumulate, parts_.loader.size() - first));
   const StepGradients::Losses losses = gradients_.add(batches, first, [&](const Tape& tape) {
@@ -214,7 +219,7 @@ void TrainingRun::add_due_records() {
       return;
     }
     history_.push_back(*record);
-    if (record->ends_epoch()) epoch_ = {};
+    if (record->ends_epoch()) epoch_.loss_sum = epoch_.weight = 0;
     each([&](RunObserver& observer) { observer.after_record(*this, *record); });
   }
 }

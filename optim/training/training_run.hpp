@@ -101,6 +101,8 @@ class TrainingRun {
   /// Makes a step, and the records that are due then: that of an evaluation, and that of the epoch
   /// if it has ended. Returns false, and does nothing, if the run has ended; and once if an
   /// observer has stopped it, even in an evaluation, which the next call makes instead of a step.
+  /// (RunObserver::at_end is for train() and run_epoch(), after which the loader has whole
+  /// batches.)
   ///
   /// What the model, the optimizer or an observer throws ends the run, and so does a failure of the
   /// memory or the disk: further calls throw std::logic_error until a state is loaded, that which
@@ -118,7 +120,7 @@ class TrainingRun {
   /// is no last step.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// Makes the steps of an epoch, or the rest of them. Returns whether its record was added.
+  /// The same for the steps of an epoch, or the rest of them. Returns whether its record was added.
   bool run_epoch();
 
   /// The losses of the batches of these loaders, from their first epoch on; nothing if an observer
@@ -202,6 +204,7 @@ class TrainingRun {
     DataLoader::Iterator batches;
   };
 
+  void train_until(std::size_t last_step, std::size_t last_epoch);
   double make_step();
   std::vector<Batch> next_batches(std::size_t count);
   void add_due_records();

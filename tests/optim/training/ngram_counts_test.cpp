@@ -88,9 +88,8 @@ TEST(NgramCounts, LabelsNameAFewNgrams) {
   EXPECT_EQ(frequent, 1U);
 }
 
-TEST(RowHistory, FollowsTheTableOfAMemory) {
-  Random random(1);
-  GptModel model(
+GptModel with_memory(Random& random) {
+  return GptModel(
       {.vocabulary = 5,
        .context = 4,
        .width = 4,
@@ -98,6 +97,26 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
        .layers = 1,
        .memories = {.blocks = {0}, .ngrams = {.heads = 1, .rows = 7}, .memory = {.head_width = 2}}},
       random);
+}
+
+TEST(RowHistory, KnowsTheTokensOfAMemoryWhereTheirTableIsFrozen) {
+  Random random(1);
+  GptModel model = with_memory(random);
+  model.named_layers<Embedding>().at(0).second->weight.set_trainable(false);
+  RowHistory history(model);
+  Tape tape(random);
+  const Ids ids = texts(1, {1, 2, 1, 2});
+  tape.backward(model.loss(tape, ids, ids));
+  history.after_backward(tape);
+  const auto memory = std::ranges::find(history.tables(), "n-gram", &TableHistory::kind);
+  ASSERT_NE(memory, history.tables().end());
+  EXPECT_EQ(memory->ngrams()->by_row().size(), counted(model.memories[0].hash(), ids).size());
+  for (const TableHistory& table : history.tables()) EXPECT_TRUE(table.table().trainable());
+}
+
+TEST(RowHistory, FollowsTheTableOfAMemory) {
+  Random random(1);
+  GptModel model = with_memory(random);
   AdamW adamw(model.parameters(), {.learning_rate = 0.1});
   DataLoader loader(TokenWindows(to_ids(std::vector<std::int32_t>{1, 2, 1, 2, 3, 2, 1, 2, 4}),
                                  {.context = 4, .stride = 4}),

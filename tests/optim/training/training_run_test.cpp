@@ -627,6 +627,29 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
             "backward 2, backward 2, update 2, losses 3; step 3; end 3; ");
 }
 
+TEST(TrainingRun, KnowsItsSpeedAfterEachStep) {
+  struct Speeds : RunObserver {
+    void after_step(const TrainingRun& run, double) override {
+      speeds.push_back(run.tokens_per_second());
+    }
+    void at_end(const TrainingRun&) override { ++ends; }
+    std::vector<double> speeds;
+    int ends = 0;
+  } observer;
+  Trained parts;
+  TrainingRun run({.model = parts.model,
+                   .optimizer = parts.optimizer,
+                   .loader = parts.loader,
+                   .random = parts.random,
+                   .epochs = 2});
+  run.observe(observer);
+  EXPECT_TRUE(run.run_epoch());
+  EXPECT_EQ(observer.ends, 1);
+  EXPECT_TRUE(run.train());
+  EXPECT_EQ(observer.speeds.size(), run.steps());
+  for (const double speed : observer.speeds) EXPECT_GT(speed, 0);
+}
+
 TEST(TrainingRun, ShowsEachTapeOfAStepOnceItWentBackward) {
   for (const std::size_t shards : {1, 2}) {
     Trained parts;
