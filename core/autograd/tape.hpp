@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -189,16 +190,17 @@ class Tape {
 
   /// Rows of a table that an op has read, as ids of any shape.
   struct Lookup {
-    Parameter* table;  // borrowed
-    Ids ids;           // as the op was given them, and so with repetitions
+    Parameter* table;                  // borrowed
+    std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
+    const Ids& ids = *owner;           // as the op was given them, and so with repetitions
   };
 
   /// All lookups on this tape, in their order; none on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
   /// For ops: notes that they have read these rows.
-  void note_lookup(Parameter& table, const Ids& ids) {
-    if (!is_inference()) lookups_.push_back({&table, ids});
+  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids) {
+    if (!is_inference()) lookups_.push_back({&table, std::move(ids)});
   }
 
   bool is_inference() const { return mode_ == inference; }  // whether it records no rules

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include <rowgrad/core/kernels/broadcast.hpp>
@@ -60,24 +61,46 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   table.assign_rows(too_large, values);
 }
 
+// See look_up().
+Tensor gather(std::string_view caller, const Variable& table, std::shared_ptr<const Ids> kept,
+              const Tensor* added, const EmbeddingLookup& options) {
+  const Ids& ids = *kept;
+  kernels::check_table(caller, table.shape());
+  kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
+  check_lookup(caller, options, table.shape()[0]);
+  if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
+  renormalize(caller, table, ids, options);
+  Tensor rows;
+  if (Parameter* parameter = table.parameter()) {
+    table.tape().note_lookup(*parameter, kept);
+    rows = parameter->gathered_rows(ids.storage(), added);
+  } else {
+    const std::size_t width = table.shape()[1];
+    rows = empty({ids.size(), width});
+    kernels::gather_rows(table.value().data(), width, ids.storage(), rows.data(), added);
+  }
+  return reshaped(std::move(rows), shape_of_rows(table, ids));
+}
+
 Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable* added,
                 const EmbeddingLookup& options) {
   check_argument(options.mode == BagMode::kMean && !options.include_last_offset,
                  std::string_view(op),
                  ": mode and include_last_offset are options of embedding_bag");
   if (added != nullptr) check_added(op, table, ids, *added);
-  Tensor rows = look_up(op, table, ids, added != nullptr ? &added->value() : nullptr, options);
+  const auto kept = std::make_shared<const Ids>(ids);
+  Tensor rows = gather(op, table, kept, added != nullptr ? &added->value() : nullptr, options);
 
   std::vector<Variable> inputs{table};
   if (added != nullptr) inputs.push_back(*added);
   return record(op, inputs, std::move(rows),
-                [ids, padding = padding_row(op, options.padding_idx, table.shape()[0]),
+                [kept, padding = padding_row(op, options.padding_idx, table.shape()[0]),
                  mean = options.scale_grad_by_freq, dense = options.dense_gradient,
                  adds = added != nullptr](Backward& node) {
                   if (adds && node.needs(1))
                     node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
                   if (!node.needs(0)) return;
-                  const std::span<const std::int32_t> all = ids.storage();
+                  const std::span<const std::int32_t> all = kept->storage();
                   kernels::MergedRows merged;
                   if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
                     merged = {{all.begin(), all.end()},
@@ -95,21 +118,7 @@ Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable
 
 Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids, const Tensor* added,
                const EmbeddingLookup& options) {
-  kernels::check_table(caller, table.shape());
-  kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
-  check_lookup(caller, options, table.shape()[0]);
-  if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
-  renormalize(caller, table, ids, options);
-  Tensor rows;
-  if (Parameter* parameter = table.parameter()) {
-    table.tape().note_lookup(*parameter, ids);
-    rows = parameter->gathered_rows(ids.storage(), added);
-  } else {
-    const std::size_t width = table.shape()[1];
-    rows = empty({ids.size(), width});
-    kernels::gather_rows(table.value().data(), width, ids.storage(), rows.data(), added);
-  }
-  return reshaped(std::move(rows), shape_of_rows(table, ids));
+  return gather(caller, table, std::make_shared<const Ids>(ids), added, options);
 }
 
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,
