@@ -25,7 +25,7 @@ struct Ratings : Layer {
   std::optional<RowNames> row_names(const Parameter& table) const override {
     if (&table == &user.weight) return RowNames{"user", names_of_users};
     if (&table == &film.weight) return RowNames{"film"};
-    return {};
+    return {};  // in a LanguageModel: LanguageModel::row_names(table)
   }
   // [namedrows]
 
