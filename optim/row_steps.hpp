@@ -96,7 +96,7 @@ class RowSteps {
   virtual std::uint64_t copy(const RowRange& range, real* out) const = 0;
 };
 
-/// The steps of one rule. A parameter's are made once, in rule_optimizer.hpp.
+/// That of one rule.
 template <class Rule>
 class RowStepsOf final : public RowSteps {
  public:

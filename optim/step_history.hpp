@@ -37,8 +37,7 @@ class StepHistory {
   /// A linear map of a value and its states.
   using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
 
-  /// Equal steps.
-  struct Run {
+  struct Run {          // of equal steps
     Rule rule;          // of each of them
     Idle idle;          // the rule's, or kReplay if its steps are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
@@ -84,8 +83,7 @@ class StepHistory {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// The last step to which a row can be brought from `from` in closed form: the step after it has
-  /// none.
+  /// The last step to which a row can be brought from `from` in closed form: the next has none.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
