@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <set>
 
 #include <rowgrad/core/ops/positions.hpp>
@@ -43,12 +42,16 @@ Part<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table
 
 // The distances of each of T5's buckets: "5", "19 to 22", "113 and more".
 std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance) {
-  const auto distances = std::views::iota(std::size_t{0}, max_distance);
-  const auto first_of = [&](std::size_t bucket) {
-    const auto first = std::ranges::partition_point(distances, [&](std::size_t distance) {
-      return t5_bucket(distance, buckets, max_distance) < bucket;
-    });
-    return static_cast<std::size_t>(first - distances.begin());
+  const auto first_of = [&](std::size_t bucket) {  // by halves, as buckets rise with distances
+    std::size_t first = 0, end = max_distance;
+    while (first < end) {
+      const std::size_t middle = first + (end - first) / 2;
+      if (t5_bucket(middle, buckets, max_distance) < bucket)
+        first = middle + 1;
+      else
+        end = middle;
+    }
+    return first;
   };
   std::vector<std::string> names;
   for (std::size_t bucket = 0; bucket + 1 < buckets; ++bucket) {
