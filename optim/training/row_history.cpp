@@ -107,9 +107,9 @@ bool TableHistory::was_touched(std::int32_t id) const {
 void TableHistory::begin(std::size_t place, const real* value) {
   const std::size_t width = table_->shape()[1];
   const auto kept = static_cast<real>(this->kept());
-  const real* start = start_.data() + static_cast<std::size_t>(ids_[place]) * width;
+  const std::size_t start = static_cast<std::size_t>(ids_[place]) * width;
   for (std::size_t c = 0; c < width; ++c)
-    first_[place * width + c] = start_.size() > 0 ? start[c] : value[c] / kept;
+    first_[place * width + c] = start_.size() > 0 ? start_.data()[start + c] : value[c] / kept;
   std::copy_n(value, width, latest_.data() + place * width);
   rows_[place].log_kept = log_kept_;
 }
