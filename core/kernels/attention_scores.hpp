@@ -46,7 +46,7 @@ class ByDistance {
 
   /// Sets a row to these numbers, by distance.
   void load(std::size_t i, const real* numbers) {
-    std::reverse_copy(numbers, numbers + distances_, row(i));
+    if (distances_ > 0) std::reverse_copy(numbers, numbers + distances_, row(i));
   }
 
   /// Writes the products of rows with those of a table, given as transposed panels.
