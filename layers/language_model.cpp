@@ -51,9 +51,8 @@ Variable TextModel::before_head(Tape&, const Ids&) {
 }
 
 Variable TextModel::forward(Tape& tape, const Ids& ids) {
-  const Variable x = before_head(tape, ids);
   check_state(output() != nullptr, "TextModel: this model has neither forward() nor output()");
-  return output()->forward(x);
+  return output()->forward(before_head(tape, ids));
 }
 
 Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,

@@ -203,6 +203,9 @@ RowNames Layer::names_of_rows(const Parameter& table) const {
   for_each_layer([&](const Layer& layer) {
     if (auto of_layer = layer.row_names(table)) names = std::move(*of_layer);
   });
+  check_argument(names.names.empty() || names.names.size() == table.shape()[0], table.name(),
+                 ": there are ", names.names.size(), " names of rows, expected none or ",
+                 table.shape()[0]);
   return names;
 }
 

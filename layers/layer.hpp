@@ -107,7 +107,8 @@ class Layer : public ParameterOwner {
   /// one's own overrides it for its tables. Unless it does, it says nothing of any.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
-  /// What this layer, or a part of it, says of a table; the innermost one is asked first.
+  /// What this layer, or a part of it, says of a table; of several, what the innermost one says.
+  /// Throws std::invalid_argument if not all of its rows have names.
   RowNames names_of_rows(const Parameter& table) const;
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For

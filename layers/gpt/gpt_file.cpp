@@ -2,6 +2,7 @@
 #include <exception>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
@@ -52,8 +53,10 @@ GptOptions options_in(const Checkpoint& state) {
       option = state.number(name);
     } else if constexpr (std::is_integral_v<Option> || std::is_enum_v<Option>) {
       const auto number = static_cast<std::uint64_t>(state.integer(name));
-      check_argument(((number <= static_cast<std::uint64_t>(last)) && ...), "the option ",
-                     in_quotes(name), " is ", number, ", which stands for nothing");
+      const bool is_known = ((number <= static_cast<std::uint64_t>(last)) && ...) &&
+                            (!std::is_same_v<Option, bool> || number <= 1);
+      check_argument(is_known, "the option ", in_quotes(name), " is ", number,
+                     ", which stands for nothing");
       option = static_cast<Option>(number);
     } else {
       const std::vector<std::int64_t> numbers = state.integers(name);
@@ -98,9 +101,13 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
     // Before the model takes memory for what a damaged file says.
     file.check_shape("model.token.weight", {options.vocabulary, options.width});
     file.check_shape(concat("model.blocks.", options.layers - 1, ".norm1.weight"), {options.width});
+    if (options.positions == Positions::kLearned)
+      file.check_shape("model.position.weight", {options.context, options.width});
+    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    check_argument(tokenizer->size() <= options.vocabulary, "its tokenizer has ", tokenizer->size(),
+                   " tokens, expected at most its model's ", options.vocabulary);
     Random random(0);  // what it draws is overwritten
-    SavedGpt saved{tokenizer_from_json(file.text("tokenizer")),
-                   std::make_unique<GptModel>(options, random)};
+    SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
     saved.model->load_state_dict(file.part("model"));
     return saved;
   } catch (const std::exception& error) {

@@ -64,7 +64,13 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
   for (const int layers : {0, 3})
     EXPECT_TRUE(refusal(with(whole, "gpt.layers", layers))
                     .starts_with(begin + "Checkpoint: \"model.blocks."));
+  EXPECT_EQ(refusal(with(whole, "gpt.bias", 2)),
+            begin + "the option \"bias\" is 2, which stands for nothing");
   EXPECT_TRUE(refusal(without(whole, "tokenizer")).starts_with(begin));
+  const auto larger = CharacterTokenizer::from_text("abcdefghijklm");
+  EXPECT_EQ(refusal(with(whole, "tokenizer", larger.to_json())),
+            concat(begin, "its tokenizer has 13 tokens, expected at most its model's ",
+                   tokenizer.size()));
   EXPECT_TRUE(refusal(without(whole, "model.norm.weight")).starts_with(begin));
   EXPECT_NE(error_of<std::runtime_error>([&] { load_gpt(folder / "none"); }), "");
 }

@@ -73,6 +73,28 @@ TEST(LanguageModel, HasALossOfItsLogits) {
             cross_entropy(model.forward(tape, inputs), targets).item());
 }
 
+TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
+  struct Nothing : LanguageModel {
+    std::size_t context() const override { return 4; }
+    std::size_t vocabulary() const override { return 7; }
+  } nothing;
+  struct HeadAlone : Nothing {
+    explicit HeadAlone(Random& random) : head(*this, "head", 3, 7, random) {}
+    Linear* output() override { return &head; }
+    Part<Linear> head;
+  };
+  Random random(1);
+  HeadAlone head(random);
+  Tape tape;
+  const Ids text = {{1, 2}};
+  const std::string neither = "TextModel: this model has neither forward() nor output()";
+  EXPECT_ERROR(std::logic_error, neither, nothing.forward(tape, text));
+  EXPECT_ERROR(std::logic_error, neither, nothing.loss(tape, text, text));
+  EXPECT_ERROR(std::logic_error,
+               "TextModel: this model has no before_head(), which output() and other heads read",
+               head.loss(tape, text, text));
+}
+
 TEST(LanguageModel, IsGivenBatchesOnly) {
   class Flat : public Bigram {
    public:

@@ -363,6 +363,23 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
 }
 
 // Of any model, whose layer names the rows of one.
+TEST(RowHistory, RefusesNamesOfOtherRows) {
+  struct Named : Layer {
+    explicit Named(Random& random) : film(*this, "film", 5, 4, random) {}
+    std::optional<RowNames> row_names(const Parameter&) const override {
+      return RowNames{"film", {"Brazil", "Heat"}};
+    }
+    Part<Embedding> film;
+  };
+  Random random(1);
+  Named model(random);
+  RowHistory rows(model);
+  Tape tape;
+  tape.backward(sum(model.film.forward(tape, Ids{4, 1})));
+  EXPECT_INVALID("film.weight: there are 2 names of rows, expected none or 5",
+                 rows.after_backward(tape));
+}
+
 TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   struct Pairs : Layer {
     explicit Pairs(Random& random)
