@@ -42,7 +42,11 @@ Variable signed_root(const Variable& s) {
 }  // namespace
 
 Variable memory_gate(const Variable& key, const Variable& x) {
-  const auto width = static_cast<double>(x.shape().empty() ? 1 : x.shape().back());
+  const Shape& shape = x.shape();
+  check_argument(!shape.empty() && shape.back() > 0 && key.shape() == shape,
+                 "memory_gate: key and x have shapes ", bracketed(key.shape()), " and ",
+                 bracketed(shape), ", expected both [..., width], with a width above 0");
+  const auto width = static_cast<double>(shape.back());
   const Variable s = sum(key * x, {-1}, KeepAxes::kYes) / static_cast<real>(std::sqrt(width));
   return sigmoid(signed_root(s));
 }

@@ -70,7 +70,8 @@ class NgramMemory : public Layer {
 };
 
 /// How far a memory is open: sigmoid(sign(s) √max(|s|, 1e-6)), whose gradient is 0 where |s| <
-/// 1e-6, with s = key · x / √width, for normalised key and x [..., width] → [..., 1].
+/// 1e-6, with s = key · x / √width, for normalised key and x [..., width] → [..., 1]. Throws
+/// std::invalid_argument for other shapes, and a width of 0.
 Variable memory_gate(const Variable& key, const Variable& x);
 
 }  // namespace rowgrad

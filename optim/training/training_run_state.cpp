@@ -88,6 +88,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   const std::string arithmetic = state.text("arithmetic");
   loop_.reset();
   const Checkpoint before = progress();
+  const auto epoch = epoch_;  // with its times, which no state has
   try {
     load_progress(state);
     check_progress(optimizer);
@@ -95,6 +96,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
     parts_.optimizer.check_state_dict(optimizer);
   } catch (...) {
     load_progress(before);
+    epoch_ = epoch;
     throw;
   }
   failed_ = true;  // until all is loaded

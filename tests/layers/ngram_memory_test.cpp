@@ -279,4 +279,16 @@ TEST(NgramMemory, ItsGatesAreThoseOfTheFormula) {
   EXPECT_TRUE(without.memory_gates(text).empty());
 }
 
+TEST(MemoryGate, RefusesShapesThatDiffer) {
+  Tape tape;
+  const auto gate = [&](const Shape& key, const Shape& x) {
+    memory_gate(tape.input(zeros(key)), tape.input(zeros(x)));
+  };
+  const std::string end = ", expected both [..., width], with a width above 0";
+  EXPECT_INVALID("memory_gate: key and x have shapes [1] and [2, 3]" + end, gate({1}, {2, 3}));
+  EXPECT_INVALID("memory_gate: key and x have shapes [] and []" + end, gate({}, {}));
+  EXPECT_INVALID("memory_gate: key and x have shapes [2, 0] and [2, 0]" + end,
+                 gate({2, 0}, {2, 0}));
+}
+
 }  // namespace
