@@ -37,6 +37,8 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   Parameter only("only", zeros({2}));
   EXPECT_EQ(AdamW(std::vector<AdamW::Group>{{.parameters = {&only}}, {}}).group_count(), 2U);
   EXPECT_INVALID("Optimizer: there are no parameters", AdamW(std::vector<AdamW::Group>(1)));
+  EXPECT_INVALID("Optimizer: there are no parameters", adamw.add_group({}));
+  EXPECT_INVALID("Optimizer: there are no parameters", AdamW(std::vector<Parameter*>()));
   EXPECT_EQ(adamw.learning_rate(2), 0.5);
   EXPECT_EQ(adamw.parameters().size(), 4U);
   EXPECT_INVALID("Optimizer: late is given twice", adamw.add_group({.parameters = {&late}}));

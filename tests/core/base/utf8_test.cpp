@@ -56,6 +56,7 @@ TEST(Utf8, QuotesTextsSoThatAMessageShowsEveryByte) {
   EXPECT_EQ(concat(in_quotes("a b")), R"("a b")");
   EXPECT_EQ(concat(in_quotes("\n\x7F\xFF世")), R"("\x0a\x7f\xff世")");
   EXPECT_EQ(concat(in_quotes("\u009B31mé")), R"("\xc2\x9b31mé")");
+  EXPECT_EQ(concat(in_quotes("\u009F\u00A0")), "\"\\xc2\\x9f\u00A0\"");
   EXPECT_EQ(concat(in_quotes(std::string(61, 'x'))), '"' + std::string(60, 'x') + "...\"");
   EXPECT_EQ(concat(in_quotes(std::string(16, '\n'))).size(), 60 + std::string("\"...\"").size());
 }

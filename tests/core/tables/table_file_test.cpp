@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/test.hpp"
+#include <rowgrad/core/base/hash.hpp>
 
 namespace {
 
@@ -543,6 +544,20 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   EXPECT_HAS(refused(), "the head of the table is damaged");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
+  const std::string head = read_file(path()).substr(0, 56);
+  const auto set_number_bytes = [&](std::size_t bytes) {
+    std::string changed = head;
+    changed[8] = static_cast<char>(bytes);
+    Checksum sum;
+    sum.add_words(std::as_bytes(std::span(changed)));
+    const std::uint64_t value = sum.value();
+    changed.append(reinterpret_cast<const char*>(&value), sizeof value);
+    overwrite(path(), 0, changed);
+  };
+  set_number_bytes(sizeof(real) + 4);
+  EXPECT_HAS(refused(),
+             concat("has numbers of ", sizeof(real) + 4, " bytes, expected ", sizeof(real)));
+  set_number_bytes(sizeof(real));
   for (const char other : {'1', '3'}) {
     damage(path(), 7, static_cast<char>('2' ^ other));
     EXPECT_HAS(refused(), concat("is a table of format ", other, ", expected 2"));

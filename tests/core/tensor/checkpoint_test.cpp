@@ -116,6 +116,21 @@ TEST(Checkpoint, RenamesAndTransposesByRules) {
   EXPECT_EQ(renamed.tensor("blocks.11.attention.qkv.weight", {2, 1}), transposed);
 }
 
+TEST(Checkpoint, TransposesMatricesAlone) {
+  Checkpoint file;
+  file.put("steps", 3);
+  file.put("bias", zeros({4}));
+  const auto transposed = [&](const std::string& name) {
+    return error_of<std::invalid_argument>([&] {
+      file.renamed(std::vector<Renaming>{{.from = name, .to = "other", .transpose = true}});
+    });
+  };
+  EXPECT_EQ(transposed("steps"),
+            R"(Checkpoint::renamed: "steps" is to be transposed, but is not a tensor)");
+  EXPECT_EQ(transposed("bias"),
+            R"(Checkpoint::renamed: "bias" of shape [4] is to be transposed, but is no matrix)");
+}
+
 TEST(Checkpoint, TakesAStarForOneCharacterOrMore) {
   const auto renamed = [](const std::string& name, const std::string& from, const std::string& to) {
     Checkpoint file;

@@ -51,6 +51,15 @@ TEST(Random, ContinuesFromASavedStateBitForBit) {
   EXPECT_EQ(random.bits(), restored.bits());
 }
 
+TEST(Random, ContinuesFromAStateWhoseWordsAreUsedUp) {
+  Random random(7);
+  for (int i = 0; i < 624; ++i) random.bits();
+  ASSERT_EQ(random.state_dict().count("next"), 624U);
+  Random restored(0);
+  restored.load_state_dict(random.state_dict());
+  EXPECT_EQ(random.bits(), restored.bits());
+}
+
 TEST(Random, RefusesAForeignStateAndKeepsItsOwn) {
   Random random(7);
   random.normal({3});

@@ -535,17 +535,28 @@ TEST(TrainingRun, EvaluatesTheSameWindowsEachTime) {
 TEST(TrainingRun, RefusesPartsThatDoNotFit) {
   Trained trained;
   DataLoader loader(windows(61), {.batch = 3});
-  const auto message = [&](double clip_norm) {
-    return error_of<std::invalid_argument>([&] {
-      TrainingRun({.model = trained.model,
-                   .optimizer = trained.optimizer,
-                   .loader = loader,
-                   .random = trained.random,
-                   .clip_norm = clip_norm});
-    });
+  LearningRateSchedule later(trained.optimizer, Schedule::cosine({.steps = 20}));
+  later.step();
+  const auto message = [&](const std::function<void(TrainingParts&)>& change) {
+    TrainingParts parts{.model = trained.model,
+                        .optimizer = trained.optimizer,
+                        .loader = loader,
+                        .random = trained.random};
+    change(parts);
+    return error_of<std::invalid_argument>([&] { TrainingRun run(parts); });
   };
-  EXPECT_EQ(message(-1), "TrainingRun: clip_norm is -1, expected a finite number not below 0");
-  EXPECT_EQ(message(NAN), "TrainingRun: clip_norm is nan, expected a finite number not below 0");
+  EXPECT_EQ(message([](auto& parts) { parts.clip_norm = -1; }),
+            "TrainingRun: clip_norm is -1, expected a finite number not below 0");
+  EXPECT_EQ(message([](auto& parts) { parts.clip_norm = NAN; }),
+            "TrainingRun: clip_norm is nan, expected a finite number not below 0");
+  EXPECT_EQ(message([](auto& parts) { parts.accumulate = 0; }),
+            "TrainingRun: accumulate is 0, expected at least 1");
+  EXPECT_EQ(message([](auto& parts) { parts.compare_every = 0; }),
+            "TrainingRun: compare_every is 0, expected at least 1");
+  EXPECT_EQ(message([](auto& parts) { parts.evaluation.every = 5; }),
+            "TrainingRun: there is no loader for the evaluation every 5 steps");
+  EXPECT_EQ(message([&](auto& parts) { parts.schedule = &later; }),
+            "TrainingRun: the schedule is not at step 0");
   TrainingRun plain({.model = trained.model,
                      .optimizer = trained.optimizer,
                      .loader = loader,
