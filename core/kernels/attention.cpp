@@ -64,7 +64,9 @@ namespace {
 
 constexpr std::size_t kQueries = 2 * kTileRows;  // whose scores stay in the L1 cache
 
-// One head after another, a block of queries at a time, on one thread.
+// One head after another, a block of queries at a time, on one thread. A single query, as that of
+// each new token of a text, reads values where they are and copies a panel of keys at a time, as
+// copies of all take longer than its products. Its bits are those that it has among others.
 class Forward {
  public:
   Forward(const Attention& attention, const HeadRows<real>& output, SoftmaxRows* softmax)
@@ -73,8 +75,9 @@ class Forward {
         softmax_(softmax),
         bias_(attention.inputs.distance_bias != nullptr ? 1 : 0, attention.keys),
         stride_(panel_count(attention.keys) * kPanel + kLanes),  // rows in different cache sets
-        k_(empty({panel_count(attention.keys), attention.width, kPanel})),
-        v_(empty({panel_count(attention.width), attention.keys, kPanel})),
+        copies_(attention.queries > 1),
+        k_(empty({copies_ ? panel_count(attention.keys) : 1, attention.width, kPanel})),
+        v_(empty({copies_ ? panel_count(attention.width) : 0, attention.keys, kPanel})),
         scores_(empty({kQueries, stride_})),
         products_(kQueries, attention.relative_distances),
         weights_(kQueries, attention.relative_distances),
@@ -91,11 +94,11 @@ class Forward {
     const Attention& a = attention_;
     head_ = head;
     keys_ = key_length(a, head);
-    const auto rows = [&](const HeadRows<const real>& x) {
-      return MatrixView{rows_of(x, a, head), keys_, a.width, x.row_stride};
-    };
-    pack_panels(transposed(rows(a.inputs.k)), scale(), k_.data());
-    pack_panels(rows(a.inputs.v), 1, v_.data());
+    if (copies_) {
+      const HeadRows<const real>& v = a.inputs.v;
+      pack_panels(transposed(keys()), scale(), k_.data());
+      pack_panels({rows_of(v, a, head), keys_, a.width, v.row_stride}, 1, v_.data());
+    }
     if (a.inputs.distance_bias != nullptr)
       bias_.load(0, a.inputs.distance_bias + head % a.heads * a.distances);
   }
@@ -106,8 +109,7 @@ class Forward {
     const MatrixView q{rows_of(a.inputs.q, a, head_) + first * a.inputs.q.row_stride, count,
                        a.width, a.inputs.q.row_stride};
     for (std::size_t panel = 0; panel < panel_count(seen(first + count - 1)); ++panel)
-      multiply_panel(q, k_.data() + panel * a.width * kPanel,
-                     {scores_.data() + panel * kPanel, stride_});
+      multiply_panel(q, panel_of_keys(panel), {scores_.data() + panel * kPanel, stride_});
     if (a.relative_distances > 0) add_relative_keys(q, first);
     weights_.clear();
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
@@ -125,6 +127,34 @@ class Forward {
   std::size_t position(std::size_t query) const { return position_of(attention_, query); }
   std::size_t seen(std::size_t query) const { return seen_keys(attention_, query, keys_); }
   real scale() const { return 1 / std::sqrt(static_cast<real>(attention_.width)); }
+
+  MatrixView keys() const {
+    const HeadRows<const real>& k = attention_.inputs.k;
+    return {rows_of(k, attention_, head_), keys_, attention_.width, k.row_stride};
+  }
+
+  const real* panel_of_keys(std::size_t panel) {
+    if (copies_) return k_.data() + panel * attention_.width * kPanel;
+    MatrixView part = keys();
+    part.data = part.at(panel * kPanel, 0);
+    part.rows = std::min(kPanel, keys_ - panel * kPanel);
+    pack_panels(transposed(part), scale(), k_.data());
+    return k_.data();
+  }
+
+  // The sum of the values of a single query, each times its weight.
+  void add_values(std::size_t keys, real* to) {
+    const std::size_t row = attention_.inputs.v.row_stride;
+    const real* v = rows_of(attention_.inputs.v, attention_, head_);
+    std::fill_n(to, attention_.width, real{0});
+    for (std::size_t key = 0; key < keys; ++key) {
+      const Simd weight(scores_.data()[key]);
+      map_span(
+          attention_.width, to,
+          [&](const Simd& sum, const Simd& value) { return sum + weight * value; }, to,
+          v + key * row);
+    }
+  }
 
   void add_relative_keys(const MatrixView& q, std::size_t first) {
     products_.multiply(q, relative_k_);
@@ -195,11 +225,13 @@ class Forward {
     const Attention& a = attention_;
     const real* weights = scores_.data() + query % kQueries * stride_;
     real* to = rows_of(output_, a, head_) + query * output_.row_stride;
+    if (!copies_) add_values(keys, to);
     for (std::size_t column = 0; column < a.width; column += kPanel) {
       PanelResult result{.data = to + column,
                          .stride = output_.row_stride,
                          .columns = std::min(kPanel, a.width - column)};
-      multiply_panel({weights, rows, keys, stride_}, v_.data() + column * keys_, result);
+      if (copies_)
+        multiply_panel({weights, rows, keys, stride_}, v_.data() + column * keys_, result);
       if (a.relative_distances == 0) continue;
       result.add = true;
       multiply_panel(weights_.rows(query % kQueries, rows),
@@ -220,7 +252,8 @@ class Forward {
   std::size_t head_ = 0;
   std::size_t keys_ = 0;  // of the head that count
   std::size_t stride_;
-  Tensor k_;             // kᵀ / √width in panels of keys
+  bool copies_;          // all keys and values of a head
+  Tensor k_;             // kᵀ / √width in panels of keys, or one of them
   Tensor v_;             // v in panels of columns
   Tensor scores_;        // [kQueries, stride_]
   ByDistance products_;  // of the queries with the relative keys
