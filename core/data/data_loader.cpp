@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/hash.hpp>
@@ -7,35 +6,6 @@
 #include <rowgrad/core/tensor/random.hpp>
 
 namespace rowgrad {
-
-IndexPermutation::IndexPermutation(std::uint64_t size, std::uint64_t seed) : size_(size) {
-  check_argument(size >= 1 && size <= std::uint64_t{1} << 62, "IndexPermutation: size is ", size,
-                 ", expected 1 to 2^62");
-  for (std::size_t round = 0; round < keys_.size(); ++round)
-    keys_[round] = splitmix64(splitmix64(seed) + round);
-  const int bits = std::max(static_cast<int>(std::bit_width(size - 1)), 2);
-  low_bits_ = bits / 2;
-  low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
-  high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
-}
-
-std::uint64_t IndexPermutation::operator()(std::uint64_t i) const {
-  check_argument(i < size_, "IndexPermutation: index ", i, " is outside the ", size_);
-  do i = permuted(i);
-  while (i >= size_);
-  return i;
-}
-
-// Each half is changed by a function of the other and of the round: that can be undone.
-std::uint64_t IndexPermutation::permuted(std::uint64_t x) const {
-  std::uint64_t low = x & low_mask_;
-  std::uint64_t high = x >> low_bits_;
-  for (std::size_t round = 0; round < keys_.size(); round += 2) {
-    high ^= splitmix64(keys_[round] ^ low) & high_mask_;
-    low ^= splitmix64(keys_[round + 1] ^ high) & low_mask_;
-  }
-  return high << low_bits_ | low;
-}
 
 DataLoader::DataLoader(TokenWindows windows, const DataLoaderOptions& options)
     : windows_(std::move(windows)), options_(options) {
@@ -74,7 +44,6 @@ std::size_t DataLoader::rows(std::size_t batch) const {
 }
 
 std::size_t DataLoader::window_at(std::size_t i) const {
-  if (permutation_) return (*permutation_)(i);
   return order_.empty() ? i : static_cast<std::size_t>(order_[i]);
 }
 
@@ -142,11 +111,8 @@ void DataLoader::start_epoch() {
     }
   }
   if (options_.generator != nullptr) seed = order_seed_;
-  if (options_.shuffle && windows_.size() <= options_.largest_permutation) {
+  if (options_.shuffle)
     order_ = Random(seed).permutation(static_cast<std::int64_t>(windows_.size()));
-  } else if (options_.shuffle) {
-    permutation_.emplace(windows_.size(), seed);
-  }
   position_ = start;
   loaded_ = false;
 }

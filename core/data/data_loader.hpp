@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -16,36 +15,6 @@
 // nothing.
 
 namespace rowgrad {
-
-/// A pseudo-random order of 0 … size − 1 that takes no memory: each index is computed when it is
-/// asked for, in some 0.1 µs. It depends on the size, from 1 to 2^62, and the seed alone. Good
-/// enough to shuffle a text; no secret is safe with it.
-///
-/// Eight rounds of a Feistel network permute the smallest power of two that is not below the size
-/// (Luby & Rackoff 1988, "How to construct pseudorandom permutations from pseudorandom functions";
-/// the two halves of a number may differ by a bit). A number outside the range is permuted again
-/// until it falls inside: Black & Rogaway 2002, "Ciphers with arbitrary finite domains", cycle
-/// walking. As more than half of the numbers are inside, that takes two permutations on average at
-/// most.
-class IndexPermutation {
- public:
-  /// Permutes this many indices. Throws std::invalid_argument for 0, and for more than 2^62.
-  IndexPermutation(std::uint64_t size, std::uint64_t seed);
-
-  /// The index that index i is moved to.
-  std::uint64_t operator()(std::uint64_t i) const;
-
-  std::uint64_t size() const { return size_; }  // the number of indices
-
- private:
-  std::uint64_t permuted(std::uint64_t x) const;
-
-  std::uint64_t size_;
-  std::array<std::uint64_t, 8> keys_;  // of the rounds
-  int low_bits_;
-  std::uint64_t low_mask_;
-  std::uint64_t high_mask_;
-};
 
 /// One window per row: inputs and targets, both [batch, context].
 struct Batch {
@@ -81,10 +50,6 @@ struct DataLoaderOptions {
   /// each loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation, as
   /// torch.utils.data.DataLoader does.
   Random* generator = nullptr;
-  /// The largest number of windows that are shuffled by PyTorch's permutation for the seed, a list
-  /// of 8 bytes a window. The order of more windows is computed window by window
-  /// (IndexPermutation).
-  std::size_t largest_permutation = std::size_t{1} << 22;
   /// The loader reads and returns these rows only. Order, sizes and positions are those of whole
   /// batches, so a state fits any shard. There may be no rows if a batch has fewer than there are
   /// shards.
@@ -159,11 +124,9 @@ class DataLoader {
   std::size_t size_;
   mutable std::optional<std::uint64_t> checksum_;  // of the ids, once a state was made
   Position position_;
-  std::uint64_t order_seed_ = 0;  // of the epoch that is under way
-  bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
-  // The order of the windows in the epoch; if both are empty, it is that of the text.
-  std::vector<std::int64_t> order_;
-  std::optional<IndexPermutation> permutation_;
+  std::uint64_t order_seed_ = 0;     // of the epoch that is under way
+  bool loaded_ = true;               // the next loop starts at position_, even inside an epoch
+  std::vector<std::int64_t> order_;  // of the windows in the epoch; empty for that of the text
   Batch full_;
   Batch short_;  // the last batch of an epoch, unless all are full
 };
