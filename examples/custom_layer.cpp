@@ -160,7 +160,7 @@ int run() {
     for (const Batch& batch : loader) {
       optimizer.zero_grad();
       Tape tape;
-      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+      const Variable loss = model.loss(tape, batch);
       tape.backward(loss);
       optimizer.step();
       loss_sum += loss.item();

@@ -294,7 +294,7 @@ void repeat_the_book(const Options& options) {
     return windows_of(part, *tokenizer, end, length);
   };
   DataLoader loader(windows(messages.training), shuffled);
-  DataLoader training(loader.windows(), shuffled);  // for evaluations
+  DataLoader training(loader.dataset(), shuffled);  // for evaluations
   DataLoader validation(windows(messages.validation), in_order);
   DataLoader test(windows(messages.test), in_order);
 

@@ -18,7 +18,7 @@ int run() {
   for (const Batch& batch : loader) {
     sgd.zero_grad();
     Tape tape;
-    const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+    const Variable loss = model.loss(tape, batch);
     tape.backward(loss);
     sgd.step();
     std::cout << "loss " << loss.item() << '\n';

@@ -62,7 +62,33 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          : cross_entropy(forward(tape, ids), targets, options);
 }
 
-void TextModel::read_ahead(const Ids&) {}
+void TextModel::set_loss(CrossEntropyOptions options) {
+  check_argument(options.reduction == LossReduction::kMean && !options.target_weights,
+                 "TextModel: the loss is a mean, without weights of the targets of one batch");
+  loss_ = std::move(options);
+}
+
+Variable TextModel::loss(Tape& tape, const Batch& batch) {
+  return loss(tape, batch.inputs(), batch.targets(), loss_);
+}
+
+double TextModel::weight(const Batch& batch) const {
+  return total_weight(batch.targets(), classes(), loss_);
+}
+
+BatchScore TextModel::score(Tape& tape, const Batch& batch, bool accuracy) {
+  CrossEntropyOptions sum_of = loss_;
+  sum_of.reduction = LossReduction::kSum;
+  BatchScore score{.weight = weight(batch)};
+  if (accuracy) {
+    const Variable logits = forward(tape, batch.inputs());
+    score.loss = cross_entropy(logits, batch.targets(), sum_of).item();
+    count_correct(score, logits.value(), batch.targets(), loss_.ignore_index);
+  } else if (score.weight > 0) {
+    score.loss = loss(tape, batch.inputs(), batch.targets(), sum_of).item();
+  }
+  return score;
+}
 
 std::optional<RowNames> LanguageModel::row_names(const Parameter& table) const {
   const Shape& shape = table.shape();
@@ -74,79 +100,13 @@ std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }
 
-LanguageModel& as_language_model(TextModel& model, std::string_view caller) {
-  auto* language = dynamic_cast<LanguageModel*>(&model);
-  check_argument(language != nullptr, caller, ": the model has ", model.classes(),
-                 " classes of its own, expected one that predicts the next token");
-  return *language;
-}
-
-namespace {
-
-// How many of the targets that are not ignored have the largest logit of their row.
-std::size_t count_correct(const Tensor& logits, const Ids& targets,
-                          const CrossEntropyOptions& options) {
-  const std::size_t classes = logits.shape().back();
-  std::size_t correct = 0;
-  for (std::size_t row = 0; row < targets.size(); ++row) {
-    const std::int32_t target = targets.data()[row];
-    if (target == options.ignore_index) continue;
-    const real* begin = logits.data() + row * classes;
-    const bool known = std::none_of(begin, begin + classes, [](real x) { return std::isnan(x); });
-    correct += known && std::max_element(begin, begin + classes) == begin + target ? 1U : 0U;
-  }
-  return correct;
-}
-
-}  // namespace
-
-std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
-                              const EvaluateOptions& options) {
-  check_argument(!options.loss.target_weights,
-                 "evaluate: the loss has weights of the targets of one batch");
-  const EvaluationMode mode(model);
-  SingleProcess alone;
-  ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
-  CrossEntropyOptions sum_of = options.loss;
-  sum_of.reduction = LossReduction::kSum;
-  std::vector<double> sums;  // of each batch its loss and its correct targets, 0 for other ranks'
-  double weight = 0;         // of all targets
-  std::size_t counted = 0;
-  std::size_t batches = 0;
-  for (const Batch& batch : loader) {
-    const double of_batch = total_weight(batch.targets, model.classes(), sum_of);
-    sums.insert(sums.end(), {0, 0});
-    if (++batches % ranks.size() == ranks.rank() && (of_batch > 0 || options.accuracy)) {
-      Tape tape(Tape::inference);
-      double* const sum = &sums[sums.size() - 2];
-      if (options.accuracy) {
-        const Variable logits = model.forward(tape, batch.inputs);
-        sum[0] = cross_entropy(logits, batch.targets, sum_of).item();
-        sum[1] = static_cast<double>(count_correct(logits.value(), batch.targets, sum_of));
-      } else {
-        sum[0] = model.loss(tape, batch.inputs, batch.targets, sum_of).item();
-      }
-    }
-    weight += of_batch;
-    counted +=
-        batch.targets.size() -
-        static_cast<std::size_t>(std::ranges::count_if(
-            batch.targets, [&](std::int32_t target) { return target == sum_of.ignore_index; }));
-    if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (batches == options.batches) break;
-  }
-  check_argument(weight > 0, "evaluate: none of the targets counts, so there is no mean");
-  const std::vector<double> all = ranks.gather(std::span<const double>(sums));
-  double loss = 0;
-  double correct = 0;
-  for (std::size_t i = 0; i < batches; ++i) {
-    const double* const sum = &all[(i + 1) % ranks.size() * sums.size() + 2 * i];
-    loss += sum[0];
-    correct += sum[1];
-  }
-  Score score{loss / weight};
-  if (options.accuracy) score.accuracy = correct / static_cast<double>(counted);
-  return score;
+LanguageModel& as_language_model(Layer& model, std::string_view caller) {
+  if (auto* const language = dynamic_cast<LanguageModel*>(&model)) return *language;
+  const auto* const text = dynamic_cast<const TextModel*>(&model);
+  throw std::invalid_argument(
+      concat(caller, ": the model has ",
+             text != nullptr ? concat(text->classes(), " classes of its own") : "no text",
+             ", expected one that predicts the next token"));
 }
 
 // Chooses the largest p / E, where E is drawn from the exponential distribution for each token,

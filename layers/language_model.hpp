@@ -1,6 +1,6 @@
 #pragma once
 
-// Language models: their loss, their evaluation, and the generation of text. Texts that are empty
+// Models of texts: their loss, and the generation of text. Texts that are empty
 // or longer than the context, ids outside the vocabulary, and options that do not fit throw
 // std::invalid_argument.
 
@@ -11,13 +11,10 @@
 #include <span>
 #include <string_view>
 
-#include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/process_group.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/tensor/random.hpp>
-#include <rowgrad/layers/layer.hpp>
 #include <rowgrad/layers/linear.hpp>
+#include <rowgrad/layers/model.hpp>
 
 namespace rowgrad {
 
@@ -44,17 +41,17 @@ class TextReader {
 };
 
 /// A model that gives each position of a text logits of some classes: of the next token, or of what
-/// the text is about. This is what is trained and evaluated. A model names its head and says what
-/// that reads; the rest follows.
-class TextModel : public Layer {
+/// the text is about. Its batches are windows (TokenWindows), its loss is the cross-entropy, in
+/// nats. A model names its head and says what that reads; the rest follows.
+class TextModel : public Model {
  public:
   /// The head, a linear layer with an output for each class; null for a model that has none, and
   /// overrides forward() instead of before_head().
   virtual Linear* output() { return nullptr; }
 
   /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
-  /// head]. (A model may take ids of other ranks, too; evaluation, generation and TrainingRun give
-  /// it two axes.) Throws std::logic_error unless a model overrides it.
+  /// head]. (A model may take ids of other ranks, too; batches and generation give it two axes.)
+  /// Throws std::logic_error unless a model overrides it.
   virtual Variable before_head(Tape& tape, const Ids& ids);
 
   /// The logits [batch, length, classes]: what the head makes of before_head().
@@ -65,13 +62,23 @@ class TextModel : public Layer {
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
-  /// Begins to read what these ids [batch, length] will need of tables in files, and returns at
-  /// once: a run calls it for the next batch while it trains on this one. Does nothing, unless a
-  /// model overrides it.
-  virtual void read_ahead(const Ids& ids);
+  /// Of the windows of a batch, with the options of set_loss().
+  Variable loss(Tape& tape, const Batch& batch) final;
+
+  /// Which targets of batches count and how much, in training and evaluation; by default, all but
+  /// kIgnoredTarget, and each once. Refuses what is no mean, and weights of single targets
+  /// (target_weights), as batches have none.
+  void set_loss(CrossEntropyOptions options);
+
+  double weight(const Batch& batch) const final;
+  /// Right are targets that have the largest logit, among those that are not ignored.
+  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) final;
 
   virtual std::size_t context() const = 0;  // the longest input
   virtual std::size_t classes() const = 0;  // number of logits of a position
+
+ private:
+  CrossEntropyOptions loss_;
 };
 
 /// A model that predicts each next token of a text: its classes are the vocabulary.
@@ -88,36 +95,8 @@ class LanguageModel : public TextModel {
 };
 
 /// The same model, if it predicts tokens; throws std::invalid_argument, in the name of `caller`, if
-/// its classes are others.
-LanguageModel& as_language_model(TextModel& model, std::string_view caller);
-
-/// Options of evaluate().
-struct EvaluateOptions {
-  /// How many batches are used, the first ones of an epoch; 0 for all.
-  std::size_t batches = 0;
-  /// Whether the accuracy is wanted, too. It needs all logits of a batch at once.
-  bool accuracy = false;
-  /// Which targets count and how much, without weights of single targets; `reduction` is not used.
-  CrossEntropyOptions loss = {};
-  /// Called after each batch; if it returns false, there is no result.
-  std::function<bool()> after_batch = {};
-  /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
-  /// result is the same.
-  ProcessGroup* ranks = nullptr;
-};
-
-/// What evaluate() found.
-struct Score {
-  double loss = 0;  // the mean cross-entropy of the targets that count, in nats
-  /// The share of targets that have the largest logit, among those that are not ignored; weights
-  /// make no difference.
-  std::optional<double> accuracy = std::nullopt;
-};
-
-/// The loss over an epoch of the loader, in evaluation mode. Throws std::invalid_argument if no
-/// target counts.
-std::optional<Score> evaluate(TextModel& model, DataLoader& loader,
-                              const EvaluateOptions& options = {});
+/// it does not.
+LanguageModel& as_language_model(Layer& model, std::string_view caller);
 
 /// Options of generate().
 struct GenerateOptions {

@@ -154,26 +154,31 @@ TokenWindows::TokenWindows(TokenSequence text, TokenSequence targets, const Wind
   size_ = (text_.size() - options.context) / options.stride + 1;
 }
 
-void TokenWindows::read(const TokenSequence& from, std::size_t i,
-                        std::span<std::int32_t> ids) const {
-  check_argument(i < size_, "TokenWindows: window ", i, " is outside the ", size_, " windows");
-  check_argument(ids.size() == options_.context, "TokenWindows: there is room for ", ids.size(),
-                 " ids, expected ", options_.context);
-  from.read(std::uint64_t{i} * options_.stride, ids);
+Batch TokenWindows::batch(std::span<const std::int64_t> windows) const {
+  const std::size_t context = options_.context;
+  element_count({windows.size(), context}, "TokenWindows");
+  const auto read = [&](const TokenSequence& from) {
+    Ids rows = Ids::from_shape({windows.size(), context});
+    for (std::size_t row = 0; row < windows.size(); ++row) {
+      const auto i = static_cast<std::uint64_t>(windows[row]);
+      check_argument(i < size_, "TokenWindows: window ", windows[row], " is outside the ", size_,
+                     " windows");
+      from.read(i * options_.stride, std::span(rows.data() + row * context, context));
+    }
+    return rows;
+  };
+  return {.ids = {read(text_), read(targets_)}};
 }
 
-void TokenWindows::read_inputs(std::size_t i, std::span<std::int32_t> inputs) const {
-  read(text_, i, inputs);
-}
-
-void TokenWindows::read_targets(std::size_t i, std::span<std::int32_t> targets) const {
-  read(targets_, i, targets);
-}
-
-std::uint64_t TokenWindows::checksum() const {
+Checkpoint TokenWindows::description() const {
   Checksum sum(text_.checksum());
   if (has_own_targets_) sum.add(targets_.checksum());
-  return sum.value();
+  Checkpoint description;
+  description.put("windows", size_);
+  description.put("context", options_.context);
+  description.put("stride", options_.stride);
+  description.put("ids_checksum", static_cast<std::int64_t>(sum.value()));
+  return description;
 }
 
 void TokenWindows::check_unchanged() const {

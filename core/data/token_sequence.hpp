@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include <rowgrad/core/data/dataset.hpp>
 #include <rowgrad/core/data/token_file.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 
@@ -89,7 +90,7 @@ struct WindowOptions {
 /// of an id is the next id, so a window needs context + 1 ids. Or the targets are given, as for
 /// texts of which only some positions are to be learned (core/data/examples.hpp): then the last
 /// window may end with the text. Copyable and movable; copies share the ids.
-class TokenWindows {
+class TokenWindows : public Dataset {
  public:
   /// Refuses a text too short for one window.
   TokenWindows(TokenSequence text, const WindowOptions& options);
@@ -97,28 +98,23 @@ class TokenWindows {
   /// One target for each id of the text.
   TokenWindows(TokenSequence text, TokenSequence targets, const WindowOptions& options);
 
-  /// The number of windows, at least 1.
-  std::size_t size() const { return size_; }
-
+  std::size_t size() const override { return size_; }       // the number of windows
   std::size_t context() const { return options_.context; }  // length of a window
   std::size_t stride() const { return options_.stride; }    // from one window to the next
   const TokenSequence& text() const { return text_; }       // what windows are cut from
   /// Whether the targets are given, and not the next ids.
   bool has_own_targets() const { return has_own_targets_; }
 
-  /// Copies the inputs of window i, and the targets: [context] each.
-  void read_inputs(std::size_t i, std::span<std::int32_t> inputs) const;
-  void read_targets(std::size_t i, std::span<std::int32_t> targets) const;
+  /// Inputs and targets of these windows, both [rows, context].
+  Batch batch(std::span<const std::int64_t> windows) const override;
 
-  /// A checksum of the ids and of the targets, if these are given: see TokenSequence.
-  std::uint64_t checksum() const;
-
-  /// Throws std::runtime_error if a file was changed after it was opened.
-  void check_unchanged() const;
+  /// The number of windows, context and stride, and a checksum of the ids, and of the targets if
+  /// these are given: see TokenSequence.
+  Checkpoint description() const override;
+  void check_unchanged() const override;                                   // of any of the files
+  DataUnit unit() const override { return {"tokens", options_.context}; }  // all of a window
 
  private:
-  void read(const TokenSequence& from, std::size_t i, std::span<std::int32_t> ids) const;
-
   TokenSequence text_;
   TokenSequence targets_;
   bool has_own_targets_;

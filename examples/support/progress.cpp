@@ -96,10 +96,10 @@ std::string ProgressLines::place(const TrainingRun& run) const {
 void ProgressLines::after_step(const TrainingRun& run, double loss) {
   check_loss(run, loss);
   std::ostringstream line;
-  const double rate = run.tokens_per_second();
+  const double rate = run.speed();
   line << place(run) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
-       << readable_count(rate) << " tokens/s  "
-       << readable_seconds(static_cast<double>(run.tokens_left()) / rate) << " left";
+       << readable_count(rate) << ' ' << run.unit().name << "/s  "
+       << readable_seconds(static_cast<double>(run.units_left()) / rate) << " left";
   progress_.show(line.str());
 }
 
@@ -113,7 +113,7 @@ void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& r
     std::ostringstream place;
     place << "epoch " << std::setw(width) << record.epoch << '/' << run.parts().epochs;
     print_losses(place.str(), record, 4,
-                 concat("  ", readable_count(record.tokens_per_second), " tokens/s"));
+                 concat("  ", readable_count(record.speed), ' ', run.unit().name, "/s"));
   }
 }
 

@@ -50,7 +50,6 @@ class ProgressLines : public RunObserver {
   /// Before other output.
   void clear() { progress_.clear(); }
 
-  bool is_for_first_rank() const override { return true; }
   void after_record(const TrainingRun& run, const TrainingRecord& record) override;
   void after_step(const TrainingRun& run, double loss) override;
   void at_end(const TrainingRun& run) override;

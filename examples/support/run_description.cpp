@@ -116,7 +116,7 @@ std::string run_json(const TextRun& training, const Corpus& corpus, const RunRes
                {"validation_loss", loss_json(record.validation_loss)}};
     if (record.ends_epoch()) {
       entry["epoch"] = record.epoch;
-      entry["tokens_per_second"] = record.tokens_per_second;
+      entry["tokens_per_second"] = record.speed;
     }
     (record.ends_epoch() ? history : evaluations).push_back(std::move(entry));
   }

@@ -36,12 +36,13 @@ void RunFile::rewrite() {
 
 std::string metrics_csv(const TrainingRun& run) {
   std::ostringstream csv;
-  csv << "epoch,steps,training_loss,validation_loss,tokens_per_second\n" << std::setprecision(9);
+  csv << "epoch,steps,training_loss,validation_loss," << run.unit().name << "_per_second\n"
+      << std::setprecision(9);
   for (const TrainingRecord& record : run.history()) {
     if (!record.ends_epoch()) continue;
     csv << record.epoch << ',' << record.steps << ',' << record.training_loss << ',';
     if (record.validation_loss) csv << *record.validation_loss;
-    csv << ',' << record.tokens_per_second << '\n';
+    csv << ',' << record.speed << '\n';
   }
   return std::move(csv).str();
 }

@@ -19,7 +19,6 @@ class RunFile : public RunObserver {
  public:
   RunFile(std::string path, std::size_t every, std::function<void()> write);
 
-  bool is_for_first_rank() const override { return true; }
   void after_record(const TrainingRun& run, const TrainingRecord& record) override;
   void after_step(const TrainingRun& run, double loss) override;
   void at_end(const TrainingRun&) override;

@@ -42,6 +42,10 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, const T
                     {.batch = options.batch, .generator = generator});
 }
 
+const TokenSequence& text_of(const DataLoader& loader) {
+  return dynamic_cast<const TokenWindows&>(*loader.dataset()).text();
+}
+
 // Empty if each token stands for itself.
 std::vector<std::int64_t> canonical_ids_of(const LanguageModel& model) {
   const auto* gpt = dynamic_cast<const GptModel*>(&model);
@@ -94,7 +98,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
 }
 
 std::optional<TrainingRecord> TextRun::evaluate_all() {
-  DataLoader whole(training_.windows(),
+  DataLoader whole(training_.dataset(),
                    {.batch = options_.batch, .drop_last = options_.one_generator});
   return run.evaluate(whole, validation_ ? &*validation_ : nullptr);
 }
@@ -103,6 +107,12 @@ std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
   validation_->rewind();
   return evaluate(*model_, *validation_)->loss;
+}
+
+const TokenSequence& TextRun::training_ids() const { return text_of(training_); }
+
+const TokenSequence* TextRun::validation_ids() const {
+  return validation_ ? &text_of(*validation_) : nullptr;
 }
 
 Ids TextRun::first_words(std::uint64_t most) const {

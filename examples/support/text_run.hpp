@@ -52,10 +52,8 @@ class TextRun {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   LanguageModel& model() { return *model_; }
   const LanguageModel& model() const { return *model_; }
-  const TokenSequence& training_ids() const { return training_.windows().text(); }
-  const TokenSequence* validation_ids() const {
-    return validation_ ? &validation_->windows().text() : nullptr;
-  }
+  const TokenSequence& training_ids() const;
+  const TokenSequence* validation_ids() const;
 
   /// The first tokens of the text, to continue: a window, but not more than `most`.
   Ids first_words(std::uint64_t most = 16) const;

@@ -112,7 +112,6 @@ class Results : public RunObserver {
         rows_file_(options.row_list),
         first_step_(training.run.steps()) {}
 
-  bool is_for_first_rank() const override { return true; }
   void at_end(const TrainingRun& run) override {
     RunResults results;
     if (training_.validation_ids() != nullptr) add_validation(results);
@@ -206,12 +205,6 @@ class Results : public RunObserver {
   std::size_t first_step_;
 };
 
-// All ranks save, as each has its own files of tables; but only the first writes the file.
-struct Checkpoints : RunFile {
-  using RunFile::RunFile;
-  bool is_for_first_rank() const override { return false; }
-};
-
 // A new run, or the one to be resumed, with options that have been checked. Says which of the saved
 // ones have `changed`.
 std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainProgram& options,
@@ -276,7 +269,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model());
-  if (options.report.wanted() || !options.row_list.empty()) run.observe(rows);
+  if (leads && (options.report.wanted() || !options.row_list.empty())) run.observe(rows);
   std::optional<RunReport> page;
   ProgressLines progress(
       options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
@@ -293,16 +286,17 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
                      progress.clear();
                      std::cout << text << '\n' << std::endl;
                    }});
-  Checkpoints checkpoint(leads || options.save.empty() ? options.save : "/dev/null",
-                         options.save_every, [&] { training->save(options.save); });
+  // All ranks save, as each has its own files of tables; but only the first writes the file.
+  RunFile checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every,
+                     [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page);
-  run.observe(progress);
-  run.observe(samples);
+  if (leads) run.observe(progress);
+  if (leads) run.observe(samples);
   run.observe(checkpoint);
-  run.observe(metrics);
-  run.observe(results);
-  if (options.report.wanted()) {
+  if (leads) run.observe(metrics);
+  if (leads) run.observe(results);
+  if (leads && options.report.wanted()) {
     RunReportOptions shown = report_files.options_for(*training, prompt);
     shown.about = about_run(line, *training, corpus);
     shown.rows = &rows;
@@ -315,7 +309,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   // before they change.
   if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
   run.train(last_step);
-  if (leads && page) report_files.announce(*page);
+  if (page) report_files.announce(*page);
 }
 
 OptionTable table_of(TrainProgram& o) {

@@ -275,8 +275,8 @@ class GptModel::Reader : public TextReader {
   std::vector<KeyValueCache> caches_;
 };
 
-void GptModel::read_ahead(const Ids& ids) {
-  for (std::size_t i = 0; i < memories.size(); ++i) memories[i].read_ahead(ids);
+void GptModel::read_ahead(const Batch& batch) {
+  for (std::size_t i = 0; i < memories.size(); ++i) memories[i].read_ahead(batch.inputs());
 }
 
 std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this); }

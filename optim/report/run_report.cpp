@@ -219,12 +219,18 @@ json evaluations_json(const TrainingRun& run, const std::vector<TrainingRecord>&
   return evaluations;
 }
 
-const TokenSequence& training_text(const TrainingRun& run) {
-  return run.parts().loader.windows().text();
+// The text that a loader's windows are cut from; null if there is none that goes on.
+const TokenSequence* text_behind(const DataLoader* loader) {
+  const auto* windows =
+      loader == nullptr ? nullptr : dynamic_cast<const TokenWindows*>(loader->dataset().get());
+  return windows == nullptr || windows->has_own_targets() ? nullptr : &windows->text();
 }
-const TokenSequence* validation_text(const TrainingRun& run) {
-  const DataLoader* loader = run.parts().validation;
-  return loader == nullptr ? nullptr : &loader->windows().text();
+
+// Of a run of a language model on a text that goes on, both; null for others.
+LanguageModel* model_of_text(const TrainingRun* run) {
+  return run == nullptr || text_behind(&run->parts().loader) == nullptr
+             ? nullptr
+             : dynamic_cast<LanguageModel*>(&run->parts().model);
 }
 
 }  // namespace
@@ -257,16 +263,14 @@ RunReport::RunReport(Layer& model, const Optimizer& optimizer, RunReportOptions 
 
 RunReport::RunReport(TrainingRun& run, RunReportOptions options)
     : RunReport(&run, run.parts().model, run.parts().optimizer, std::move(options)) {
+  if (!run.is_first_rank()) return;
   const Timer timer(cost_);
-  const std::size_t vocabulary = as_language_model(run.parts().model, "RunReport").vocabulary();
-  check_argument(!run.parts().loader.windows().has_own_targets(),
-                 "RunReport: the windows have targets of their own, expected those of a text that "
-                 "goes on");
-  if (run.is_first_rank()) {
-    const TokenSequence* validation = validation_text(run);
-    uniform_loss_ = std::log(static_cast<double>(vocabulary));
-    unigram_loss_ = unigram_loss(
-        training_text(run), validation != nullptr ? *validation : training_text(run), vocabulary);
+  if (const LanguageModel* const model = model_of_text(&run)) {
+    const TokenSequence* const training = text_behind(&run.parts().loader);
+    const TokenSequence* const validation = text_behind(run.parts().validation);
+    uniform_loss_ = std::log(static_cast<double>(model->vocabulary()));
+    unigram_loss_ = unigram_loss(*training, validation != nullptr ? *validation : *training,
+                                 model->vocabulary());
   }
   run.observe(*this);
 }
@@ -332,8 +336,8 @@ void RunReport::after_step(double loss) {
     if (own_rows_ && run_ != nullptr) own_rows_->after_step(*run_, loss);
     if (own_rows_ && run_ == nullptr) own_rows_->after_update(steps_);
     const std::chrono::duration<double> seconds = Clock::now() - start_;
-    add_point(loss, run_ != nullptr ? run_->tokens_per_second()
-                                    : static_cast<double>(lookups_) / seconds.count());
+    add_point(loss,
+              run_ != nullptr ? run_->speed() : static_cast<double>(lookups_) / seconds.count());
   });
   if (run_ == nullptr || run_->makes_more_steps()) write_if_due();
 }
@@ -343,18 +347,18 @@ void RunReport::after_step(const TrainingRun& run, double loss) {
   const std::size_t first = (run.steps() - 1) % run.steps_per_epoch() * parts.accumulate;
   const std::size_t end = std::min(first + parts.accumulate, parts.loader.size());
   for (std::size_t batch = first; batch < end; ++batch)
-    lookups_ += parts.loader.rows(batch) * parts.loader.windows().context();
+    lookups_ += parts.loader.rows(batch) * run.unit().per_example;
   after_step(loss);
 }
 
-void RunReport::add_point(double loss, double tokens_per_second) {
+void RunReport::add_point(double loss, double speed) {
   loss_sum_ += loss;
   row_sum_ += static_cast<double>(rows_now_);
   if (++summed_ < steps_a_point_) return;
   curves_.step.push_back(steps_);
   curves_.loss.push_back(loss_sum_ / static_cast<double>(summed_));
   curves_.learning_rate.push_back(rate_now_);
-  curves_.tokens_per_second.push_back(tokens_per_second);
+  curves_.speed.push_back(speed);
   curves_.rows.push_back(row_sum_ / static_cast<double>(summed_));
   loss_sum_ = row_sum_ = 0;
   summed_ = 0;
@@ -362,8 +366,7 @@ void RunReport::add_point(double loss, double tokens_per_second) {
 }
 
 void RunReport::halve_curves() {
-  for (auto* curve :
-       {&curves_.loss, &curves_.learning_rate, &curves_.tokens_per_second, &curves_.rows}) {
+  for (auto* curve : {&curves_.loss, &curves_.learning_rate, &curves_.speed, &curves_.rows}) {
     for (std::size_t i = 0; i < curve->size() / 2; ++i)
       (*curve)[i] = ((*curve)[2 * i] + (*curve)[2 * i + 1]) / 2;
     curve->resize(curve->size() / 2);
@@ -412,13 +415,14 @@ std::string RunReport::data(bool at_end) {
   json about = json::parse(options_.about);
   about["first_step"] = first_step_;
   about["parameters"] = parameters_json(model_);
+  if (run_ != nullptr) about["unit"] = run_->unit().name;
   about["state"] = !at_end ? "running" : whole && has_ended ? "finished" : "stopped";
   Json data{{{"format", "rowgrad report 1"}, {"run", std::move(about)}}};
   json& report = data.json;
   report["curves"] = {{"step", curves_.step},
                       {"loss", rounded_all(curves_.loss)},
                       {"learning_rate", rounded_all(curves_.learning_rate)},
-                      {"tokens_per_second", rounded_all(curves_.tokens_per_second)},
+                      {"speed", rounded_all(curves_.speed)},
                       {"rows", rounded_all(curves_.rows)}};
   report["norms"] = {
       {"step", norm_step_}, {"norm", rounded_all(norm_)}, {"clipped", rounded_all(clipped_)}};
@@ -451,12 +455,14 @@ void RunReport::add_analysis(Json& data) const {
   for (const TableHistory& table : rows_.tables())
     if (table.kind() == "token" && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
-  if (run_ != nullptr) add_reading(data);
+  if (model_of_text(run_) != nullptr) add_reading(data);
 }
 
 void RunReport::add_losses(Json& data) const {
   json& report = data.json;
-  report["baselines"] = {{"uniform", rounded(uniform_loss_)}, {"unigram", rounded(unigram_loss_)}};
+  if (model_of_text(run_) != nullptr)
+    report["baselines"] = {{"uniform", rounded(uniform_loss_)},
+                           {"unigram", rounded(unigram_loss_)}};
   if (run_->parts().validation != nullptr || run_->parts().evaluation.every > 0)
     report["evaluations"] = evaluations_json(*run_, more_records_);
 }
@@ -464,10 +470,10 @@ void RunReport::add_losses(Json& data) const {
 // What the model makes of its text.
 void RunReport::add_reading(Json& data) const {
   json& report = data.json;
-  LanguageModel& model = as_language_model(run_->parts().model, "RunReport");
-  const TokenSequence& training = training_text(*run_);
-  report["text"] = text_json(model, training, validation_text(*run_), options_.goes_on,
-                             std::clamp(lookups_ / kTrainedAToken, kFewestRead, kMostRead));
+  LanguageModel& model = *model_of_text(run_);
+  report["text"] =
+      text_json(model, *text_behind(&run_->parts().loader), text_behind(run_->parts().validation),
+                options_.goes_on, std::clamp(lookups_ / kTrainedAToken, kFewestRead, kMostRead));
   const Ids& prompt = options_.prompt;
   if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(

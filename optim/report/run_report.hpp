@@ -1,8 +1,8 @@
 #pragma once
 
 // Watches a training run, and describes it for people: as a page, and as the data of it, which
-// optim/report/README.md lists. Of a run of a LanguageModel, as a TrainingRun, it shows most; but
-// it works for any model and loop.
+// optim/report/README.md lists. Of a run of a LanguageModel on a text it shows most; but it works
+// for any model, run and loop.
 
 #include <chrono>
 #include <cstddef>
@@ -45,8 +45,8 @@ class RunReport : public RunObserver {
  public:
   /// Reports on a run, which it observes as long as it lives. Borrows the run, which must outlive
   /// it, and what the options point to. Throws std::runtime_error if there is to be a
-  /// page and its parts were not there when this was built, and std::invalid_argument if the run is
-  /// not of a language model on a text that goes on.
+  /// page and its parts were not there when this was built. Of several ranks, the first one
+  /// reports.
   RunReport(TrainingRun& run, RunReportOptions options);
 
   /// Reports on a loop of one's own, which calls the next functions, as a run does.
@@ -76,7 +76,6 @@ class RunReport : public RunObserver {
   /// and the run goes on. What could not be written is tried again at the end only.
   const std::string& fault() const { return fault_.empty() ? write_fault_ : fault_; }
 
-  bool is_for_first_rank() const override { return true; }
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun& run) override {
     steps_ = run.steps();
@@ -92,12 +91,12 @@ class RunReport : public RunObserver {
   // One number for each n steps, n such that there are at most kMostPoints.
   struct Curves {
     std::vector<std::uint64_t> step;
-    std::vector<double> loss, learning_rate, tokens_per_second, rows;
+    std::vector<double> loss, learning_rate, speed, rows;
   };
   RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer, RunReportOptions options);
   std::uint64_t changes() const;
   void measure_norm();
-  void add_point(double loss, double tokens_per_second);
+  void add_point(double loss, double speed);
   void halve_curves();
   void write_if_due();
   void write(bool at_end);

@@ -200,7 +200,7 @@ class TableHistory {
 
 /// The histories of all tables of a model that are looked up or get row gradients. Observes a
 /// TrainingRun, with frames at equal distances in it; or is told by a loop of one's own. With
-/// several ranks, the first one has them, and knows the lookups of its own shards only.
+/// several ranks, each knows the lookups of its own shards only; one is enough to observe.
 class RowHistory : public RunObserver {
  public:
   /// Adds the time until it goes out of scope to `cost`.
@@ -225,7 +225,6 @@ class RowHistory : public RunObserver {
   /// The history of a table, which begins now if it has none; valid until another one begins.
   TableHistory& of(Parameter& table);
 
-  bool is_for_first_rank() const override { return true; }
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;

@@ -69,7 +69,6 @@ class RowReasons : public RunObserver {
 
   Summary summary() const;  // the summary of the steps so far
 
-  bool is_for_first_rank() const override { return true; }
   void after_backward(const TrainingRun&, const Tape& tape) override;
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;

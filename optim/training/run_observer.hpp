@@ -15,14 +15,13 @@ namespace rowgrad {
 class TrainingRun;
 
 /// What a run has found out after some of its steps: at the end of an epoch, or in its course (see
-/// EvaluationParts). Losses are in nats per target, accuracies shares of the targets: see Score.
-/// Both are of those that count.
+/// EvaluationParts). Losses are means, accuracies shares: see Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
   std::size_t epoch = 0;  // that has ended with them, counted from 1; 0 in the course of one
   /// The mean of the epoch's steps; in its course, of the loader for training.
   double training_loss = 0;
-  double tokens_per_second = 0;                          // of the steps of the epoch alone
+  double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // none without validation data
   /// Accuracies, if they are asked for; that of the training data only in the course of an epoch.
   std::optional<double> training_accuracy = std::nullopt;
@@ -39,11 +38,8 @@ class RunObserver {
   RunObserver& operator=(const RunObserver&) = delete;
   virtual ~RunObserver() = default;
 
-  /// Whether only the first of several ranks calls it, as is right for one that writes or prints.
-  /// One that computes something together with other ranks has to be called, and added, by all.
-  virtual bool is_for_first_rank() const { return false; }
-
-  /// Asked after each step and each batch of an evaluation: false stops the run, on all ranks.
+  /// Asked after each step and each batch of an evaluation: false stops the run, on all ranks, if
+  /// any rank's observer says so.
   virtual bool goes_on(const TrainingRun&) { return true; }
 
   /// A tape of the step went backward: one for each shard of each batch that this rank computes,
@@ -63,7 +59,7 @@ class RunObserver {
   /// place to save the run.
   virtual void after_step(const TrainingRun&, double /*loss*/) {}
 
-  /// train() ends: the run has ended, or was stopped.
+  /// train() or run_epoch() ends: the run has ended, or was stopped.
   virtual void at_end(const TrainingRun&) {}
 };
 

@@ -41,7 +41,6 @@ class Samples : public RunObserver {
 
   const Ids& prompt() const { return options_.prompt; }  // what texts begin with
 
-  bool is_for_first_rank() const override { return true; }
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <rowgrad/optim/training/step_gradients.hpp>
@@ -11,22 +12,6 @@ namespace {
 double counted_batches(std::span<const double> weights) {
   const auto count = std::ranges::count_if(weights, [](double weight) { return weight > 0; });
   return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
-}
-
-Batch rows_of(const Batch& batch, IndexRange part) {
-  const auto cut = [&](const Ids& ids) {
-    Ids rows = Ids::from_shape({part.size(), ids.shape(1)});
-    std::copy_n(ids.data() + part.begin * ids.shape(1), rows.size(), rows.data());
-    return rows;
-  };
-  return {cut(batch.inputs), cut(batch.targets)};
-}
-
-// Of numbers [shard][batch], the sums over shards.
-std::vector<double> sums_of_shards(const std::vector<double>& numbers, std::size_t batches) {
-  std::vector<double> sums(batches);
-  for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % batches] += numbers[i];
-  return sums;
 }
 
 }  // namespace
@@ -63,25 +48,24 @@ void StepGradients::follow_optimizer() {
 // The rows of a shard of a batch that has so many `rows` on all ranks.
 Batch StepGradients::part_of(const Batch& batch, std::size_t rows, std::size_t shard) const {
   const IndexRange part = range_of(rows, shard, parts_.shards);
-  const std::size_t first = parts_.loader.shard().rows(rows).begin;  // that was read
-  return rows_of(batch, {part.begin - first, part.end - first});
+  std::vector<std::int64_t> indices(part.size());
+  std::iota(indices.begin(), indices.end(),
+            static_cast<std::int64_t>(part.begin - this->shard().rows(rows).begin));
+  return batch.rows(indices);
 }
 
-// Numbers [shard][batch], of which each rank has those of its own shards.
-std::vector<double> StepGradients::of_all_shards(const std::vector<double>& own) const {
+// Of numbers [shard][batch], which are 0 but for this rank's shards, the sums over all shards.
+std::vector<double> StepGradients::sums_of_shards(const std::vector<double>& own,
+                                                  std::size_t batches) const {
   const std::vector<double> all = ranks_.gather(std::span<const double>(own));
-  const std::size_t batches = own.size() / parts_.shards;
-  std::vector<double> numbers;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    const IndexRange shards = range_of(parts_.shards, rank, ranks_.size());
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * own.size());
-    numbers.insert(numbers.end(), first + static_cast<std::ptrdiff_t>(shards.begin * batches),
-                   first + static_cast<std::ptrdiff_t>(shards.end * batches));
-  }
-  return numbers;
+  std::vector<double> sums(batches);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      sums[i % batches] += all[rank * own.size() + i];
+  return sums;
 }
 
-StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::size_t first,
+StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t first,
                                          const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const std::size_t count = batches.size();
@@ -90,11 +74,12 @@ StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::si
   const IndexRange own = range_of(parts_.shards, ranks_.rank(), ranks_.size());
   for (std::size_t shard = own.begin; shard < own.end; ++shard)
     for (std::size_t i = 0; i < count; ++i) {
-      parts.push_back(part_of(batches[i], parts_.loader.rows(first + i), shard));
-      shares[shard * count + i] =
-          total_weight(parts.back().targets, parts_.model.classes(), parts_.loss);
+      parts.push_back(parts_.shards == 1
+                          ? std::move(batches[i])
+                          : part_of(batches[i], parts_.loader.rows(first + i), shard));
+      shares[shard * count + i] = parts_.model.weight(parts.back());
     }
-  const std::vector<double> weights = sums_of_shards(of_all_shards(shares), count);
+  const std::vector<double> weights = sums_of_shards(shares, count);
   for (std::size_t i = 0; i < shares.size(); ++i)
     if (shares[i] > 0) shares[i] /= weights[i % count];
 
@@ -111,12 +96,12 @@ StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::si
     for (std::size_t i = 0; i < count; ++i) {
       const double share = shares[shard * count + i];
       if (share == 0) continue;
-      const Batch& part = parts[(shard - own.begin) * count + i];
       Tape tape(random_of_shard ? *random_of_shard : parts_.random);
-      const Variable loss = parts_.model.loss(tape, part.inputs, part.targets, parts_.loss);
+      const Variable loss = parts_.model.loss(tape, parts[(shard - own.begin) * count + i]);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
-        if (!indices_.contains(&parameter)) parts_.optimizer.check_trains_all(tape);
-        const std::size_t p = indices_.at(&parameter);
+        const auto found = indices_.find(&parameter);
+        if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
+        const std::size_t p = found->second;
         sums[p].add(std::move(gradient));
         if (give && i + 1 == count) exchange_->give(p, std::exchange(sums[p], {}));
       };
@@ -146,7 +131,7 @@ StepGradients::Losses StepGradients::add(std::span<const Batch> batches, std::si
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p)
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
-  return {sums_of_shards(of_all_shards(losses), count), weights};
+  return {sums_of_shards(losses, count), weights};
 }
 
 }  // namespace rowgrad

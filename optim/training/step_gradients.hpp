@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -36,11 +35,11 @@ class StepGradients {
   /// The rows of each batch that this rank needs.
   BatchShard shard() const;
 
-  /// Adds the gradients of the mean loss of these batches, which are number `first` of an epoch and
-  /// those after it, to the parameters, which have none. Calls `after_backward` with each tape that
-  /// went backward. Throws std::logic_error for a parameter that gets a gradient but is none of the
-  /// optimizer's. After an exception on several ranks, messages may still be under way.
-  Losses add(std::span<const Batch> batches, std::size_t first,
+  /// Adds the gradients of the mean loss of these batches, this rank's rows of number `first` of an
+  /// epoch and those after it, to the parameters, which have none. Calls `after_backward` with each
+  /// tape that went backward. Throws std::logic_error for a parameter that gets a gradient but is
+  /// none of the optimizer's. After an exception on several ranks, messages may still be under way.
+  Losses add(std::vector<Batch> batches, std::size_t first,
              const std::function<void(const Tape&)>& after_backward);
 
   /// How gradients travel between ranks.
@@ -49,7 +48,7 @@ class StepGradients {
  private:
   void follow_optimizer();
   Batch part_of(const Batch& batch, std::size_t rows, std::size_t shard) const;
-  std::vector<double> of_all_shards(const std::vector<double>& own) const;
+  std::vector<double> sums_of_shards(const std::vector<double>& own, std::size_t batches) const;
 
   const TrainingParts& parts_;
   ProcessGroup& ranks_;

@@ -28,19 +28,16 @@ std::uint64_t checksum_of(const Tensor& values) {
 
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
+      unit_(parts.loader.dataset()->unit()),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
       gradients_(parts_, ranks_) {
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
-  check_argument(parts_.loader.shard() == BatchShard(),
-                 "TrainingRun: the loader has a shard, expected whole batches");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
-  check_argument(parts_.loss.reduction == LossReduction::kMean && !parts_.loss.target_weights,
-                 "TrainingRun: the loss is a mean, without weights of the targets of one batch");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
                  "TrainingRun: there is no loader for the evaluation every ",
@@ -63,20 +60,19 @@ void TrainingRun::set_length(std::size_t epochs, std::size_t steps) {
   parts_.steps = steps;
 }
 
-std::size_t TrainingRun::tokens_left(std::size_t last_step) const {
-  const std::size_t context = parts_.loader.windows().context();
-  const std::size_t a_batch = parts_.loader.rows(0) * context;
+std::size_t TrainingRun::units_left(std::size_t last_step) const {
+  const std::size_t a_batch = parts_.loader.rows(0) * unit_.per_example;
   const std::size_t an_epoch =
-      std::min(parts_.loader.windows().size() * context, parts_.loader.size() * a_batch);
-  // Only the last step of an epoch may have fewer tokens than the others.
-  const auto tokens = [&](std::size_t steps) {
+      std::min(parts_.loader.dataset()->size() * unit_.per_example, parts_.loader.size() * a_batch);
+  // Only the last step of an epoch may have fewer of them than the others.
+  const auto units = [&](std::size_t steps) {
     const std::size_t whole = steps / steps_per_epoch();
     const std::size_t more = steps % steps_per_epoch();
     if (whole >= kNoLimit / an_epoch) return kNoLimit;
     return whole * an_epoch + std::min(more * parts_.accumulate * a_batch, an_epoch);
   };
-  const std::size_t all = tokens(std::max(std::min(steps_in_all(), last_step), steps_));
-  return all == kNoLimit ? all : all - tokens(steps_);
+  const std::size_t all = units(std::max(std::min(steps_in_all(), last_step), steps_));
+  return all == kNoLimit ? all : all - units(steps_);
 }
 
 std::size_t TrainingRun::epochs() const {
@@ -86,7 +82,7 @@ std::size_t TrainingRun::epochs() const {
 }
 
 bool TrainingRun::has_ended() const {
-  if (epoch_is_due() || evaluation_is_due()) return false;
+  if (is_due()) return false;
   return parts_.steps > 0 ? steps_left() == 0 : epochs() >= parts_.epochs;
 }
 
@@ -101,25 +97,20 @@ bool TrainingRun::train(std::size_t last_step) {
   check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
                  "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
                  "a last step");
-  train_until(last_step, kNoLimit);
+  last_step_ = last_step;
+  stopped_ = false;
+  goes_on();
+  while (!stopped_ && (steps_ < last_step_ || is_due()) && step()) continue;
+  each([&](RunObserver& observer) { observer.at_end(*this); });
+  last_step_ = kNoLimit;
+  stopped_ = false;
   return has_ended();
 }
 
 bool TrainingRun::run_epoch() {
   const std::size_t before = epochs();
-  train_until(kNoLimit, before + 1);
+  train((before + 1) * steps_per_epoch());
   return epochs() > before;
-}
-
-void TrainingRun::train_until(std::size_t last_step, std::size_t last_epoch) {
-  last_step_ = last_step;
-  stopped_ = false;
-  goes_on();
-  while (!stops() && (last_epoch == kNoLimit || epochs() < last_epoch) && step()) continue;
-  loop_.reset();  // the loader has whole batches again
-  each([&](RunObserver& observer) { observer.at_end(*this); });
-  last_step_ = kNoLimit;
-  stopped_ = false;
 }
 
 bool TrainingRun::step() {
@@ -127,17 +118,15 @@ bool TrainingRun::step() {
   if (has_ended() || std::exchange(stopped_, false)) return false;
   failed_ = true;  // until all is done
   std::optional<double> loss;
-  if (!evaluation_is_due() && !epoch_is_due()) loss = make_step();
+  if (!is_due()) loss = make_step();
   add_due_records();
   if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
   failed_ = false;
   return true;
 }
 
-// Calls the observers that this rank has to call.
 void TrainingRun::each(const auto& call) const {
-  for (RunObserver* observer : observers_)
-    if (is_first_rank() || !observer->is_for_first_rank()) call(*observer);
+  for (RunObserver* observer : observers_) call(*observer);
 }
 
 // Whether no observer on any rank stops the run.
@@ -155,15 +144,15 @@ double TrainingRun::make_step() {
   parts_.optimizer.zero_grad();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
-  const std::vector<Batch> batches =
-      next_batches(std::min(parts_.accumulate, parts_.loader.size() - first));
-  const StepGradients::Losses losses = gradients_.add(batches, first, [&](const Tape& tape) {
-    each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
-  });
-  for (std::size_t i = 0; i < batches.size(); ++i) {
+  const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
+  const StepGradients::Losses losses =
+      gradients_.add(next_batches(count), first, [&](const Tape& tape) {
+        each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
+      });
+  for (std::size_t i = 0; i < count; ++i) {
     epoch_.loss_sum += losses.means[i] * losses.weights[i];
     epoch_.weight += losses.weights[i];
-    epoch_.timed_tokens += parts_.loader.rows(first + i) * parts_.loader.windows().context();
+    epoch_.timed_units += parts_.loader.rows(first + i) * unit_.per_example;
   }
   if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   epoch_.seconds += seconds_since(start);
@@ -180,19 +169,18 @@ double TrainingRun::make_step() {
   return losses.mean();
 }
 
-// Copies of them, as the loader has only one at a time.
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
-  if (loop_) {
-    ++loop_->batches;
-  } else {
-    parts_.loader.continue_epoch();
-    loop_.emplace(parts_.loader, gradients_.shard());
+  std::vector<Batch> batches;
+  while (batches.size() < count) {
+    if (loop_)
+      ++*loop_;
+    else
+      loop_ = parts_.loader.begin(gradients_.shard());
+    batches.push_back(loop_->take());
   }
-  std::vector<Batch> batches(1, *loop_->batches);
-  while (batches.size() < count) batches.push_back(*++loop_->batches);
   if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(batches[i].inputs);
-    parts_.model.read_ahead(loop_->batches.next_inputs());
+    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(batches[i]);
+    if (const auto next = loop_->next()) parts_.model.read_ahead(*next);
   }
   return batches;
 }
@@ -209,7 +197,7 @@ bool TrainingRun::evaluation_is_due() const {
 // Those that are not there where an observer stops the run are still due.
 void TrainingRun::add_due_records() {
   const EvaluationParts& parts = parts_.evaluation;
-  while (evaluation_is_due() || epoch_is_due()) {
+  while (is_due()) {
     const Random before = parts_.random;
     const std::optional<TrainingRecord> record =
         evaluation_is_due() ? evaluate(*parts.training, parts.validation, parts.batches)
@@ -226,8 +214,7 @@ void TrainingRun::add_due_records() {
 
 std::optional<TrainingRecord> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
                                                     std::size_t batches) {
-  return with_losses({.steps = steps_, .tokens_per_second = tokens_per_second()}, &training,
-                     validation, batches);
+  return with_losses({.steps = steps_, .speed = speed()}, &training, validation, batches);
 }
 
 std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
@@ -238,7 +225,7 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
   return with_losses({.steps = steps_,
                       .epoch = epoch,
                       .training_loss = epoch_.loss_sum / epoch_.weight,
-                      .tokens_per_second = tokens_per_second()},
+                      .speed = speed()},
                      nullptr, parts_.validation, 0);
 }
 
@@ -246,30 +233,23 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
 std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, DataLoader* training,
                                                        DataLoader* validation,
                                                        std::size_t batches) {
-  if (training != nullptr) {
-    const auto of_training = score(*training, batches);
-    if (!of_training) return std::nullopt;
-    record.training_loss = of_training->loss;
-    record.training_accuracy = of_training->accuracy;
-  }
-  if (validation != nullptr) {
-    const auto of_validation = score(*validation, batches);
-    if (!of_validation) return std::nullopt;
-    record.validation_loss = of_validation->loss;
-    record.validation_accuracy = of_validation->accuracy;
-  }
-  return record;
-}
-
-std::optional<Score> TrainingRun::score(DataLoader& loader, std::size_t batches) {
-  if (stopped_) return std::nullopt;
-  loader.rewind();  // each evaluation takes the same windows in the same order
-  return rowgrad::evaluate(parts_.model, loader,
-                           {.batches = batches,
-                            .accuracy = parts_.evaluation.accuracy,
-                            .loss = parts_.loss,
-                            .after_batch = [&] { return goes_on(); },
-                            .ranks = parts_.ranks});
+  const auto score = [&](DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
+    if (loader == nullptr) return true;
+    if (stopped_) return false;
+    loader->rewind();  // each evaluation takes the same examples in the same order
+    const auto found = rowgrad::evaluate(parts_.model, *loader,
+                                         {.batches = batches,
+                                          .accuracy = parts_.evaluation.accuracy,
+                                          .after_batch = [&] { return goes_on(); },
+                                          .ranks = parts_.ranks});
+    if (!found) return false;
+    loss = found->loss;
+    accuracy = found->accuracy;
+    return true;
+  };
+  const bool complete = score(training, record.training_loss, record.training_accuracy) &&
+                        score(validation, record.validation_loss, record.validation_accuracy);
+  return complete ? std::optional(record) : std::nullopt;
 }
 
 void TrainingRun::compare_ranks() const {
@@ -289,8 +269,8 @@ void TrainingRun::compare_ranks() const {
                   i / sums.size(), " differs from that on rank 0");
 }
 
-double TrainingRun::tokens_per_second() const {
-  return epoch_.seconds > 0 ? static_cast<double>(epoch_.timed_tokens) / epoch_.seconds : 0;
+double TrainingRun::speed() const {
+  return epoch_.seconds > 0 ? static_cast<double>(epoch_.timed_units) / epoch_.seconds : 0;
 }
 
 }  // namespace rowgrad

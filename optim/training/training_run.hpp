@@ -1,6 +1,6 @@
 #pragma once
 
-// Trains a model on a text:
+// Trains a model on the batches of a loader:
 //
 //   TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random,
 //                    .epochs = 10});
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/layers/model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/training/run_observer.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
@@ -40,16 +40,14 @@ struct EvaluationParts {
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
-  TextModel& model;      // what is trained
+  /// What is trained. The mean of a batch is always over all its targets that count, however many
+  /// ranks and shards compute it. A batch without any gives no gradients and a loss of 0.
+  Model& model;
   Optimizer& optimizer;  // of the model's parameters
-  /// Must be at its beginning, and have whole batches, of which each rank then reads its own rows.
+  /// Must be at its beginning. Each rank reads its own rows of each batch.
   DataLoader& loader;
   /// The random numbers for dropout.
   Random& random;
-  /// Which targets count and how much; the mean of a batch is always over all that count, however
-  /// many ranks and shards compute it. A batch without any gives no gradients and a loss of 0.
-  /// There are no weights of single targets (target_weights), as batches have none.
-  CrossEntropyOptions loss = {};
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch; null for no evaluation.
@@ -61,7 +59,7 @@ struct TrainingParts {
   /// The batches whose gradients make up one step, with the mean of their losses. The last step of
   /// an epoch takes those that are left.
   std::size_t accumulate = 1;
-  /// The parts into which the windows of each batch are cut, and whose gradients are computed one
+  /// The parts into which the examples of each batch are cut, and whose gradients are computed one
   /// by one and added up in an order of their own. A run has the same bits on any number of ranks,
   /// if it has the same shards. With more than one, each shard draws random numbers of its own.
   std::size_t shards = 1;
@@ -86,12 +84,13 @@ struct TrainingParts {
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
-  /// loader with a shard, for a clip_norm that is negative or not finite, if `accumulate` is 0, and
-  /// for fewer shards than ranks.
+  /// clip_norm that is negative or not finite, if `accumulate` is 0, and for fewer shards than
+  /// ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Adds an observer, which must live until the last step or until it is removed. Not during a
-  /// step. One that is there already stays in its place.
+  /// step. One that is there already stays in its place. Of several ranks, one that writes or
+  /// prints is for the first (is_first_rank()); one that stops the run, for any or all.
   void observe(RunObserver& observer) {
     if (std::ranges::find(observers_, &observer) == observers_.end())
       observers_.push_back(&observer);
@@ -101,8 +100,6 @@ class TrainingRun {
   /// Makes a step, and the records that are due then: that of an evaluation, and that of the epoch
   /// if it has ended. Returns false, and does nothing, if the run has ended; and once if an
   /// observer has stopped it, even in an evaluation, which the next call makes instead of a step.
-  /// (RunObserver::at_end is for train() and run_epoch(), after which the loader has whole
-  /// batches.)
   ///
   /// What the model, the optimizer or an observer throws ends the run, and so does a failure of the
   /// memory or the disk: further calls throw std::logic_error until a state is loaded, that which
@@ -115,12 +112,12 @@ class TrainingRun {
   /// them are a std::runtime_error that names parameter and rank.
   bool step();
 
-  /// Makes steps until the run has ended, an observer stops it, or step `last_step` was made.
-  /// Returns whether the run has ended. Throws std::invalid_argument if it has no length and there
-  /// is no last step.
+  /// Makes steps until the run has ended, an observer stops it, or step `last_step` was made, and
+  /// then calls RunObserver::at_end. Returns whether the run has ended. Throws
+  /// std::invalid_argument if it has no length and there is no last step.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// The same for the steps of an epoch, or the rest of them. Returns whether its record was added.
+  /// The same to the end of the epoch. Returns whether its record was added.
   bool run_epoch();
 
   /// The losses of the batches of these loaders, from their first epoch on; nothing if an observer
@@ -145,10 +142,13 @@ class TrainingRun {
   std::size_t steps_in_all() const;
   std::size_t steps_left() const { return steps_in_all() - std::min(steps_, steps_in_all()); }
 
-  /// The tokens of the steps that are left until the end or until `last_step`; kNoLimit if they are
-  /// too many to be counted.
-  std::size_t tokens_left(std::size_t last_step) const;
-  std::size_t tokens_left() const { return tokens_left(last_step_); }
+  /// What the data is counted in: tokens of a text, examples, …
+  const DataUnit& unit() const { return unit_; }
+
+  /// How many of these units the steps have that are left until the end or until `last_step`;
+  /// kNoLimit if they are too many to be counted.
+  std::size_t units_left(std::size_t last_step) const;
+  std::size_t units_left() const { return units_left(last_step_); }
 
   /// Whether nothing is left to be trained and evaluated.
   bool has_ended() const;
@@ -161,8 +161,9 @@ class TrainingRun {
 
   bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
-  /// The speed of the steps of this epoch, since the run was started or its state was loaded.
-  double tokens_per_second() const;
+  /// How many units a second the steps of this epoch took, since the run was started or its state
+  /// was loaded.
+  double speed() const;
 
   /// How gradients travel between ranks.
   const GradientExchange& exchange() const { return gradients_.exchange(); }
@@ -178,7 +179,7 @@ class TrainingRun {
   /// as if it had never stopped, bit for bit, if it computes with the same. Loading throws
   /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
   /// changes nothing (if the optimizer has check_state_dict()); after a failure of the memory or
-  /// the disk, load a state again. Text, windows, batches and their order have to be the same
+  /// the disk, load a state again. Examples, batches and their order have to be the same
   /// (DataLoader::state_dict), and so does `accumulate`. States of version 0.2.0 are refused.
   ///
   /// What else its parts are made with may change, and is taken as it is now: the length of the
@@ -190,33 +191,19 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  // A loader has whole batches again when this ends.
-  struct Shard {
-    Shard(DataLoader& of, const BatchShard& rows) : loader(of) { loader.set_shard(rows); }
-    ~Shard() { loader.set_shard({}); }
-    DataLoader& loader;
-  };
-  // A loop over an epoch, or the rest of it, for the rows that this rank needs.
-  struct Loop {
-    Loop(DataLoader& loader, const BatchShard& rows)
-        : shard(loader, rows), batches(loader.begin()) {}
-    Shard shard;  // outlives a first batch that cannot be read
-    DataLoader::Iterator batches;
-  };
-
-  void train_until(std::size_t last_step, std::size_t last_epoch);
   double make_step();
   std::vector<Batch> next_batches(std::size_t count);
   void add_due_records();
   std::optional<TrainingRecord> record_of_epoch();
   std::optional<TrainingRecord> with_losses(TrainingRecord record, DataLoader* training,
                                             DataLoader* validation, std::size_t batches);
-  std::optional<Score> score(DataLoader& loader, std::size_t batches);
   bool goes_on();
   void each(const auto& call) const;
   void compare_ranks() const;
   // Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
+  // Whether the last step has records that were not made yet.
+  bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
   bool epoch_is_due() const { return parts_.loader.position().epoch > epochs(); }
   Checkpoint progress() const;
@@ -224,10 +211,11 @@ class TrainingRun {
   void check_progress(const Checkpoint& optimizer) const;
 
   TrainingParts parts_;
+  DataUnit unit_;
   SingleProcess alone_;
   ProcessGroup& ranks_;
   StepGradients gradients_;
-  std::optional<Loop> loop_;
+  std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;
   std::vector<RunObserver*> observers_;
   std::vector<TrainingRecord> history_;
@@ -239,7 +227,7 @@ class TrainingRun {
     double loss_sum = 0;              // over all targets
     double weight = 0;                // theirs: their number, if each counts once
     double seconds = 0;               // in steps since the start or the last load
-    std::size_t timed_tokens = 0;
+    std::size_t timed_units = 0;
   } epoch_;
 };
 

@@ -7,12 +7,12 @@
 namespace rowgrad {
 namespace {
 
-// The columns of the history in a state, all of numbers.
-void for_each_column(const auto& column) {
+// The columns of the history in a state, all of numbers. Of a text, there are tokens_per_second.
+void for_each_column(const DataUnit& unit, const auto& column) {
   column("steps", &TrainingRecord::steps);
   column("epoch", &TrainingRecord::epoch);
   column("training_loss", &TrainingRecord::training_loss);
-  column("tokens_per_second", &TrainingRecord::tokens_per_second);
+  column(concat(unit.name, "_per_second"), &TrainingRecord::speed);
   column("validation_loss", &TrainingRecord::validation_loss);
   column("training_accuracy", &TrainingRecord::training_accuracy);
   column("validation_accuracy", &TrainingRecord::validation_accuracy);
@@ -34,9 +34,9 @@ void read(double number, std::size_t& count) {
   count = static_cast<std::size_t>(number);
 }
 
-Checkpoint saved(const std::vector<TrainingRecord>& history) {
+Checkpoint saved(const std::vector<TrainingRecord>& history, const DataUnit& unit) {
   Checkpoint state;
-  for_each_column([&](const char* name, const auto value) {
+  for_each_column(unit, [&](const std::string& name, const auto value) {
     std::vector<double> column;
     for (const TrainingRecord& record : history) column.push_back(number(record.*value));
     state.put(name, std::move(column));
@@ -44,9 +44,9 @@ Checkpoint saved(const std::vector<TrainingRecord>& history) {
   return state;
 }
 
-std::vector<TrainingRecord> history_in(const Checkpoint& state) {
+std::vector<TrainingRecord> history_in(const Checkpoint& state, const DataUnit& unit) {
   std::vector<TrainingRecord> history(state.doubles("steps").size());
-  for_each_column([&](const char* name, const auto value) {
+  for_each_column(unit, [&](const std::string& name, const auto value) {
     const std::vector<double> column = state.doubles(name);
     check_argument(column.size() == history.size(), "TrainingRun: the history has ", history.size(),
                    " records, but ", column.size(), " of ", name);
@@ -70,11 +70,11 @@ Checkpoint TrainingRun::progress() const {
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
   state.put("loader", parts_.loader.state_dict());
   state.put("random", parts_.random.state_dict());
-  state.put("history", saved(history_));
+  state.put("history", saved(history_, unit_));
   state.put("steps", steps_);
   state.put("arithmetic", arithmetic());
   state.put("epoch_loss_sum", epoch_.loss_sum);
-  state.put("epoch_tokens", epoch_.weight);
+  state.put(concat("epoch_", unit_.name), epoch_.weight);
   return state;
 }
 
@@ -108,9 +108,10 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
 }
 
 void TrainingRun::load_progress(const Checkpoint& state) {
-  history_ = history_in(state.part("history"));
+  history_ = history_in(state.part("history"), unit_);
   steps_ = state.count("steps");
-  epoch_ = {.loss_sum = state.number("epoch_loss_sum"), .weight = state.number("epoch_tokens")};
+  epoch_ = {.loss_sum = state.number("epoch_loss_sum"),
+            .weight = state.number(concat("epoch_", unit_.name))};
   parts_.loader.load_state_dict(state.part("loader"));
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
@@ -131,12 +132,10 @@ void TrainingRun::check_progress(const Checkpoint& optimizer) const {
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
                  "TrainingRun: the schedule is not at step ", steps_);
   const bool has_begun = epoch_is_due() || position.batch > 0;
-  const bool may_have_none = parts_.loader.windows().has_own_targets() ||
-                             parts_.loss.class_weights ||
-                             parts_.loss.ignore_index.value_or(-1) >= 0;
   check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
-                     (has_begun ? epoch_.weight > 0 || may_have_none : epoch_.weight == 0),
-                 "TrainingRun: the epoch has ", epoch_.weight, " tokens at batch ", position.batch);
+                     (epoch_.weight == 0 ? epoch_.loss_sum == 0 : has_begun),
+                 "TrainingRun: the epoch has ", epoch_.weight, ' ', unit_.name,
+                 " and a sum of losses of ", epoch_.loss_sum, " at batch ", position.batch);
   std::size_t epoch = 0;
   for (const TrainingRecord& record : history_) {
     check_argument(record.steps <= steps_, "TrainingRun: the history has a record of step ",

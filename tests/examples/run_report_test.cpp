@@ -93,7 +93,7 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_EQ(report["vocabulary"].size(), training->tokenizer().size());
   EXPECT_EQ(report["curves"]["step"].size(), steps);
   EXPECT_EQ(report["curves"]["step"].back(), steps);
-  for (const char* curve : {"loss", "learning_rate", "tokens_per_second", "rows"})
+  for (const char* curve : {"loss", "learning_rate", "speed", "rows"})
     EXPECT_EQ(report["curves"][curve].size(), steps) << curve;
   double sum = 0;
   for (std::size_t i = steps / 2; i < steps; ++i) sum += report["curves"]["loss"][i].get<double>();
@@ -415,17 +415,63 @@ TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
   EXPECT_EQ(shown_bytes("a\xC3\xA9\xff z\xC3"), "a\xC3\xA9<0xFF> z<0xC3>");
 }
 
-TEST(RunReport, RefusesWindowsWithTargetsOfTheirOwn) {
+TEST(RunReport, ShowsARunOnTargetsOfTheirOwnWithoutAText) {
   Random random(1);
   GptModel model({.vocabulary = 9, .context = 4, .width = 8, .heads = 2, .layers = 1}, random);
   AdamW optimizer(model.parameters(), {.learning_rate = 1e-3});
   const std::vector<Example> answers{answer_example({1, 2}, {3, 4}, 5)};
   DataLoader loader(padded_windows(answers), {.batch = 1});
-  TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
-  EXPECT_INVALID(
-      "RunReport: the windows have targets of their own, expected those of a text that "
-      "goes on",
-      RunReport(run, {.page = "run.html"}));
+  TrainingRun run(
+      {.model = model, .optimizer = optimizer, .loader = loader, .random = random, .epochs = 2});
+  RunReport report(run, {});
+  run.train();
+  const json shown = json::parse(report.data(true));
+  EXPECT_EQ(report.fault(), "");
+  EXPECT_EQ(shown["run"]["state"], "finished");
+  EXPECT_EQ(shown["run"]["unit"], "tokens");
+  EXPECT_EQ(shown["curves"]["step"].size(), 2U);
+  EXPECT_TRUE(shown.contains("embeddings"));
+  for (const char* of_text : {"text", "baselines"}) EXPECT_FALSE(shown.contains(of_text));
+}
+
+TEST(RunReport, SpeaksOfWhatARunIsGiven) {
+  struct Ratings : Model {
+    explicit Ratings(Random& random)
+        : user(*this, "user", 5, 2, random), film(*this, "film", 4, 2, random) {}
+    Variable loss(Tape& tape, const Batch& batch) override {
+      const Variable product = user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]);
+      return mse_loss(sum(product, {-1}), tape.constant(batch.tensors[0]));
+    }
+    std::optional<RowNames> row_names(const Parameter& table) const override {
+      return RowNames{&table == &user.weight ? "user" : "film"};
+    }
+    Part<Embedding> user, film;
+  };
+  Random random(1);
+  Ratings model(random);
+  SGD sgd(model.parameters(), {.learning_rate = 0.1});
+  const TensorDataset ratings(
+      {.ids = {Ids{0, 1, 2, 3, 3}, Ids{0, 1, 2, 3, 0}}, .tensors = {Tensor{1, 2, 3, 4, 5}}});
+  DataLoader loader(ratings, {.batch = 2}), validation(ratings);
+  TrainingRun run({.model = model,
+                   .optimizer = sgd,
+                   .loader = loader,
+                   .random = random,
+                   .validation = &validation,
+                   .epochs = 3});
+  RunReport report(run, {});
+  run.train();
+  const json shown = json::parse(report.data(true));
+  EXPECT_EQ(report.fault(), "");
+  EXPECT_EQ(shown["run"]["unit"], "examples");
+  EXPECT_EQ(shown["curves"]["speed"].size(), 9U);
+  EXPECT_EQ(shown["evaluations"].size(), 3U);
+  ASSERT_EQ(shown["tables"].size(), 2U);
+  EXPECT_EQ(shown["tables"][0]["kind"], "user");
+  EXPECT_EQ(shown["tables"][1]["kind"], "film");
+  EXPECT_EQ(shown["tables"][0]["frames"].back()["lookups"], (json{3, 3, 3, 6}));
+  for (const char* of_text : {"vocabulary", "text", "baselines", "embeddings", "attention"})
+    EXPECT_FALSE(shown.contains(of_text)) << of_text;
 }
 
 }  // namespace

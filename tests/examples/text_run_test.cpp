@@ -182,7 +182,7 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
   for (const bool drop_last : {false, true}) {
     options.one_generator = drop_last;
     const auto training = start(options);
-    const std::size_t all = training->run.tokens_left();
+    const std::size_t all = training->run.units_left();
     const std::size_t epoch = training->run.steps_per_epoch();
     std::size_t before = 0;  // in the epochs before
     for (std::size_t step = 1; step <= 3 * epoch; ++step) {
@@ -196,12 +196,12 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
       run.observe(last);
       run.train(step);
       run.forget(last);
-      EXPECT_EQ(all - run.tokens_left(), before + last.tokens);
-      EXPECT_EQ(start(options)->run.tokens_left(step), before + last.tokens);
+      EXPECT_EQ(all - run.units_left(), before + last.tokens);
+      EXPECT_EQ(start(options)->run.units_left(step), before + last.tokens);
       if (step % epoch == 0) before += last.tokens;
     }
-    EXPECT_EQ(training->run.tokens_left(), 0U);
-    EXPECT_EQ(training->run.tokens_left(1), 0U);
+    EXPECT_EQ(training->run.units_left(), 0U);
+    EXPECT_EQ(training->run.units_left(1), 0U);
   }
 }
 

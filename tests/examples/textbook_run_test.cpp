@@ -134,7 +134,7 @@ TEST_F(TextbookRun, HasPyTorchsLossesWithoutDropout) {
       if (step == std::size(expected)) break;
       optimizer.zero_grad();
       Tape tape;
-      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+      const Variable loss = model.loss(tape, batch);
       tape.backward(loss, {.keep_values = false});
       EXPECT_NEAR(loss.item(), expected[step].loss, 1e-4) << step;
       EXPECT_NEAR(clip_grad_norm(model.parameters(), 1e9), expected[step].norm, 1e-3) << step;

@@ -221,7 +221,7 @@ TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
   for (const Batch& batch : loader) {
     optimizer.zero_grad();
     Tape tape(random);
-    tape.backward(model.loss(tape, batch.inputs, batch.targets));
+    tape.backward(model.loss(tape, batch));
     optimizer.step();
   }
   const Ids more = generate(model, prompt, {.count = 10, .temperature = 1.4, .top_k = 25}, random);

@@ -134,7 +134,7 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
     for (const Batch& batch : loader) {
       optimizer->zero_grad();
       Tape tape;
-      const Variable loss = model.loss(tape, batch.inputs, batch.targets);
+      const Variable loss = model.loss(tape, batch);
       tape.backward(loss);
       ASSERT_NEAR(loss.item(), losses[step], of_loss * losses[step]) << "step " << step;
       const double norm =

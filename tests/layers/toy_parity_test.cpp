@@ -100,9 +100,10 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
       if (batch_number % batches_a_step == 0) optimizer->zero_grad();
       Tape tape;
       // Two ways that must give the same result.
-      const Variable loss = batch_number % 2 == 0
-                                ? model.loss(tape, batch.inputs, batch.targets)
-                                : cross_entropy(model.forward(tape, batch.inputs), batch.targets);
+      const Variable loss =
+          batch_number % 2 == 0
+              ? model.loss(tape, batch)
+              : cross_entropy(model.forward(tape, batch.inputs()), batch.targets());
       tape.backward(loss);
       const double expected = losses[batch_number];
       ASSERT_NEAR(loss.item(), expected, kParity * expected) << "batch " << batch_number;

@@ -33,7 +33,7 @@ test("the curves are those of the data", async () => {
     pairs(evaluations.map(({ steps }) => steps), evaluations.map((one) => one.validation_loss)),
   );
   assert.deepEqual(await drawnValues("chart-rate", 1), pairs(curves.step, curves.learning_rate));
-  assert.deepEqual(await drawnValues("chart-speed", 1), pairs(curves.step, curves.tokens_per_second));
+  assert.deepEqual(await drawnValues("chart-speed", 1), pairs(curves.step, curves.speed));
   assert.deepEqual(await drawnValues("chart-norm", 1), pairs(norms.step, norms.norm));
   assert.deepEqual(await drawnValues("chart-norm", 2), pairs(norms.step, norms.clipped));
   assert.deepEqual(await drawnValues("chart-rows", 1), pairs(curves.step, curves.rows));
@@ -77,7 +77,7 @@ test("the pointer moves the cursors of all charts and shows their values", async
   const { steps, validation_loss: validation } = report.evaluations.findLast((one) => one.steps <= step);
   assert.match(await textOf(tab, "#chart-loss .legend"), new RegExp(`validation ${validation.toPrecision(3)} at step ${steps}`));
   assert.match(await textOf(tab, "#chart-speed .legend"),
-    new RegExp(report.curves.tokens_per_second[step - 1].toLocaleString("en-US")));
+    new RegExp(report.curves.speed[step - 1].toLocaleString("en-US")));
 });
 
 test("dragging zooms all charts, and a button shows the whole run again", async () => {

@@ -279,7 +279,7 @@ export function makeReport({
       step,
       loss: step.map((i) => rounded(trend(i) + 0.35 * (random() - 0.5))),
       learning_rate: step.map((i) => rounded(0.001 * Math.min(i / 50, 1) * (0.55 + 0.45 * Math.cos((Math.PI * i) / steps)))),
-      tokens_per_second: step.map(() => Math.round(21000 + 3000 * random())),
+      speed: step.map(() => Math.round(21000 + 3000 * random())),
       rows: touchedRows,
     },
     norms: { step: measured, norm, clipped: norm.map((value) => Math.min(value, 1)) },
@@ -324,7 +324,7 @@ export function makeShortReport({ steps = 1 } = {}) {
   for (const part of ["evaluations", "samples"]) delete report[part];
   report.run.program = "inspect_rows";
   report.run.command = `inspect_rows --steps ${steps}`;
-  report.curves.tokens_per_second[0] = null; // nothing comes before the first step to measure it from
+  report.curves.speed[0] = null; // nothing comes before the first step to measure it from
   return report;
 }
 

@@ -215,7 +215,7 @@ const empty = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], m
 const little = {
   format, run, vocabulary,
   tables: [{ ...table, frames: [empty], idle: undefined, decayed: undefined }],
-  curves: { step: [1], loss: [6.5], learning_rate: [0.1], tokens_per_second: [null], rows: [12] },
+  curves: { step: [1], loss: [6.5], learning_rate: [0.1], speed: [null], rows: [12] },
   evaluations: [], samples: [],
 };
 for (const [what, data] of [["nothing", { format, run, vocabulary }], ["hardly anything", little]])

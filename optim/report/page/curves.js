@@ -1,7 +1,7 @@
 // Loss, learning rate, gradient norm, speed and distinct rows over the steps.
 
 import { LinkedCharts } from "./charts.js";
-import { kindPlural, mainTable, nats } from "./data.js";
+import { mainTable, nats, unitPlural } from "./data.js";
 import { byId, definitionList } from "./dom.js";
 import { formatCount, formatNumber, formatTitle } from "./format.js";
 
@@ -36,7 +36,7 @@ export function showCurves(report) {
   byId("baselines-say", HTMLElement).hidden = !report.baselines || curves.step.length < 2;
   if (curves.step.length < 2) return showOneStep(report);
   if (nats(report) === "") byId("loss-says", HTMLElement).textContent = "Lower is better.";
-  const speed = `${kindPlural(mainTable(report))} a second`;
+  const speed = `${unitPlural(report)} a second`;
   byId("speed-title", HTMLElement).textContent = formatTitle(speed);
   byId("chart-speed", HTMLElement).dataset.title = `${formatTitle(speed)} by step`;
   const evaluations = report.evaluations ?? [];
@@ -45,7 +45,7 @@ export function showCurves(report) {
   const charts = new LinkedCharts(steps);
   const loss = addLoss(charts, report, evaluated);
   addOne(charts, "chart-rate", "learning rate", curves.step, curves.learning_rate);
-  addOne(charts, "chart-speed", speed, curves.step, curves.tokens_per_second, formatCount);
+  addOne(charts, "chart-speed", speed, curves.step, curves.speed, formatCount);
   byId("chart-rows", HTMLElement).dataset.title = `${rowsName(report)} by step`;
   byId("rows-by-step", HTMLElement).textContent = rowsName(report);
   addOne(charts, "chart-rows", "distinct rows", curves.step, curves.rows, formatCount);
@@ -80,7 +80,7 @@ function showOneStep(report) {
     ["Loss if each were as likely as it is frequent", baselines?.unigram],
     ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
     [rowsName(report), curves?.rows?.[0], formatCount],
-    [formatTitle(`${kindPlural(mainTable(report))} a second`), curves?.tokens_per_second?.[0], formatCount],
+    [formatTitle(`${unitPlural(report)} a second`), curves?.speed?.[0], formatCount],
   ];
   byId("one-step", HTMLElement).append(definitionList(
     values.flatMap(([name, value, format = formatNumber]) => (value === null || value === undefined ? [] : [[name, format(value)]]))));

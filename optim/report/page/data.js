@@ -141,6 +141,11 @@ export function kindPlural(table) {
   return `${table?.kind ?? "token"}s`;
 }
 
+/** What the speed of a run is counted in. @param {Report} report */
+export function unitPlural(report) {
+  return report.run.unit ?? kindPlural(mainTable(report));
+}
+
 /** What losses are measured in, where that is known. @param {Report} report */
 export function nats(report) {
   return report.vocabulary.length > 0 ? " nats" : "";

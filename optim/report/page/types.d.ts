@@ -14,6 +14,7 @@ export interface Run {
   state: "running" | "stopped" | "finished";
   fault?: string;
   first_step: number;
+  unit?: string;
   machine?: string;
   text?: { source: string; bytes: number };
   tokenizer?: { name: string; size: number };
@@ -26,7 +27,7 @@ export interface Curves {
   step: number[];
   loss: Numbers;
   learning_rate?: Numbers;
-  tokens_per_second?: Numbers;
+  speed?: Numbers;
   rows?: Numbers;
 }
 

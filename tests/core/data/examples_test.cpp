@@ -4,17 +4,14 @@ namespace {
 
 using Rows = std::vector<std::vector<std::int32_t>>;
 
-Rows inputs_of(const TokenWindows& windows) {
-  Rows rows(windows.size(), std::vector<std::int32_t>(windows.context()));
-  for (std::size_t i = 0; i < rows.size(); ++i) windows.read_inputs(i, rows[i]);
+Rows rows_of(const TokenWindows& windows, std::size_t array) {
+  Rows rows;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(windows.size()); ++i)
+    rows.push_back(values(windows.batch({&i, 1}).ids[array]));
   return rows;
 }
-
-Rows targets_of(const TokenWindows& windows) {
-  Rows rows(windows.size(), std::vector<std::int32_t>(windows.context()));
-  for (std::size_t i = 0; i < rows.size(); ++i) windows.read_targets(i, rows[i]);
-  return rows;
-}
+Rows inputs_of(const TokenWindows& windows) { return rows_of(windows, 0); }
+Rows targets_of(const TokenWindows& windows) { return rows_of(windows, 1); }
 
 constexpr std::int32_t kNone = kIgnoredTarget;
 
@@ -49,8 +46,8 @@ TEST(Examples, ArePaddedOrPackedIntoWindows) {
   // A loader shuffles them as windows of a text.
   DataLoader loader(packed, {.batch = 2});
   const Batch& batch = *loader.begin();
-  EXPECT_EQ(batch.targets, ids({2, 5}, {kNone, kNone, 7, 8, kNone, kNone, 9, 1, 1, 1}));
-  EXPECT_EQ(batch.inputs, ids({2, 5}, {1, 2, 3, 4, 0, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(batch.targets(), ids({2, 5}, {kNone, kNone, 7, 8, kNone, kNone, 9, 1, 1, 1}));
+  EXPECT_EQ(batch.inputs(), ids({2, 5}, {1, 2, 3, 4, 0, 5, 6, 1, 2, 3}));
 
   EXPECT_INVALID("padded_windows: example 0 has 3 ids, more than the context of 2",
                  padded_windows(examples, {.context = 2}));

@@ -48,33 +48,31 @@ TEST_F(TheVerdict, GivesThePublishedWindowsAndFirstBatch) {
   const Ids ids = to_ids(verdict_ids());
   const TokenWindows windows(ids, {.context = 4, .stride = 4});
   EXPECT_EQ(windows.size(), 1286);
-  Numbers window(4);
-  windows.read_inputs(1, window);
-  EXPECT_EQ(window.front(), ids(4));
-  TokenWindows(ids, {.context = 4, .stride = 1}).read_inputs(1, window);
-  EXPECT_EQ(window.front(), ids(1));
+  const std::vector<std::int64_t> second{1};
+  EXPECT_EQ(windows.batch(second).inputs()(0, 0), ids(4));
+  EXPECT_EQ(TokenWindows(ids, {.context = 4, .stride = 1}).batch(second).inputs()(0, 0), ids(1));
   EXPECT_EQ(DataLoader(windows, {.drop_last = true}).size(), 160);
 
   DataLoader loader(windows);
   EXPECT_EQ(loader.size(), 161);
   const Batch batch = *loader.begin();
-  EXPECT_EQ(batch.inputs, (Ids{{40, 367, 2885, 1464},
-                               {1807, 3619, 402, 271},
-                               {10899, 2138, 257, 7026},
-                               {15632, 438, 2016, 257},
-                               {922, 5891, 1576, 438},
-                               {568, 340, 373, 645},
-                               {1049, 5975, 284, 502},
-                               {284, 3285, 326, 11}}));
-  EXPECT_EQ(batch.targets, (Ids{{367, 2885, 1464, 1807},
-                                {3619, 402, 271, 10899},
-                                {2138, 257, 7026, 15632},
-                                {438, 2016, 257, 922},
-                                {5891, 1576, 438, 568},
-                                {340, 373, 645, 1049},
-                                {5975, 284, 502, 284},
-                                {3285, 326, 11, 287}}));
-  EXPECT_EQ(std::set<std::int32_t>(batch.inputs.begin(), batch.inputs.end()).size(), 29U);
+  EXPECT_EQ(batch.inputs(), (Ids{{40, 367, 2885, 1464},
+                                 {1807, 3619, 402, 271},
+                                 {10899, 2138, 257, 7026},
+                                 {15632, 438, 2016, 257},
+                                 {922, 5891, 1576, 438},
+                                 {568, 340, 373, 645},
+                                 {1049, 5975, 284, 502},
+                                 {284, 3285, 326, 11}}));
+  EXPECT_EQ(batch.targets(), (Ids{{367, 2885, 1464, 1807},
+                                  {3619, 402, 271, 10899},
+                                  {2138, 257, 7026, 15632},
+                                  {438, 2016, 257, 922},
+                                  {5891, 1576, 438, 568},
+                                  {340, 373, 645, 1049},
+                                  {5975, 284, 502, 284},
+                                  {3285, 326, 11, 287}}));
+  EXPECT_EQ(std::set<std::int32_t>(batch.inputs().begin(), batch.inputs().end()).size(), 29U);
 }
 
 TEST_F(Gpt2, EncodesTheGoldenTextsExactly) {

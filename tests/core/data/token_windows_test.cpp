@@ -29,15 +29,13 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
   for (const Case& c : cases) {
     const TokenWindows windows(counting(c.tokens), {.context = c.context, .stride = c.stride});
     ASSERT_EQ(windows.size(), c.starts.size());
-    for (std::size_t i = 0; i < windows.size(); ++i) {
+    for (std::int64_t i = 0; i < std::ssize(c.starts); ++i) {
       Numbers expected(c.context);
-      std::iota(expected.begin(), expected.end(), 10 + c.starts[i]);
-      Numbers ids(c.context);
-      windows.read_inputs(i, ids);
-      EXPECT_EQ(ids, expected);
-      windows.read_targets(i, ids);
+      std::iota(expected.begin(), expected.end(), 10 + c.starts[static_cast<std::size_t>(i)]);
+      const Batch batch = windows.batch({&i, 1});
+      EXPECT_EQ(values(batch.inputs()), expected);
       for (std::int32_t& id : expected) ++id;
-      EXPECT_EQ(ids, expected);
+      EXPECT_EQ(values(batch.targets()), expected);
     }
   }
 }
@@ -66,12 +64,10 @@ TEST(TokenWindows, RefusesWhatGivesNoWindow) {
 
 TEST(TokenWindows, RefusesAWindowThatIsNotThere) {
   const TokenWindows windows(counting(10), {.context = 4, .stride = 4});
-  for (const std::size_t i : {2, 3}) {
+  for (const std::int64_t i : {-1, 2, 3}) {
     const std::string message =
         "TokenWindows: window " + std::to_string(i) + " is outside the 2 windows";
-    Numbers ids(4);
-    EXPECT_INVALID(message, windows.read_inputs(i, ids));
-    EXPECT_INVALID(message, windows.read_targets(i, ids));
+    EXPECT_INVALID(message, windows.batch({&i, 1}));
   }
 }
 

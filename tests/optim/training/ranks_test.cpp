@@ -93,15 +93,13 @@ Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
   const TokenWindows windows = setting.chosen_targets
                                    ? TokenWindows(text(), targets, {kContext, 5})
                                    : TokenWindows(text(), {.context = kContext, .stride = 5});
-  CrossEntropyOptions loss;
-  if (setting.chosen_targets) loss.class_weights = irregular({kTokens}, 2, 0.5, 2);
+  if (setting.chosen_targets) model->set_loss({.class_weights = irregular({kTokens}, 2, 0.5, 2)});
   DataLoader loader(windows, {.batch = 9, .shuffle = true, .seed = 3});
   DataLoader validation(windows, {.batch = 30});
   TrainingRun run({.model = *model,
                    .optimizer = *optimizer,
                    .loader = loader,
                    .random = random,
-                   .loss = loss,
                    .validation = &validation,
                    .clip_norm = setting.clip,
                    .accumulate = setting.accumulate,
@@ -243,7 +241,6 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
                      .shards = kShards,
                      .ranks = ranks});
     run.run_epoch();
-    EXPECT_EQ(loader.shard(), BatchShard());
     return std::pair(values_of(*model), run.history().front().training_loss);
   };
   const auto expected = trained(0, 1, nullptr);
@@ -251,17 +248,6 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
     run_ranks(count, [&](ProcessGroup& ranks) {
       EXPECT_EQ(trained(ranks.rank(), count, &ranks), expected);
     });
-}
-
-TEST(RanksOfATrainingRun, WantALoaderOfWholeBatches) {
-  Random random(1);
-  const auto model = settings().front().model(random);
-  SGD optimizer(model->parameters(), {.learning_rate = 0.1});
-  DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}),
-                    {.shard = {.begin = 0, .end = 1, .count = 2}});
-  const TrainingParts parts{
-      .model = *model, .optimizer = optimizer, .loader = loader, .random = random};
-  EXPECT_INVALID("TrainingRun: the loader has a shard, expected whole batches", TrainingRun{parts});
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {

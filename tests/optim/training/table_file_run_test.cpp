@@ -20,9 +20,9 @@ class TableBigram : public LanguageModel {
   }
   std::size_t context() const override { return kTableContext; }
   std::size_t vocabulary() const override { return kTableRows; }
-  void read_ahead(const Ids& ids) override {
-    token.read_ahead(ids);
-    ahead.push_back(ids);
+  void read_ahead(const Batch& batch) override {
+    token.read_ahead(batch.inputs());
+    ahead.push_back(batch.inputs());
   }
 
   std::vector<Ids> ahead;
@@ -104,11 +104,10 @@ TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
     const auto file = make(concat(accumulate));
     TableTraining training(*file, nullptr, accumulate);
     std::vector<Ids> batches;
-    for (const Batch& batch : training.loader) batches.push_back(batch.inputs);
+    for (const Batch& batch : training.loader) batches.push_back(batch.inputs());
     training.loader.rewind();
     training.run.run_epoch();
-    batches.erase(batches.begin());                          // nothing was before it
-    batches.push_back(Ids::from_shape({0, kTableContext}));  // nor is anything after the last one
+    batches.erase(batches.begin());  // nothing was before it
     EXPECT_EQ(training.model.ahead, batches) << "accumulate " << accumulate;
   }
   TableTraining in_memory(start());

@@ -1,0 +1,85 @@
+#pragma once
+
+// Examples to train on, by their number: windows of a text (TokenWindows), arrays in memory
+// (TensorDataset), or a class of one's own. Wrong arguments throw std::invalid_argument, and change
+// nothing.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+/// Some examples: arrays whose first axis is that of the examples. What each array means is between
+/// the data and the model.
+struct Batch {
+  std::vector<Ids> ids = {};         // each [rows, …]
+  std::vector<Tensor> tensors = {};  // each [rows, …]
+
+  /// Of a text, with a window in each row: the ids of the windows, and those that follow them or
+  /// targets of their own, both [rows, context].
+  const Ids& inputs() const { return ids.at(0); }
+  const Ids& targets() const { return ids.at(1); }
+
+  /// The number of examples. Refuses arrays that differ in it, arrays without axes, and none at
+  /// all.
+  std::size_t rows() const;
+
+  /// Copies of these rows, in this order.
+  Batch rows(std::span<const std::int64_t> indices) const;
+};
+
+/// What the speed of a run is counted in.
+struct DataUnit {
+  std::string name = "examples";  // several of them
+  std::size_t per_example = 1;    // how many of them an example has
+};
+
+/// Examples, which never change.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// The number of examples, at least 1.
+  virtual std::size_t size() const = 0;
+
+  /// The examples with these numbers, in this order; there may be none.
+  virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
+
+  /// What tells these examples from others, integers by name, for the state of a loader: the number
+  /// of examples, unless a class overrides it.
+  virtual Checkpoint description() const;
+
+  /// Throws std::runtime_error if a file was changed after it was opened.
+  virtual void check_unchanged() const {}
+
+  /// What the examples are counted in: themselves, unless a class overrides it.
+  virtual DataUnit unit() const { return {}; }
+};
+
+/// Examples in memory, example i in row i of each array:
+///
+///   TensorDataset ratings({.ids = {users, films}, .tensors = {stars}});
+class TensorDataset : public Dataset {
+ public:
+  /// Refuses what Batch::rows() refuses, and arrays without rows.
+  explicit TensorDataset(Batch examples);
+
+  std::size_t size() const override { return size_; }  // the number of rows
+  Batch batch(std::span<const std::int64_t> examples) const override;
+
+  /// The number of examples, and a checksum of all values.
+  Checkpoint description() const override;
+
+ private:
+  Batch examples_;
+  std::size_t size_;
+};
+
+}  // namespace rowgrad

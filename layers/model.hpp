@@ -1,0 +1,76 @@
+#pragma once
+
+// What can be trained and evaluated: a layer with a loss. Wrong arguments throw
+// std::invalid_argument.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/base/process_group.hpp>
+#include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/layers/layer.hpp>
+
+namespace rowgrad {
+
+/// What a model makes of a batch: sums over its targets, what each example is to give.
+struct BatchScore {
+  double loss = 0;            // of their losses, each times its weight
+  double weight = 0;          // of their weights
+  std::size_t correct = 0;    // how many the model gets right,
+  std::size_t predicted = 0;  // of those where this can be said
+};
+
+/// A layer that has a loss of a batch: what a TrainingRun trains.
+class Model : public Layer {
+ public:
+  /// The mean loss of the targets of a batch, a scalar. It is not asked for if no target counts.
+  virtual Variable loss(Tape& tape, const Batch& batch) = 0;
+
+  /// How many targets of the batch count, or the sum of their weights: what that mean divides by.
+  /// Parts of a batch have parts of it. The number of rows, unless a model overrides it.
+  virtual double weight(const Batch& batch) const;
+
+  /// What evaluate() sums. Unless a model overrides it, its loss alone. A model for which right and
+  /// wrong can be told counts that, too, if the accuracy is wanted: see count_correct().
+  virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
+
+  /// Begins to read what this batch will need of tables in files, and returns at once: a run calls
+  /// it for the next batch while it trains on this one. Does nothing, unless a model overrides it.
+  virtual void read_ahead(const Batch& batch);
+};
+
+/// Counts into `score` how many of the targets have the largest of the logits [..., classes] of
+/// their row, without those that are `ignored`.
+void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
+                   std::optional<std::int32_t> ignored = std::nullopt);
+
+/// Options of evaluate().
+struct EvaluateOptions {
+  /// How many batches are used, the first ones of an epoch; 0 for all.
+  std::size_t batches = 0;
+  /// Whether the accuracy is wanted, too. Of a text, it needs all logits of a batch at once.
+  bool accuracy = false;
+  /// Called after each batch; if it returns false, there is no result.
+  std::function<bool()> after_batch = {};
+  /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
+  /// result is the same.
+  ProcessGroup* ranks = nullptr;
+};
+
+/// What evaluate() found.
+struct Score {
+  double loss = 0;  // the mean over the targets that count, weighted
+  /// The share of targets that the model gets right, whatever their weights; none if it was not
+  /// asked for, or if the model does not count that.
+  std::optional<double> accuracy = std::nullopt;
+};
+
+/// The loss over an epoch of the loader, in evaluation mode. Throws std::invalid_argument if no
+/// target counts.
+std::optional<Score> evaluate(Model& model, DataLoader& loader,
+                              const EvaluateOptions& options = {});
+
+}  // namespace rowgrad

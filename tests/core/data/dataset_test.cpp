@@ -1,0 +1,72 @@
+#include "tests/test.hpp"
+
+namespace {
+
+Batch three_rows() {
+  return {.ids = {ids({3}, {7, 8, 9}), ids({3, 2}, {1, 2, 3, 4, 5, 6})},
+          .tensors = {reshaped(Tensor{0.5, 1.5, 2.5}, {3, 1})}};
+}
+
+TEST(Batch, KnowsItsRowsAndParts) {
+  const Batch all = three_rows();
+  EXPECT_EQ(all.rows(), 3U);
+  EXPECT_EQ(&all.inputs(), &all.ids[0]);
+  EXPECT_EQ(&all.targets(), &all.ids[1]);
+  const std::vector<std::int64_t> indices{2, 0, 2};
+  const Batch some = all.rows(indices);
+  EXPECT_EQ(some.ids[0], ids({3}, {9, 7, 9}));
+  EXPECT_EQ(some.ids[1], ids({3, 2}, {5, 6, 1, 2, 5, 6}));
+  EXPECT_EQ(some.tensors[0], reshaped(Tensor{2.5, 0.5, 2.5}, {3, 1}));
+  EXPECT_EQ(all.rows({}).ids[1].shape(), (Shape{0, 2}));
+  EXPECT_EQ(all.rows({}).rows({}).rows(), 0U);
+  for (const std::int64_t outside : {-1, 3})
+    EXPECT_INVALID(concat("Batch: row ", outside, " is outside the 3"),
+                   all.rows(std::vector{std::int64_t{0}, outside}));
+}
+
+TEST(Batch, RefusesArraysWithoutTheSameRows) {
+  EXPECT_INVALID("Batch: there are no arrays", Batch().rows());
+  EXPECT_INVALID("Batch: an array has shape [2], expected 3 rows",
+                 (Batch{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}}.rows()));
+  EXPECT_INVALID("Batch: an array has shape [1], expected 3 rows",
+                 (Batch{.ids = {ids({3}, {1, 2, 3})}, .tensors = {Tensor{1}}}.rows()));
+  EXPECT_INVALID("Batch: an array has shape [], expected some rows",
+                 (Batch{.tensors = {scalar(1)}}.rows()));
+}
+
+TEST(TensorDataset, GivesTheRowsOfItsArrays) {
+  DataLoader loader(TensorDataset(three_rows()), {.batch = 2});
+  std::vector<Batch> batches;
+  for (const Batch& batch : loader) batches.push_back(batch);
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_EQ(batches[0].ids[1], ids({2, 2}, {1, 2, 3, 4}));
+  EXPECT_EQ(batches[0].tensors[0], reshaped(Tensor{0.5, 1.5}, {2, 1}));
+  EXPECT_EQ(batches[1].ids[0], ids({1}, {9}));
+  EXPECT_EQ(batches[1].tensors[0], reshaped(Tensor{2.5}, {1, 1}));
+}
+
+TEST(TensorDataset, RefusesToHaveNoExamples) {
+  EXPECT_INVALID("Batch: there are no arrays", TensorDataset{Batch()});
+  EXPECT_INVALID("TensorDataset: there are no examples",
+                 TensorDataset{Batch{.ids = {Ids::from_shape({0, 2})}}});
+}
+
+TEST(TensorDataset, IsToldFromOthersByAChecksum) {
+  const auto description = [](const Batch& examples) {
+    return bits_of(TensorDataset(examples).description());
+  };
+  const std::string expected = description(three_rows());
+  EXPECT_EQ(description(three_rows()), expected);
+  Batch other = three_rows();
+  other.ids[1][5] = 7;
+  EXPECT_NE(description(other), expected);
+  other = three_rows();
+  other.tensors[0].data()[2] = 3;
+  EXPECT_NE(description(other), expected);
+  other = three_rows();
+  other.ids[1] = ids({3, 1, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_NE(description(other), expected);
+  EXPECT_INVALID("DataLoader: there is no dataset", DataLoader{std::shared_ptr<const Dataset>()});
+}
+
+}  // namespace
