@@ -4,13 +4,10 @@
 #include <chrono>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
-#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/data/encode_files.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/encode_files.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
@@ -26,7 +23,6 @@ struct Options {
   std::size_t vocabulary = 512;
   WordOptions words;
   bool decode = false;
-  bool jsonl = false;
   bool special = false;
   bool verify = false;
   std::string output;
@@ -72,12 +68,9 @@ void run_files(const Tokenizer& tokenizer, const Options& options) {
       .allowed_special = encode_options(tokenizer, options.special).allowed_special,
       .separator = options.separate ? std::string(kEndOfText) : "",
       .threads = options.threads};
-  TokenFileWriter writer(options.output, tokenizer.vocabulary(),
-                         encode_files_job(tokenizer, files, encode));
-  const std::uint64_t found = writer.position();
-  if (found > 0) std::cout << "Going on at byte " << found << " of " << bytes << std::endl;
+  TokenFileWriter writer(options.output, tokenizer.vocabulary());
   const auto speed = [&](std::uint64_t done) {
-    return readable_count(static_cast<double>(done - found) / seconds()) + " bytes/s";
+    return readable_count(static_cast<double>(done) / seconds()) + " bytes/s";
   };
   encode.after_block = [&](std::uint64_t done) {
     progress.show(concat(done * 100 / bytes, " % of ", bytes, " bytes, ", speed(done)));
@@ -118,40 +111,13 @@ Ids parse_ids(std::string_view text) {
   return to_ids(ids);
 }
 
-std::string json_text(const std::string& text) {
-  using nlohmann::json;
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-void run_lines(const Tokenizer& tokenizer, const Options& options) {
-  const EncodeOptions encode = encode_options(tokenizer, options.special);
-  std::size_t number = 0;
-  for (std::string line; std::getline(std::cin, line);) {
-    ++number;
-    try {
-      if (options.decode) {
-        std::cout << json_text(tokenizer.decode(parse_ids(line))) << '\n';
-      } else {
-        const std::string text = Json(line, "JSON").string();
-        print_ids(tokenizer.encode(text, encode));
-      }
-    } catch (const std::exception& error) {
-      throw std::runtime_error(concat("line ", number, ": ", error.what()));
-    }
-  }
-  check_runtime(!std::cin.bad(), "cannot read standard input");
-}
-
 void run(const Options& options) {
   std::vector<std::string> read = options.files;
   read.insert(read.end(), {options.corpus, tokenizer_file(options.tokenizer)});
-  std::vector<std::string> written{options.save, options.output};
-  if (!options.output.empty()) written.push_back(PartialFile::name_for(options.output));
-  check_outputs(written, read);
+  check_outputs({options.save, options.output}, read);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
   if (!options.output.empty()) return run_files(*tokenizer, options);
-  if (options.jsonl) return run_lines(*tokenizer, options);
   const std::string input = read_standard_input();
   if (options.decode) {
     std::cout << tokenizer->decode(parse_ids(input));
@@ -178,20 +144,18 @@ OptionTable table_of(Options& o) {
       {"--lower", &o.words.lower, "words in lower case", {}, is_for("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
       {"--decode", &o.decode, "ids separated by blanks on standard input, text out"},
-      {"--jsonl", &o.jsonl, "line by line: a JSON string in, ids out; the other way with --decode"},
       {"--special", &o.special, "special tokens in the text, as <|endoftext|>, count as such"},
       {"FILE", &o.files, "files for --output or --verify, one after another", existing_file()},
       {"--output",
        &o.output,
-       "file of ids to write, for --corpus of the training programs; if this was interrupted, "
-       "the same command goes on",
+       "file of ids to write, for --corpus of the training programs",
        file_name(),
-       {.needs = {"FILE"}, .excludes = {"--decode", "--jsonl"}}},
+       {.needs = {"FILE"}, .excludes = {"--decode"}}},
       {"--verify",
        &o.verify,
        "whether the ids in the files are still those that --output wrote",
        {},
-       {.needs = {"FILE"}, .excludes = {"--output", "--decode", "--jsonl", "--save"}}},
+       {.needs = {"FILE"}, .excludes = {"--output", "--decode", "--save"}}},
       {"--separate", &o.separate, "<|endoftext|> between the files", {}, needs("--output")},
       {"--threads", &o.threads, "for --output; 0 for as many as there are cores",
        whole_number(0, 1024), needs("--output")}};

@@ -1,18 +1,15 @@
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
-#include <optional>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
@@ -86,19 +83,16 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-// The file that is to be replaced, if there is one. A rename needs rights on the
-// folder only, but a write-protected file is not to be replaced.
-std::optional<struct stat> replaced_file(const fs::path& path) {
+// The file that `path` leads to, if it can be replaced. A rename needs rights on the folder only,
+// but a write-protected file is not to be replaced.
+fs::path replaceable(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  if (S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
-  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail("cannot write", path);
-  return status;
-}
-
-std::optional<fs::perms> permissions_of(const std::optional<struct stat>& file) {
-  if (!file) return std::nullopt;
-  return static_cast<fs::perms>(file->st_mode & 07777);
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) fail("cannot write", path, EISDIR);
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail("cannot write", path);
+    if (!S_ISREG(status.st_mode)) fail("cannot write", path, ESPIPE);
+  }
+  return without_links(path);
 }
 
 std::int64_t changed_ns(const struct stat& status) {
@@ -213,15 +207,16 @@ void write_file(const fs::path& path, std::string_view contents) {
 }
 
 void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
-  const auto replaced = replaced_file(path);
-  if (replaced && !S_ISREG(replaced->st_mode)) return write_to_device(path, pieces);
-  LockedFile file(without_links(path), LockedFile::Open::kNew);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return write_to_device(path, pieces);
+  LockedFile file(path, LockedFile::Open::kReplacing);
   std::uint64_t offset = 0;
   for (const std::string_view piece : pieces) {
     file.write(offset, std::as_bytes(std::span(piece)));
     offset += piece.size();
   }
-  file.replace(file.path(), permissions_of(replaced));
+  file.publish();
 }
 
 void OpenFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
@@ -252,7 +247,11 @@ void InputFile::check_unchanged() const {
 
 LockedFile::LockedFile(const fs::path& path, Open how)
     : LockedFile(how == Open::kNew ? create_beside(path)
-                                   : open_locked(path, how == Open::kEither ? O_CREAT : 0)) {}
+                 : how == Open::kReplacing
+                     ? create_beside(replaceable(path))
+                     : open_locked(path, how == Open::kEither ? O_CREAT : 0)) {
+  replaces_ = how == Open::kReplacing;
+}
 
 LockedFile::LockedFile(std::pair<fs::path, OpenFile> opened)
     : OpenFile(std::move(opened.second)), temporary_(std::move(opened.first)) {}
@@ -263,40 +262,23 @@ LockedFile::~LockedFile() {
 }
 
 void LockedFile::publish() {
+  struct stat replaced {};
+  if (replaces_ && ::stat(path().c_str(), &replaced) == 0 &&
+      ::fchmod(descriptor(), replaced.st_mode & 07777) != 0)
+    fail("cannot write", path());
+  // Without this, a crash soon after the rename could leave an empty file of that name.
+  sync();
   fs::path name = path();
   const char *from = temporary_.c_str(), *to = name.c_str();
-  int result = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-  if (result != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot do that
-    result = file_exists(path()) ? (errno = EEXIST, -1) : ::rename(from, to);
+  int result =
+      replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+  if (result != 0 && !replaces_ && (errno == EINVAL || errno == ENOSYS))  // the file system cannot
+    result = file_exists(name) ? (errno = EEXIST, -1) : ::rename(from, to);
   if (result != 0) fail("cannot write", path());
-  temporary_.swap(name);  // until it is known to be on the disk
+  // One that is new is removed again if it is not known to be on the disk.
+  replaces_ ? temporary_.clear() : temporary_.swap(name);
   sync_folder(path().parent_path());
   temporary_.clear();
-}
-
-void LockedFile::replace(const fs::path& target, std::optional<fs::perms> permissions) {
-  const fs::path folder = target.parent_path();  // now, as after the rename only the disk may fail
-  if (permissions && ::fchmod(descriptor(), static_cast<mode_t>(*permissions)) != 0)
-    fail("cannot write", target);
-  // Without this, a crash soon after the rename could leave an empty file in the target's place.
-  sync();
-  const fs::path& name = temporary_.empty() ? path() : temporary_;
-  if (::rename(name.c_str(), target.c_str()) != 0) fail("cannot write", target);
-  temporary_.clear();
-  sync_folder(folder);
-}
-
-void LockedFile::check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
-                            std::string_view kind) const {
-  const std::uint64_t size = size_bytes();
-  std::vector<char> begin(std::min<std::uint64_t>(size, head_bytes));
-  read(0, std::as_writable_bytes(std::span(begin)));
-  const bool unwritten =
-      size <= head_bytes && std::ranges::all_of(begin, [](char byte) { return byte == 0; });
-  const bool ours =
-      begin.size() >= magic.size() && std::equal(magic.begin(), magic.end(), begin.begin());
-  check_runtime(unwritten || ours, path().string(), ": is no ", kind,
-                ", but in the place of one; move it away");
 }
 
 auto LockedFile::stored_from(std::uint64_t offset) const -> Extent {
@@ -351,16 +333,5 @@ bool LockedFile::is_in_memory(std::uint64_t offset) const {
   return ::mincore(mapped_.data() + offset / page * page, page, &present) != 0 ||
          (present & 1) != 0;
 }
-
-fs::path PartialFile::name_for(const fs::path& path) {
-  const auto replaced = replaced_file(path);
-  if (replaced && !S_ISREG(replaced->st_mode)) fail("cannot write", path, ESPIPE);
-  return without_links(path) += ".partial";
-}
-
-PartialFile::PartialFile(const fs::path& path)
-    : LockedFile(name_for(path), Open::kEither),
-      target_(without_links(path)),
-      permissions_(permissions_of(replaced_file(path))) {}
 
 }  // namespace rowgrad

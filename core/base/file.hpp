@@ -5,11 +5,9 @@
 // where the system has none. No file is opened as descriptor 0, 1 or 2, which a program may have
 // been started without: what it prints would go into the file.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,31 +76,30 @@ class InputFile : public OpenFile {
 
   std::uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
 
-  /// When the file was last changed before it was opened, in nanoseconds since 1970.
-  std::int64_t changed_ns() const { return changed_ns_; }
-
   /// Throws if the file was changed after it was opened. Another file that was renamed to its path
   /// does not matter: this one is still read.
   void check_unchanged() const;
 
  private:
   std::uint64_t size_bytes_ = 0;
-  std::int64_t changed_ns_ = 0;
+  std::int64_t changed_ns_ = 0;  // the time of change, since 1970
 };
 
-/// A file that is changed in place. It is locked: only one program at a time has it open.
+/// A file that is written. It is locked: only one program at a time has it open.
 class LockedFile : public OpenFile {
  public:
   /// Whether the file may or must be there.
   enum class Open {
-    kNew,       // it is made, under another name until publish()
-    kExisting,  // it is there
-    kEither     // it is made if it is not there
+    kNew,        // it is made, and it is not there until publish()
+    kReplacing,  // the same, but publish() replaces the one that may be there
+    kExisting,   // it is there
+    kEither      // it is made if it is not there
   };
 
-  /// Throws if the file is open already, or missing (kExisting). A new one has another name until
-  /// publish(). If the program ends before that, it is removed, at the latest by the next program
-  /// that makes it.
+  /// Throws if the file is open already (kExisting, kEither), missing (kExisting), or a folder, a
+  /// device or write-protected (kReplacing, which follows symbolic links). One that is made has
+  /// another name, beside its own, until publish(), and anybody else may make one meanwhile. If the
+  /// program ends before that, it is removed, at the latest by the next program that makes it.
   LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
@@ -116,20 +113,9 @@ class LockedFile : public OpenFile {
   /// Returns when all that was written is on the disk.
   void sync();
 
-  /// Gives a new file its name, on the disk when this returns. Throws if there is a file of that
-  /// name.
+  /// Gives a file that is made its name; it is whole and on the disk when this returns. It gets the
+  /// permissions of the one that it replaces. Throws if there is a file of that name (kNew).
   void publish();
-
-  /// Puts this file in the place of another, with its permissions if there are any, on the disk
-  /// when this returns. Nothing may be called after that.
-  void replace(const std::filesystem::path& target,
-               std::optional<std::filesystem::perms> permissions);
-
-  /// Throws unless the file can be written over as one of ours: it begins with `magic`, or it is
-  /// empty or has zeros only, `head_bytes` at most, which is what a machine may leave that stops
-  /// while such a file is made. `kind` says what it should be: "journal".
-  void check_ours(const std::array<char, 8>& magic, std::size_t head_bytes,
-                  std::string_view kind) const;
 
   /// The next bytes from `offset` on that are stored on the disk, or [size, size] if there are
   /// none. A file system that cannot tell is taken to store all.
@@ -153,28 +139,9 @@ class LockedFile : public OpenFile {
  private:
   explicit LockedFile(std::pair<std::filesystem::path, OpenFile> opened);
 
-  std::filesystem::path temporary_;  // the name of a new file until it gets its own
+  std::filesystem::path temporary_;  // the name of one that is made until it gets its own
+  bool replaces_ = false;
   std::span<std::byte> mapped_;
-};
-
-/// A file that is written piece by piece as PATH.partial, beside the file PATH that it replaces
-/// when it is complete. If its writer ends before that, the next one finds what was written.
-/// Symbolic links and permissions are treated as by write_file.
-class PartialFile : public LockedFile {
- public:
-  /// Opens PATH.partial, or creates it. Throws if another process is writing it, and if PATH cannot
-  /// be replaced: a folder, a device or a write-protected file.
-  explicit PartialFile(const std::filesystem::path& path);
-
-  /// The name of the file that is written for this one. Throws if this one cannot be replaced.
-  static std::filesystem::path name_for(const std::filesystem::path& path);
-
-  /// Replaces PATH. Nothing may be called after that.
-  void commit() { replace(target_, permissions_); }
-
- private:
-  std::filesystem::path target_;
-  std::optional<std::filesystem::perms> permissions_;  // of the file that is replaced
 };
 
 /// Returns when files that were created, renamed or removed in a folder are so on the disk. Does

@@ -40,9 +40,20 @@ auto UndoJournal::head_for(const Begin& begin) -> Head {
   return {kJournalMagic, begin, sum.value()};
 }
 
+// It is a journal, or empty, or has zeros only, which is what a machine may leave that stops while
+// a journal is made.
+void UndoJournal::check_replaceable(const LockedFile& file) {
+  const std::uint64_t size = file.size_bytes();
+  Head head{}, none{};
+  file.read(0, writable_bytes_of(head).first(std::min<std::uint64_t>(size, sizeof head)));
+  const bool unwritten = size <= sizeof head && std::memcmp(&head, &none, sizeof head) == 0;
+  check_runtime(unwritten || head.magic == kJournalMagic, file.path().string(),
+                ": is no journal of a table, but in the place of one; move it away");
+}
+
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
     : file_(path, LockedFile::Open::kEither), begin_(begin) {
-  file_.check_ours(kJournalMagic, sizeof(Head), "journal of a table");
+  check_replaceable(file_);
   file_.truncate(0);
   file_.write(0, bytes_of(head_for(begin)));
   file_.sync();
@@ -71,8 +82,7 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
 }
 
 void UndoJournal::remove(const std::filesystem::path& path) {
-  LockedFile(path, LockedFile::Open::kExisting)
-      .check_ours(kJournalMagic, sizeof(Head), "journal of a table");
+  check_replaceable(LockedFile(path, LockedFile::Open::kExisting));
   std::filesystem::remove(path);
 }
 

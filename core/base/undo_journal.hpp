@@ -82,6 +82,7 @@ class UndoJournal {
   };
 
   static Head head_for(const Begin& begin);
+  static void check_replaceable(const LockedFile& file);
   std::uint64_t bytes_of_group(std::uint64_t records) const;
   void write_group();
   std::uint64_t read_group(std::uint64_t at, Records& records) const;

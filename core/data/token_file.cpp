@@ -52,8 +52,6 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
   const std::uint64_t bytes = file_.size_bytes();
   std::array<char, 8> magic{};
   file_.read(0, std::as_writable_bytes(std::span(magic).first(std::min<std::size_t>(bytes, 8))));
-  check_runtime(magic != TokenFileHeader::kUnfinished, path.string(),
-                ": is not finished; the program that was writing it can go on with it");
   if (magic == TokenFileHeader::kMagic) {
     read_own_header(bytes, options.vocabulary);
   } else if (!read_llmc_header(bytes)) {
@@ -183,47 +181,12 @@ void store(std::span<const std::int32_t> ids, std::vector<std::byte>& stored) {
 
 }  // namespace
 
-TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary,
-                                 std::uint64_t job)
-    : file_(path), job_(job) {
-  file_.check_ours(TokenFileHeader::kUnfinished, sizeof header_, "unfinished file of token ids");
-  header_.magic = TokenFileHeader::kUnfinished;
+TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary)
+    : file_(path, LockedFile::Open::kReplacing) {
   header_.bytes_per_id = bytes_per_id(vocabulary.size());
   header_.vocabulary_size = vocabulary.size();
   header_.vocabulary_hash = vocabulary.hash();
   header_.checksum = Checksum().value();
-  TokenFileHeader found;
-  const bool has_header = file_.size_bytes() >= sizeof found;
-  if (has_header) file_.read(0, std::as_writable_bytes(std::span(&found, 1)));
-  if (has_header && can_go_on(found)) header_ = found;
-  file_.truncate(end_bytes());
-  write_header();
-  file_.sync();  // so that whatever follows, it can be told from other files
-}
-
-// Of the header and the job, so that no file of another job goes on, nor one whose header changed.
-std::uint64_t TokenFileWriter::seal(TokenFileHeader header) const {
-  header.job = job_;
-  Checksum sum;
-  sum.add_words(std::as_bytes(std::span(&header, 1)));
-  return sum.value();
-}
-
-bool TokenFileWriter::can_go_on(const TokenFileHeader& found) const {
-  const std::uint64_t ids = (file_.size_bytes() - sizeof found) / header_.bytes_per_id;
-  return job_ != 0 && found.job == seal(found) && found.magic == header_.magic &&
-         found.version == header_.version && found.bytes_per_id == header_.bytes_per_id &&
-         found.vocabulary_hash == header_.vocabulary_hash && found.count <= ids;
-}
-
-std::uint64_t TokenFileWriter::end_bytes() const {
-  return sizeof header_ + header_.count * header_.bytes_per_id;
-}
-
-void TokenFileWriter::write_header() {
-  const bool finished = header_.magic == TokenFileHeader::kMagic;
-  header_.job = finished ? 0 : seal(header_);
-  file_.write(0, std::as_bytes(std::span(&header_, 1)));
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
@@ -241,24 +204,14 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   } else {
     store<std::uint32_t>(ids, stored_);
   }
-  file_.write(end_bytes(), stored_);
+  file_.write(sizeof header_ + header_.count * header_.bytes_per_id, stored_);
   header_.count += ids.size();
   header_.checksum = sum.value();
 }
 
-// The ids have to be on the disk before a header says that they are there.
-void TokenFileWriter::save(std::uint64_t position) {
-  file_.sync();
-  header_.position = position;
-  write_header();
-}
-
 void TokenFileWriter::finish() {
-  header_.magic = TokenFileHeader::kMagic;
-  header_.position = 0;
-  file_.sync();
-  write_header();
-  file_.commit();
+  file_.write(0, std::as_bytes(std::span(&header_, 1)));
+  file_.publish();
 }
 
 }  // namespace rowgrad

@@ -27,23 +27,17 @@ namespace rowgrad {
 
 /// The first 64 bytes of a file, little-endian.
 struct TokenFileHeader {
-  /// "rgtokens", in a file that is finished.
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
-  /// "rgpartly", in a file that is not finished.
-  static constexpr std::array<char, 8> kUnfinished = {'r', 'g', 'p', 'a', 'r', 't', 'l', 'y'};
   static constexpr std::uint32_t kVersion = 1;  // the version of this format
 
-  std::array<char, 8> magic = kMagic;  // kMagic or kUnfinished
-  std::uint32_t version = kVersion;    // others are refused
-  std::uint32_t bytes_per_id = 0;      // 2 or 4
-  std::uint64_t count = 0;             // the number of ids
-  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; all are below it
-  std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
-  std::uint64_t checksum = 0;          // the checksum of the ids (class Checksum)
-  /// In a file that is not finished: a checksum of the rest of the header and of what is being
-  /// written, and how far that is. Otherwise 0.
-  std::uint64_t job = 0;
-  std::uint64_t position = 0;
+  std::array<char, 8> magic = kMagic;
+  std::uint32_t version = kVersion;   // others are refused
+  std::uint32_t bytes_per_id = 0;     // 2 or 4
+  std::uint64_t count = 0;            // the number of ids
+  std::uint64_t vocabulary_size = 0;  // the tokenizer's number of ids; all are below it
+  std::uint64_t vocabulary_hash = 0;  // the tokenizer's Vocabulary::hash()
+  std::uint64_t checksum = 0;         // the checksum of the ids (class Checksum)
+  std::array<std::uint64_t, 2> unused = {};
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 
@@ -106,18 +100,11 @@ class TokenFile {
 };
 
 /// Writes a file of token ids with rowgrad's header, of which nothing but a small buffer is in
-/// memory. Until finish(), it is PATH.partial; a writer that is killed can be continued by the next
-/// one for the same job, from its last save().
+/// memory. A file that is there stays as it is until the new one is whole.
 class TokenFileWriter {
  public:
-  /// `job` stands for all that the ids depend on besides the vocabulary. What an unfinished file
-  /// has of another job or of another vocabulary, or with a damaged header, is discarded; job 0
-  /// never goes on. Throws as PartialFile does, and if PATH.partial is no such file.
-  TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary,
-                  std::uint64_t job = 0);
-
-  /// What the last save() was given; 0 at the beginning of a file.
-  std::uint64_t position() const { return header_.position; }
+  /// Throws std::system_error if there can be no such file: see LockedFile::Open::kReplacing.
+  TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary);
 
   /// The number of ids so far.
   std::uint64_t count() const { return header_.count; }
@@ -125,21 +112,11 @@ class TokenFileWriter {
   /// Appends nothing if an id is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
-  /// Lets the next writer go on from here, if this process ends. (If the machine stops, it may be
-  /// from an earlier call.) `position` says how far the job is.
-  void save(std::uint64_t position);
-
   /// Completes the file and puts it in its place. Nothing may be called after that.
   void finish();
 
  private:
-  bool can_go_on(const TokenFileHeader& found) const;
-  std::uint64_t seal(TokenFileHeader header) const;
-  std::uint64_t end_bytes() const;
-  void write_header();
-
-  PartialFile file_;
-  std::uint64_t job_;
+  LockedFile file_;
   TokenFileHeader header_;
   std::vector<std::byte> stored_;
 };

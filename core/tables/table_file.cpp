@@ -104,7 +104,6 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   journal_ = new_journal(made.version);
   try {
     head().journal_bytes = journal_->size_bytes();
-    file_->sync();
     file_->publish();
   } catch (...) {
     journal_.reset();

@@ -2,6 +2,7 @@
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/encode_files.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 

@@ -78,10 +78,6 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   caches_->give_back(std::move(cache));
 }
 
-bool BytePairTokenizer::can_cut(std::string_view text, std::size_t offset) const {
-  return gpt2_can_cut(text, offset);
-}
-
 // --- GPT-2's files -------------------------------------------------------------------------------
 
 namespace {

@@ -41,7 +41,6 @@ class BytePairTokenizer final : public Tokenizer {
  private:
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t offset) const override;
 
   MergeTable merges_;
   std::unique_ptr<PieceCachePool> caches_ = std::make_unique<PieceCachePool>();

@@ -2,7 +2,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 
 #include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
@@ -89,17 +88,6 @@ std::size_t white_space_end(std::string_view text, std::size_t begin) {
   return end;
 }
 
-// The whole character that ends before `offset`, if it is valid. As no character begins inside
-// another one, it is also one for a reader who comes from the beginning of the text.
-std::optional<CharacterClass> class_before(std::string_view text, std::size_t offset) {
-  for (std::size_t bytes = 1; bytes <= 4 && bytes <= offset; ++bytes) {
-    const Utf8Character character = decode_utf8(text, offset - bytes);
-    if (character.code_point != kInvalidCodePoint && character.bytes == bytes)
-      return character_class(character.code_point);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
@@ -113,14 +101,4 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
   if (first.kind == CharacterClass::white_space) return white_space_end(text, begin);
   return run_end(text, word + first.bytes, first.kind);
 }
-
-bool gpt2_can_cut(std::string_view text, std::size_t offset) {
-  const Utf8Character next = decode_utf8(text, offset);
-  const std::optional<CharacterClass> before = class_before(text, offset);
-  if (next.code_point == kInvalidCodePoint || !before) return false;
-  const CharacterClass after = character_class(next.code_point);
-  if (*before == after || *before == CharacterClass::white_space) return false;
-  return !(text[offset - 1] == '\'' && after == CharacterClass::letter);
-}
-
 }  // namespace rowgrad

@@ -23,16 +23,6 @@ namespace rowgrad {
 /// Source: openai/gpt-2, src/encoder.py.
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin);
 
-/// Whether a piece ends before the byte at `offset` (inside the text and not its first) in every
-/// text that contains this one, so that what is before and what is after can be split separately.
-/// Tells it from the two characters around the offset, and gives false where they do not suffice:
-///
-///   - Letters, numbers and other characters of two kinds never share a piece, except that a
-///     letter may follow an apostrophe.
-///   - White space begins a piece if something else is before it; where the piece ends that it
-///     begins depends on what follows. So nothing is cut within or after white space.
-bool gpt2_can_cut(std::string_view text, std::size_t offset);
-
 /// A piece of text of at most 24 bytes, in a form that is fast to compare.
 class PieceKey {
  public:

@@ -67,11 +67,6 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
   }
 }
 
-bool CharacterTokenizer::can_cut(std::string_view text, std::size_t offset) const {
-  const bool continues_character = (static_cast<unsigned char>(text[offset]) & 0xC0) == 0x80;
-  return !continues_character;
-}
-
 // --- Words ---------------------------------------------------------------------------------------
 
 namespace {
@@ -201,12 +196,6 @@ void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
                    " of the text has no id in the vocabulary of ", size(), " tokens");
     ids.push_back(id ? *id : *unknown);
   }
-}
-
-// A blank belongs to no word.
-bool WordTokenizer::can_cut(std::string_view text, std::size_t offset) const {
-  const auto byte = static_cast<unsigned char>(text[offset]);
-  return byte < 0x80 && is_blank(byte);
 }
 
 std::string WordTokenizer::join(std::span<const std::int32_t> ids) const {

@@ -27,7 +27,6 @@ class CharacterTokenizer final : public Tokenizer {
  private:
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t offset) const override;
 
   std::array<std::int32_t, 128> ascii_ids_;  // −1 for characters without an id
 };
@@ -80,7 +79,6 @@ class WordTokenizer final : public Tokenizer {
  private:
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  bool can_cut(std::string_view text, std::size_t offset) const override;
   std::string join(std::span<const std::int32_t> ids) const override;
 
   bool lower_;

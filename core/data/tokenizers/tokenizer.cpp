@@ -27,14 +27,6 @@ Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const
   return to_ids(ids);
 }
 
-std::size_t Tokenizer::last_cut(std::string_view text, const EncodeOptions& options) const {
-  const SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
-  std::size_t offset = text.size();
-  while (offset > 0 && --offset > 0)
-    if (can_cut(text, offset) && !search.may_span(offset)) return offset;
-  return 0;
-}
-
 void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }
 
 std::string Tokenizer::join(std::span<const std::int32_t> ids) const {

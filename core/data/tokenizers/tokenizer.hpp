@@ -43,11 +43,6 @@ class Tokenizer {
   /// The ids of a text, rank 1.
   Ids encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The last offset at which `text`, the beginning of a longer one, can be cut: whatever follows,
-  /// the ids of the longer text are those of text.substr(0, cut) and then those of the rest. 0 if
-  /// there is none, or none that can be told from the text around it.
-  std::size_t last_cut(std::string_view text, const EncodeOptions& options = {}) const;
-
   /// The text of ids of any rank, read in row-major order.
   std::string decode(const Ids& ids) const { return join(ids.storage()); }
   std::string decode(std::span<const std::int32_t> ids) const { return join(ids); }
@@ -77,10 +72,6 @@ class Tokenizer {
   /// the text that encode() was given; it is used in messages.
   virtual void append_ids(std::string_view text, std::size_t offset,
                           std::vector<std::int32_t>& ids) const = 0;
-
-  /// Whether `text`, the beginning of a longer one without special tokens, can be cut before the
-  /// byte at `offset`, which is inside it and not its first.
-  virtual bool can_cut(std::string_view text, std::size_t offset) const = 0;
 
   /// The tokens joined into a text.
   virtual std::string join(std::span<const std::int32_t> ids) const;

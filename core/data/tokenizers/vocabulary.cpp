@@ -121,17 +121,6 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-bool SpecialTokenSearch::may_span(std::size_t offset) const {
-  return std::ranges::any_of(tokens_, [&](const Token& token) {
-    const std::string_view letters = token.first;
-    for (std::size_t before = 1; before < letters.size() && before <= offset; ++before) {
-      const std::string_view there = text_.substr(offset - before, letters.size());
-      if (letters.starts_with(there)) return true;  // `there` may end early, with the text
-    }
-    return false;
-  });
-}
-
 // The last token up to the text is the longest one, or begins with all that the text begins with.
 const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
   for (std::string_view rest = text_.substr(begin);;) {

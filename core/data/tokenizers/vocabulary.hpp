@@ -70,10 +70,6 @@ class SpecialTokenSearch {
   /// The first special token that starts at `begin` or later.
   std::optional<Found> next(std::size_t begin) const;
 
-  /// Whether a special token starts before `offset` and ends after it, in this text or in a longer
-  /// one that begins with it.
-  bool may_span(std::size_t offset) const;
-
  private:
   using Token = std::pair<std::string_view, std::int32_t>;
 

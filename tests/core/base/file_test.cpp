@@ -105,6 +105,34 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
                     LockedFile(folder / "file", LockedFile::Open::kExisting));
 }
 
+TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "old");
+  ASSERT_EQ(::chmod((folder / "file").c_str(), 0604), 0);
+  fs::create_symlink("file", folder / "link");
+  const auto contents = std::as_bytes(std::span("one two", 7));
+  {
+    LockedFile given_up(folder / "file", LockedFile::Open::kReplacing);
+    given_up.write(0, contents);
+  }
+  LockedFile first(folder / "link", LockedFile::Open::kReplacing);
+  LockedFile second(folder / "file", LockedFile::Open::kReplacing);
+  first.write(0, contents);
+  EXPECT_EQ(read_file(folder / "file"), "old");
+  first.publish();
+  EXPECT_EQ(read_file(folder / "file"), "one two");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  second.write(0, contents.first(3));
+  second.publish();
+  EXPECT_EQ(read_file(folder / "file"), "one");
+  EXPECT_EQ(permissions(folder / "file"), 0604u);
+  EXPECT_EQ(entries(folder), 2u);
+  EXPECT_ERROR(std::runtime_error, "cannot write /dev/null: Illegal seek",
+               LockedFile("/dev/null", LockedFile::Open::kReplacing));
+  EXPECT_ERROR(std::runtime_error, "cannot write " + folder.path().string() + ": Is a directory",
+               LockedFile(folder.path(), LockedFile::Open::kReplacing));
+}
+
 TEST(File, ExistsOrNotOrThatCannotBeTold) {
   const TemporaryFolder folder;
   EXPECT_TRUE(file_exists(folder.path()));

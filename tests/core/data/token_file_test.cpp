@@ -184,80 +184,34 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
   EXPECT_NE(hash({1, 2, 3}), hash({1, 3, 2}));
 }
 
-TEST_F(TokenFiles, AreWrittenBesideAndContinuedForTheSameJob) {
+TEST_F(TokenFiles, AreThereOnceTheyAreWhole) {
   const Vocabulary ten = vocabulary(10);
   const fs::path path = folder_ / "new.bin";
-  const fs::path partial = folder_ / "new.bin.partial";
-  {
-    TokenFileWriter writer(path, ten, 5);
-    writer.append(Numbers{1, 2});
-    writer.save(17);
-    writer.append(Numbers{3});
-    EXPECT_ERROR(std::runtime_error,
-                 partial.string() + ": is open already, here or in another program",
-                 TokenFileWriter(path, ten, 5));
+  for (const Numbers& ids : {Numbers{1, 2}, Numbers{3, 4, 5}}) {
+    const bool first = !fs::exists(path);
+    {
+      TokenFileWriter given_up(path, ten);
+      given_up.append(ids);
+    }
+    TokenFileWriter writer(path, ten);
+    writer.append(std::span(ids).first(1));
     EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
                    writer.append(Numbers{4, 10}));
     EXPECT_THROW(writer.append(Numbers{-1}), std::invalid_argument);
-  }
-  EXPECT_FALSE(fs::exists(path));
-  EXPECT_ERROR_WITH(std::runtime_error, "is not finished", TokenFile{partial});
-  {
-    TokenFileWriter writer(path, ten, 5);
-    EXPECT_EQ(writer.position(), 17U);
-    writer.append(Numbers{4});
+    writer.append(std::span(ids).subspan(1));
+    EXPECT_EQ(writer.count(), ids.size());
+    if (first)
+      EXPECT_FALSE(fs::exists(path));
+    else
+      EXPECT_EQ(all(TokenFile(path)), (Numbers{1, 2}));
     writer.finish();
+    const TokenFile file(path, {.vocabulary = &ten});
+    EXPECT_EQ(all(file), ids);
+    EXPECT_NO_THROW(file.verify());
   }
-  EXPECT_FALSE(fs::exists(partial));
-  const TokenFile file(path, {.vocabulary = &ten});
-  EXPECT_EQ(all(file), (Numbers{1, 2, 4}));
-  EXPECT_NO_THROW(file.verify());
-  for (const std::uint64_t job : {6, 0}) {
-    { TokenFileWriter(path, ten, 6 - job).save(17); }
-    EXPECT_EQ(TokenFileWriter(path, ten, job).position(), 0U);
-  }
-  EXPECT_EQ(all(TokenFile(path)), (Numbers{1, 2, 4}))
-      << "the old file stays until the new one is whole";
-}
-
-TEST_F(TokenFiles, AreNotContinuedWithAChangedHeader) {
-  const Vocabulary ten = vocabulary(10);
-  const fs::path path = folder_ / "new.bin", partial = folder_ / "new.bin.partial";
-  {
-    TokenFileWriter writer(path, ten, 5);
-    writer.append(Numbers{1, 2});
-    writer.save(17);
-  }
-  const std::string good = read_file(partial);
-  for (std::size_t place = 8; place < sizeof(TokenFileHeader); ++place) {
-    std::string changed = good;
-    changed[place] = static_cast<char>(changed[place] ^ 1);
-    write_file(partial, changed);
-    TokenFileWriter writer(path, ten, 5);
-    EXPECT_EQ(writer.position(), 0U) << place;
-    EXPECT_EQ(writer.count(), 0U) << place;
-  }
-  write_file(partial, good);
-  EXPECT_EQ(TokenFileWriter(path, ten, 5).position(), 17U);
-}
-
-TEST_F(TokenFiles, AreNotWrittenOverOtherFiles) {
-  const Vocabulary ten = vocabulary(10);
-  const fs::path path = folder_ / "new.bin", partial = folder_ / "new.bin.partial";
-  for (const std::string& mine :
-       {std::string("mine"), std::string(100, 'a'), std::string(100, '\0'), own(10, {1, 2, 3})}) {
-    write_file(partial, mine);
-    EXPECT_ERROR(std::runtime_error,
-                 partial.string() +
-                     ": is no unfinished file of token ids, but in the place of one; move it away",
-                 TokenFileWriter(path, ten, 5));
-    EXPECT_EQ(read_file(partial), mine);
-  }
-  // What a machine may leave that stops while such a file is made.
-  for (const std::string& left : {std::string(), std::string(64, '\0')}) {
-    write_file(partial, left);
-    EXPECT_EQ(TokenFileWriter(path, ten, 5).position(), 0U);
-  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
+  EXPECT_THROW(TokenFileWriter("/dev/null", ten), std::system_error);
+  EXPECT_THROW(TokenFileWriter(folder_.path(), ten), std::system_error);
 }
 
 }  // namespace
