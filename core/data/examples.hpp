@@ -5,16 +5,14 @@
 // arguments throw std::invalid_argument.
 //
 //   std::vector<Example> examples;
-//   for (const LabelledText& each : read_labelled_texts("reviews.csv", {.text = "review"}).texts)
-//     examples.push_back(class_example(tokenizer.encode(each.text), each.label));
+//   for (const auto& [text, label] : reviews)
+//     examples.push_back(class_example(tokenizer.encode(text), label));
 //   DataLoader loader(padded_windows(examples, {.context = 120, .padding = 0}), {.batch = 8});
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <rowgrad/core/data/token_sequence.hpp>
@@ -57,37 +55,5 @@ TokenWindows padded_windows(std::span<const Example> examples,
 /// example sees those before it in its window, as tokens of a long text do.
 TokenWindows packed_windows(std::span<const Example> examples,
                             const ExampleWindowOptions& options = {});
-
-/// One text of a set.
-struct LabelledText {
-  std::string text;       // in UTF-8
-  std::size_t label = 0;  // an index of LabelledTexts::labels
-};
-
-/// What read_labelled_texts() found.
-struct LabelledTexts {
-  std::vector<LabelledText> texts;  // in the order of the source
-  std::vector<std::string> labels;  // the labels in the order of their numbers
-};
-
-/// Options of read_labelled_texts().
-struct LabelledTextOptions {
-  /// Columns of a table, by their names in its first row.
-  std::string text = "text";
-  std::string label = "label";
-  /// The names of the columns if the first row does not have them.
-  std::vector<std::string> columns = {};
-  /// The labels, in the order of their numbers; others are refused. Empty for those that are there,
-  /// sorted: give the validation texts the labels of the training texts, which may have more.
-  std::vector<std::string> labels = {};
-};
-
-/// Reads labelled texts: from a folder, of which each folder in it is a label and each file in that
-/// a text, in the order of their names; or from a table, with commas as in RFC 4180 or, if its name
-/// ends with .tsv, with tabs, between which quotes mean nothing. A byte order mark is skipped.
-/// Throws std::runtime_error for what cannot be read, with the number of the line, and
-/// std::invalid_argument for a byte that is not UTF-8, with the file.
-LabelledTexts read_labelled_texts(const std::filesystem::path& path,
-                                  const LabelledTextOptions& options = {});
 
 }  // namespace rowgrad

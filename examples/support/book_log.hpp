@@ -15,25 +15,16 @@ struct BookLine {
   double training, validation;
 };
 
-struct BookLog {
-  std::vector<BookLine> losses = {};      // of evaluations after the first step
-  std::size_t every = 5;                  // and every so many steps
-  std::vector<BookLine> accuracies = {};  // after epochs, in percent
-  // Of training, validation and test: accuracies and losses before, accuracies at the end.
-  std::vector<double> before = {};
-  std::vector<double> losses_before = {};
-  std::vector<double> after = {};
-};
+/// Losses of evaluations after the first step, and every five steps.
+using BookLog = std::vector<BookLine>;
 
-/// Of chapters "5" and "6" and appendices "d" and "e". The printed book clips appendix D's
-/// gradients from step 28 on, its corrected notebook from step 27 on; with another clip_from, there
-/// are the lines before. Of appendix E, the first lines.
+/// Of chapter "5" or appendix "d". The printed book clips appendix D's gradients from step 28 on,
+/// its corrected notebook from step 27 on; with another clip_from, there are the lines before.
 BookLog book_log(const std::string& run, std::size_t clip_from = 27);
 
 /// "   the book's  4.617  6.714", of the line that the book has after so many `steps`, the first
 /// after one; "" where it has none.
-std::string beside(const std::vector<BookLine>& lines, std::size_t steps, std::size_t every,
-                   int digits);
+std::string beside(const BookLog& book, std::size_t steps);
 
 /// How many losses of evaluations in the course of epochs round to those of the book, and how far
 /// the others are off, in a sentence.

@@ -88,7 +88,7 @@ std::string ProgressLines::place(const TrainingRun& run) const {
   std::ostringstream text;
   if (parts.steps == 0)
     text << "epoch " << last / run.steps_per_epoch() + 1 << '/' << parts.epochs << "  ";
-  text << "step " << std::setw(4) << (book_.losses.empty() ? run.steps() : last);
+  text << "step " << std::setw(4) << (book_.empty() ? run.steps() : last);
   if (parts.steps > 0) text << '/' << parts.steps;
   return text.str();
 }
@@ -107,7 +107,7 @@ void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& r
   clear();
   check_loss(run, record.training_loss);
   if (!record.ends_epoch()) {
-    print_losses(place(run), record, 3, beside(book_.losses, record.steps, book_.every, 3));
+    print_losses(place(run), record, 3, beside(book_, record.steps));
   } else if (run.parts().evaluation.every == 0) {
     const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
     std::ostringstream place;
@@ -119,8 +119,7 @@ void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& r
 
 void ProgressLines::at_end(const TrainingRun& run) {
   clear();
-  if (!book_.losses.empty() && run.has_ended())
-    std::cout << compared(run.history(), book_) << std::endl;
+  if (!book_.empty() && run.has_ended()) std::cout << compared(run.history(), book_) << std::endl;
 }
 
 bool StopsOnInterrupts::goes_on(const TrainingRun&) { return !interrupted(); }

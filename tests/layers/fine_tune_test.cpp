@@ -201,24 +201,23 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
 
 TEST(FineTuning, IsWrittenAsInTheReadme) {
   const TemporaryFolder folder;
-  write_file(folder / "reviews.csv", "label,text\ngood,\"yes, a fine story\"\nbad,no\ngood,fine\n");
+  const std::vector<std::pair<std::string, std::size_t>> reviews = {
+      {"yes, a fine story", 1}, {"no", 0}, {"fine", 1}};
   const auto tokenizer = CharacterTokenizer::from_text("abcdefghijklmnopqrstuvwxyz, .?\n");
   const GptOptions options{
       .vocabulary = tokenizer.size(), .context = 32, .width = 8, .heads = 2, .layers = 2};
   const Checkpoint pretrained = GptModel(options, Random(1)).state_dict();
-  const std::filesystem::path table = folder / "reviews.csv";
   // [classes]
   Random random(123);
   GptModel model(options, random);
   model.load_state_dict(pretrained);  // or load_gpt2_weights(model, file)
   model.freeze();
   model.unfreeze("blocks.1.*,norm.*");
-  const LabelledTexts reviews = read_labelled_texts(table);  // or a folder for each label
-  TextClassifier classifier(model, reviews.labels.size(), random);
+  TextClassifier classifier(model, 2, random);
   classifier.set_loss({.class_weights = Tensor{2, 1}});
   std::vector<Example> examples;
-  for (const LabelledText& each : reviews.texts)
-    examples.push_back(class_example(tokenizer.encode(each.text), each.label));
+  for (const auto& [text, label] : reviews)
+    examples.push_back(class_example(tokenizer.encode(text), label));
   DataLoader loader(padded_windows(examples), {.batch = 2, .shuffle = true});
   AdamW optimizer(classifier.parameters(), {.learning_rate = 5e-3, .weight_decay = 0.1});
   TrainingRun run({.model = classifier,

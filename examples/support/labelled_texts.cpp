@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/examples/support/labelled_texts.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct TableRow {
+  std::size_t line;  // where it begins, counted from 1
+  std::vector<std::string> fields;
+};
+
+// With commas, fields may be in quotes, and then have commas, line ends, and quotes that are
+// doubled (RFC 4180). Between tabs, quotes mean nothing.
+std::vector<TableRow> rows_of(const std::string& name, std::string_view text, char separator) {
+  std::vector<TableRow> rows;
+  std::size_t line = 1;
+  std::size_t at = 0;
+  const auto field = [&] {
+    std::string value;
+    if (separator == '\t' || at == text.size() || text[at] != '"') {
+      const char ends[] = {separator, '\n', '\0'};
+      const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
+      value = text.substr(at, end - at);
+      at = end;
+      const bool ends_line = at == text.size() || text[at] == '\n';
+      if (ends_line && value.ends_with('\r')) value.pop_back();
+      return value;
+    }
+    for (++at;; ++at) {
+      check_runtime(at < text.size(), name, ":", rows.back().line, ": a quote is never closed");
+      if (text[at] == '\n') ++line;
+      if (text[at] == '"' && (++at == text.size() || text[at] != '"')) break;
+      value += text[at];
+    }
+    if (at < text.size() && text[at] == '\r') ++at;
+    check_runtime(at == text.size() || text[at] == separator || text[at] == '\n', name, ":",
+                  rows.back().line, ": there is text behind a closed quote");
+    return value;
+  };
+  while (at < text.size()) {
+    rows.push_back({line, {}});
+    for (;; ++at) {
+      rows.back().fields.push_back(field());
+      if (at == text.size() || text[at] == '\n') break;
+    }
+    ++at;
+    ++line;
+  }
+  return rows;
+}
+
+// Pairs of a label and a text.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// A pipe would be waited for, and a device may have no end.
+std::string text_in(const std::filesystem::path& path) {
+  check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
+                ": is no regular file");
+  std::string text = read_file(path);
+  check_utf8(path.string(), text);
+  return text;
+}
+
+Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
+  const std::string name = path.string();
+  std::string content = text_in(path);
+  if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
+  std::vector<TableRow> rows = rows_of(name, content, path.extension() == ".tsv" ? '\t' : ',');
+  check_runtime(!rows.empty(), name, ": has no first row with the names of its columns");
+  const std::vector<std::string> columns = rows.front().fields;
+  rows.erase(rows.begin());
+  const auto column = [&](const std::string& wanted) {
+    const auto found = std::ranges::find(columns, wanted);
+    const auto count = std::count(found, columns.end(), wanted);
+    check_runtime(count == 1, name, ": has ", count == 0 ? "no column " : "several columns ",
+                  InQuotes(wanted), ", its columns are ",
+                  bracketed(std::vector<InQuotes>(columns.begin(), columns.end())));
+    return static_cast<std::size_t>(found - columns.begin());
+  };
+  const std::size_t text = column(options.text);
+  const std::size_t label = column(options.label);
+  Pairs pairs;
+  for (const auto& [line, fields] : rows) {
+    if (fields.size() == 1 && fields[0].empty()) continue;  // an empty line
+    check_runtime(fields.size() == columns.size(), name, ":", line, ": has ", fields.size(),
+                  " columns, expected ", columns.size());
+    pairs.emplace_back(fields[label], fields[text]);
+  }
+  return pairs;
+}
+
+Pairs read_folders(const std::filesystem::path& path) {
+  const auto sorted = [](const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+    std::ranges::sort(entries);
+    return entries;
+  };
+  Pairs pairs;
+  for (const std::filesystem::path& label : sorted(path))
+    if (std::filesystem::is_directory(label))
+      for (const std::filesystem::path& text : sorted(label))
+        pairs.emplace_back(label.filename().string(), text_in(text));
+  return pairs;
+}
+
+}  // namespace
+
+LabelledTexts read_labelled_texts(const std::filesystem::path& path,
+                                  const LabelledTextOptions& options) {
+  Pairs pairs =
+      std::filesystem::is_directory(path) ? read_folders(path) : read_table(path, options);
+  check_runtime(!pairs.empty(), path.string(), ": has no texts");
+  std::set<std::string> labels;
+  for (const auto& [label, text] : pairs) labels.insert(label);
+  LabelledTexts result{.texts = {}, .labels = {labels.begin(), labels.end()}};
+  for (auto& [label, text] : pairs) {
+    const auto found = std::ranges::lower_bound(result.labels, label);
+    result.texts.push_back(
+        {std::move(text), static_cast<std::size_t>(found - result.labels.begin())});
+  }
+  return result;
+}
+
+}  // namespace rowgrad
