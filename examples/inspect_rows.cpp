@@ -115,7 +115,6 @@ void inspect(const CommandLine& line, const Options& options) {
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(train.tokenizer));
   check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
-  ReportFiles report_files(options.report);
   const Corpus corpus = Corpus::find(options.corpus);
   TextRun training(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary), corpus);
   TrainingRun& run = training.run;
@@ -126,7 +125,7 @@ void inspect(const CommandLine& line, const Options& options) {
   std::optional<RunReport> page;
   if (options.report.wanted()) {
     RunReportOptions shown =
-        report_files.options_for(training, training.first_words(train.context));
+        report_of(training, options.report, training.first_words(train.context));
     shown.about = about_run(line, training, corpus);
     shown.rows = &rows;
     shown.samples = nullptr;  // it makes none
@@ -177,7 +176,7 @@ void inspect(const CommandLine& line, const Options& options) {
     write_file(options.json,
                report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
-  if (page) report_files.announce(*page);
+  if (page) announce(*page, options.report);
 }
 
 OptionTable table_of(Options& o) {

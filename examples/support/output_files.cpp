@@ -1,11 +1,8 @@
-#include <cerrno>
-#include <chrono>
 #include <fcntl.h>
-#include <fstream>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <sys/stat.h>
-#include <thread>
 #include <tuple>
 #include <unistd.h>
 #include <utility>
@@ -14,7 +11,6 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
-#include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
 namespace {
@@ -41,30 +37,6 @@ Identity identity_of(const fs::path& path) {
   if (!folder) return std::nullopt;
   return Identity({folder->st_dev, folder->st_ino, path.filename().string()});
 }
-
-// If the path is a pipe, waits until somebody reads it, and has it open for as long as this exists.
-// A write would wait inside a system call, where a program that saves on the first signal does not
-// notice it.
-class PipeWithReader {
- public:
-  explicit PipeWithReader(const fs::path& path) {
-    const auto status = status_of(path);
-    if (!status || !S_ISFIFO(status->st_mode)) return;
-    while ((end_ = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO) {
-      check_runtime(!interrupted(), path.string(),
-                    ": nobody reads this pipe; nothing was saved there");
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  ~PipeWithReader() {
-    if (end_ >= 0) ::close(end_);
-  }
-  PipeWithReader(const PipeWithReader&) = delete;
-  PipeWithReader& operator=(const PipeWithReader&) = delete;
-
- private:
-  int end_ = -1;
-};
 
 }  // namespace
 
@@ -100,29 +72,6 @@ void check_outputs(const std::vector<std::string>& written, const std::vector<st
     check_runtime(taken.insert(identity_of(target)).second, path,
                   ": is written here and also read, or written by another option");
   }
-}
-
-OwnFile::OwnFile(fs::path path) : path_(std::move(path)), last_(beginning()) {}
-
-// Inode number and time would not do: some network file systems change them on their own.
-std::optional<std::string> OwnFile::beginning() const {
-  constexpr std::size_t kBytes = std::size_t{1} << 16;
-  const auto status = status_of(path_);
-  if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
-  std::string bytes(kBytes, '\0');
-  std::ifstream file(path_, std::ios::binary);
-  file.read(bytes.data(), kBytes);
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  return bytes;
-}
-
-void OwnFile::rewrite(const std::function<void()>& write) {
-  const auto present = beginning();
-  check_runtime(!present || present == last_, path_.string(),
-                ": another program has written it meanwhile; nothing was saved there");
-  const PipeWithReader pipe(path_);
-  write();
-  last_ = beginning();
 }
 
 }  // namespace rowgrad

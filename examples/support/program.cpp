@@ -8,7 +8,6 @@
 #include <iostream>
 #include <new>
 #include <sched.h>
-#include <spawn.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -141,19 +140,5 @@ HeldInterrupts::~HeldInterrupts() { held = false; }
 
 bool interrupted() { return noted != 0; }
 const char* interruption() { return kNames[index_of(noted)]; }
-
-void open_in_browser(const std::string& file) {
-  char program[] = "xdg-open";
-  std::string path = std::filesystem::absolute(file).string();
-  char* const arguments[] = {program, path.data(), nullptr};
-  pid_t process = 0;
-  posix_spawn_file_actions_t quiet;  // what it says is not for users of this program
-  posix_spawn_file_actions_init(&quiet);
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
-    posix_spawn_file_actions_addopen(&quiet, output, "/dev/null", O_WRONLY, 0);
-  if (posix_spawnp(&process, program, &quiet, nullptr, arguments, environ) != 0)
-    std::cout << "There is no xdg-open to show it with: open it in a browser.\n";
-  posix_spawn_file_actions_destroy(&quiet);
-}
 
 }  // namespace rowgrad

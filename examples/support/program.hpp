@@ -36,7 +36,4 @@ class HeldInterrupts {
 bool interrupted();
 const char* interruption();
 
-/// Shows a file in the user's browser, and does not wait for that. Says so if there is none.
-void open_in_browser(const std::string& file);
-
 }  // namespace rowgrad

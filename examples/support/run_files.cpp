@@ -3,15 +3,13 @@
 #include <sstream>
 #include <utility>
 
-#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_files.hpp>
-#include <rowgrad/optim/report/report_page.hpp>
 
 namespace rowgrad {
 
 RunFile::RunFile(std::string path, std::size_t every, std::function<void()> write)
-    : path_(std::move(path)), every_(every), write_(std::move(write)), file_(path_) {}
+    : path_(std::move(path)), every_(every), write_(std::move(write)) {}
 
 void RunFile::after_record(const TrainingRun&, const TrainingRecord& record) {
   has_news_ = true;
@@ -29,7 +27,7 @@ void RunFile::at_end(const TrainingRun&) {
 }
 
 void RunFile::rewrite() {
-  if (!path_.empty()) file_.rewrite(write_);
+  if (!path_.empty()) write_();
   has_written_ = true;
   has_news_ = ended_epoch_ = false;
 }
@@ -50,38 +48,22 @@ std::string metrics_csv(const TrainingRun& run) {
 OptionTable table_of(ReportOptions& options) {
   return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
            file_name()},
-          {"--open",
-           &options.open,
-           "shows that page in a browser when the run is over",
-           {},
-           needs("--report")},
           {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
 }
 
-ReportFiles::ReportFiles(const ReportOptions& options)
-    : options_(options), page_(options.page), data_(options.data) {
-  if (!options.page.empty()) check_report_page();
-}
-
-RunReportOptions ReportFiles::options_for(const TextRun& training, Ids prompt) {
-  return {.page = options_.page,
-          .data = options_.data,
+RunReportOptions report_of(const TextRun& training, const ReportOptions& files, Ids prompt) {
+  return {.page = files.page,
+          .data = files.data,
           .tokenizer = &training.tokenizer(),
           .samples = &training.samples,
           .prompt = std::move(prompt),
-          .goes_on = [] { return !interrupted(); },
-          .write =
-              [this](const std::string& path, const std::string& contents) {
-                OwnFile& file = path == options_.page ? page_ : data_;
-                file.rewrite([&] { write_file(path, contents); });
-              }};
+          .goes_on = [] { return !interrupted(); }};
 }
 
-void ReportFiles::announce(const RunReport& report) const {
+void announce(const RunReport& report, const ReportOptions& files) {
   check_runtime(report.fault().empty(), "the report is not complete: ", report.fault());
-  if (!options_.page.empty()) std::cout << "Report in  " << options_.page << '\n';
-  if (!options_.data.empty()) std::cout << "Its data in " << options_.data << '\n';
-  if (options_.open && !interrupted()) open_in_browser(options_.page);
+  if (!files.page.empty()) std::cout << "Report in  " << files.page << '\n';
+  if (!files.data.empty()) std::cout << "Its data in " << files.data << '\n';
 }
 
 }  // namespace rowgrad

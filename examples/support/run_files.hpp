@@ -6,7 +6,6 @@
 #include <string>
 
 #include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/optim/report/run_report.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
@@ -29,7 +28,6 @@ class RunFile : public RunObserver {
   std::string path_;
   std::size_t every_;
   std::function<void()> write_;
-  OwnFile file_;
   bool has_written_ = false;
   bool has_news_ = false;     // since it was written,
   bool ended_epoch_ = false;  // the end of an epoch among them
@@ -42,30 +40,16 @@ std::string metrics_csv(const TrainingRun& run);
 struct ReportOptions {
   std::string page = "";
   std::string data = "";
-  bool open = false;
 
   bool wanted() const { return !page.empty() || !data.empty(); }
 };
 
 OptionTable table_of(ReportOptions& options);
 
-/// The files of a report, which no other program may write meanwhile.
-class ReportFiles {
- public:
-  /// Throws std::runtime_error if there is to be a page and its parts are not in the program.
-  explicit ReportFiles(const ReportOptions& options);
+/// What the report of a run is made of, and where it is written. Borrows the run.
+RunReportOptions report_of(const TextRun& training, const ReportOptions& files, Ids prompt);
 
-  /// Names the files and writes them. Borrows the run.
-  RunReportOptions options_for(const TextRun& training, Ids prompt);
-
-  /// Says where they are, and shows the page if that is wanted and the user has not stopped the
-  /// program.
-  void announce(const RunReport& report) const;
-
- private:
-  const ReportOptions& options_;
-  OwnFile page_;
-  OwnFile data_;
-};
+/// Says where a report is. Throws std::runtime_error if it is not complete.
+void announce(const RunReport& report, const ReportOptions& files);
 
 }  // namespace rowgrad

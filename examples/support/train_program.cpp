@@ -107,9 +107,6 @@ class Results : public RunObserver {
         samples_(samples),
         rows_(rows),
         page_(page),
-        json_(options.json),
-        config_(gpt2_config_path(options.gpt2_export)),
-        rows_file_(options.row_list),
         first_step_(training.run.steps()) {}
 
   void at_end(const TrainingRun& run) override {
@@ -145,23 +142,20 @@ class Results : public RunObserver {
   }
 
   void write(const RunResults& results) {
-    if (!options_.json.empty())
-      json_.rewrite([&] { write_file(options_.json, run_json(training_, corpus_, results)); });
+    if (!options_.json.empty()) write_file(options_.json, run_json(training_, corpus_, results));
     if (!options_.row_list.empty()) write_rows();
     if (options_.gpt2_export.empty()) return;
     auto& gpt = dynamic_cast<GptModel&>(training_.model());
     write_safetensors(options_.gpt2_export, gpt2_weights(gpt));
     const std::filesystem::path config = gpt2_config_path(options_.gpt2_export);
-    if (!config.empty()) config_.rewrite([&] { write_file(config, gpt2_config(gpt.options())); });
+    if (!config.empty()) write_file(config, gpt2_config(gpt.options()));
   }
 
   void write_rows() {
     const char separator = options_.row_list.ends_with(".csv") ? ',' : '\t';
     const TableHistory& tokens = of_tokens(rows_, training_.model());
     listed_ = list_rows(tokens);
-    rows_file_.rewrite([&] {
-      write_file(options_.row_list, rows_text(tokens, listed_, &training_.tokenizer(), separator));
-    });
+    write_file(options_.row_list, rows_text(tokens, listed_, &training_.tokenizer(), separator));
   }
 
   std::ptrdiff_t count_of(Learned learned) const {
@@ -198,9 +192,6 @@ class Results : public RunObserver {
   Samples& samples_;
   RowHistory& rows_;
   std::optional<RunReport>& page_;
-  OwnFile json_;
-  OwnFile config_;
-  OwnFile rows_file_;
   std::vector<ListedRow> listed_;
   std::size_t first_step_;
 };
@@ -240,7 +231,6 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
   if (leads) check_files(options);
-  ReportFiles report_files(options.report);
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
   const Corpus corpus = Corpus::find(options.corpus);
@@ -297,7 +287,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (leads) run.observe(metrics);
   if (leads) run.observe(results);
   if (leads && options.report.wanted()) {
-    RunReportOptions shown = report_files.options_for(*training, prompt);
+    RunReportOptions shown = report_of(*training, options.report, prompt);
     shown.about = about_run(line, *training, corpus);
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
@@ -309,7 +299,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   // before they change.
   if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
   run.train(last_step);
-  if (page) report_files.announce(*page);
+  if (page) announce(*page, options.report);
 }
 
 OptionTable table_of(TrainProgram& o) {

@@ -559,12 +559,6 @@ TEST_F(ProgramsAndFiles, SaveToAPipeOnceSomebodyReadsIt) {
       shell(in_folder("mkfifo pipe; cat pipe >copy & $train --save pipe && wait && "
                       "$train --resume copy"));
   EXPECT_EQ(read.status, 0) << read.output;
-  const Outcome stopped = shell(
-      in_folder("timeout --foreground -s KILL 60 $train --evaluate-every 1 --save pipe >log 2>&1 & "
-                "for i in $(seq 600); do grep -q validation log && break; sleep 0.1; done; "
-                "sleep 1; kill -TERM $!; wait $!; echo \"status $?\"; tail -n 1 log"));
-  EXPECT_EQ(stopped.output,
-            "status 1\ntrain_verdict: pipe: nobody reads this pipe; nothing was saved there\n");
 }
 
 // Writes more than a pipe holds, so the program has begun to read once all but the rest is written;

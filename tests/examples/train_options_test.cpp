@@ -234,21 +234,6 @@ TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
   EXPECT_EQ(read_file(file), "text");
 }
 
-TEST(OwnFile, IsNotWrittenOverWhatAnotherProgramWrote) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a";
-  OwnFile own(path);
-  const auto rewrite = [&] { own.rewrite([&] { write_file(path, "mine"); }); };
-  rewrite();
-  rewrite();
-  write_file(path, "yours");
-  EXPECT_HAS(error_of<std::runtime_error>(rewrite), "another program has written it");
-  EXPECT_EQ(read_file(path), "yours");
-  std::filesystem::remove(path);
-  rewrite();
-  EXPECT_EQ(read_file(path), "mine");
-}
-
 TEST(Readable, NumbersAndTokensAreForPeople) {
   EXPECT_EQ(readable_seconds(7.25), "7.2 s");
   EXPECT_EQ(readable_seconds(75), "1 min 15 s");
