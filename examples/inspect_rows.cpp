@@ -11,8 +11,6 @@
 #include <optional>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
@@ -143,15 +141,15 @@ void inspect(const CommandLine& line, const Options& options) {
             << ", no shuffle\n"
             << "Loss       " << losses.first << " before the first update"
             << (train.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
-  nlohmann::json report{{"text", corpus.source()},
-                        {"tokenizer", train.tokenizer},
-                        {"batch", train.batch},
-                        {"context", train.context},
-                        {"stride", train.stride},
-                        {"steps", train.steps},
-                        {"learning_rate", train.learning_rate},
-                        {"first_loss", losses.first},
-                        {"last_loss", losses.last}};
+  Json report{{"text", corpus.source()},
+              {"tokenizer", train.tokenizer},
+              {"batch", train.batch},
+              {"context", train.context},
+              {"stride", train.stride},
+              {"steps", train.steps},
+              {"learning_rate", train.learning_rate},
+              {"first_loss", losses.first},
+              {"last_loss", losses.last}};
   std::ostringstream csv;
   const std::vector<std::string> columns = meanings(rows.tables());
   csv << "table,row,";
@@ -172,9 +170,7 @@ void inspect(const CommandLine& line, const Options& options) {
   }
   std::cout << "\nRows without a gradient that changed: " << changed << '\n';
 
-  if (!options.json.empty())
-    write_file(options.json,
-               report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!options.json.empty()) write_file(options.json, report.dump(2) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
   if (page) announce(*page, options.report);
 }

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include <nlohmann/json.hpp>
 
 #include <rowgrad/core/base/check.hpp>
@@ -16,8 +14,8 @@ class Json::Parser {
   explicit Parser(Json& root) : name_(root.name_), next_(&root) {}
 
   bool null() { return add(std::monostate()); }
-  bool boolean(bool) { return add(std::monostate()); }
-  bool number_integer(std::int64_t number) { return add(static_cast<double>(number)); }  // negative
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(std::int64_t number) { return add(number); }  // negative
   bool number_unsigned(std::uint64_t number) { return add(number); }
   bool number_float(double number, const std::string&) { return add(number); }
   bool string(std::string& text) { return add(std::move(text)); }
@@ -108,9 +106,13 @@ const std::vector<Json>& Json::elements() const { return get<std::vector<Json>>(
 const std::string& Json::string() const { return get<std::string>("a string"); }
 
 double Json::number() const {
-  const auto* whole = std::get_if<std::uint64_t>(&value_);
-  return whole != nullptr ? static_cast<double>(*whole) : get<double>("a number");
+  if (const auto* whole = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*whole);
+  if (const auto* negative = std::get_if<std::int64_t>(&value_))
+    return static_cast<double>(*negative);
+  return get<double>("a number");
 }
+
+bool Json::boolean() const { return get<bool>("true or false"); }
 
 std::uint64_t Json::whole_number() const { return get<std::uint64_t>("a whole number below 2^64"); }
 
@@ -129,6 +131,46 @@ std::vector<std::uint64_t> Json::whole_numbers() const {
   std::vector<std::uint64_t> all;
   for (const Json& element : elements()) all.push_back(element.whole_number());
   return all;
+}
+
+Json::Json(std::initializer_list<Member> members) : value_(Members()) {
+  for (const Member& member : members) (*this)[member.key] = std::move(member.value);
+}
+
+Json& Json::operator[](const std::string& key) {
+  if (value_.index() == 0) value_ = Members();
+  return std::get<Members>(value_)[key];
+}
+
+void Json::push_back(Json element) {
+  if (value_.index() == 0) value_ = std::vector<Json>();
+  std::get<std::vector<Json>>(value_).push_back(std::move(element));
+}
+
+// As nlohmann::json, which prints it.
+template <class Tree>
+Tree Json::tree() const {
+  return std::visit(
+      []<class Kind>(const Kind& value) -> Tree {
+        if constexpr (std::is_same_v<Kind, Members>) {
+          Tree all = Tree::object();
+          for (const auto& [key, member] : value) all[key] = member.template tree<Tree>();
+          return all;
+        } else if constexpr (std::is_same_v<Kind, std::vector<Json>>) {
+          Tree all = Tree::array();
+          for (const Json& element : value) all.push_back(element.tree<Tree>());
+          return all;
+        } else if constexpr (std::is_same_v<Kind, std::monostate>) {
+          return nullptr;
+        } else {
+          return value;
+        }
+      },
+      value_);
+}
+
+std::string Json::dump(int indent) const {
+  return tree<nlohmann::json>().dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string json_string(std::string_view text) {

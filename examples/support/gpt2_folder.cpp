@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
@@ -97,23 +95,22 @@ std::filesystem::path gpt2_config_path(const std::filesystem::path& weights) {
 }
 
 std::string gpt2_config(const GptOptions& options) {
-  nlohmann::json config = {
-      {"model_type", "gpt2"},
-      {"architectures", nlohmann::json::array({"GPT2LMHeadModel"})},
-      {"vocab_size", options.vocabulary},
-      {"n_positions", options.context},
-      {"n_embd", options.width},
-      {"n_layer", options.layers},
-      {"n_head", options.heads},
-      {"activation_function", options.gelu == Gelu::kErf ? "gelu" : "gelu_new"},
-      {"layer_norm_epsilon", options.norm_epsilon},
-      {"tie_word_embeddings", options.tie_weights},
-      {"embd_pdrop", options.dropout},
-      {"attn_pdrop", options.dropout},
-      {"resid_pdrop", options.dropout}};
+  Json config{{"model_type", "gpt2"},
+              {"architectures", std::vector<std::string>{"GPT2LMHeadModel"}},
+              {"vocab_size", options.vocabulary},
+              {"n_positions", options.context},
+              {"n_embd", options.width},
+              {"n_layer", options.layers},
+              {"n_head", options.heads},
+              {"activation_function", options.gelu == Gelu::kErf ? "gelu" : "gelu_new"},
+              {"layer_norm_epsilon", options.norm_epsilon},
+              {"tie_word_embeddings", options.tie_weights},
+              {"embd_pdrop", options.dropout},
+              {"attn_pdrop", options.dropout},
+              {"resid_pdrop", options.dropout}};
   // Hugging Face's default is GPT-2's id of <|endoftext|>, which other vocabularies do not have.
   if (options.vocabulary != 50257)
-    for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = nullptr;
+    for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = Json();
   return config.dump(2) + "\n";
 }
 

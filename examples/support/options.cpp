@@ -7,16 +7,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
-
-using nlohmann::json;
 
 namespace {
 
@@ -26,33 +23,43 @@ std::string key_of(const Option& option) {
   return key;
 }
 
-json value_of(const Option& option) {
+Json value_of(const Option& option) {
   return std::visit(
       [](auto value) {
-        if constexpr (std::is_pointer_v<decltype(value)>) return json(*value);
-        return json();
+        if constexpr (std::is_pointer_v<decltype(value)>) return Json(*value);
+        return Json();
       },
       option.value);
 }
 
-void set(const Option& option, const json& value) {
+struct Reading {
+  const Json& json;
+
+  void operator()(std::monostate) const {}
+  void operator()(bool* value) const { *value = json.boolean(); }
+  void operator()(std::uint64_t* value) const { *value = json.whole_number(); }
+  void operator()(double* value) const { *value = json.number(); }
+  void operator()(std::string* value) const { *value = json.string(); }
+  void operator()(std::vector<std::string>* value) const { *value = json.strings(); }
+  void operator()(std::vector<std::uint64_t>* value) const { *value = json.whole_numbers(); }
+};
+
+void set(const Option& option, const Json& value) {
   try {
-    std::visit(
-        [&](auto target) {
-          if constexpr (std::is_pointer_v<decltype(target)>) value.get_to(*target);
-        },
-        option.value);
-  } catch (const json::exception&) {
+    std::visit(Reading{value}, option.value);
+  } catch (const std::runtime_error&) {
     throw_invalid_argument({in_quotes(key_of(option)), " cannot be ", in_quotes(value.dump())});
   }
 }
 
-std::string text_of(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return concat(value.get<double>());
-  if (!value.is_array()) return value.is_null() ? "" : value.dump();
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(std::uint64_t value) { return concat(value); }
+std::string text_of(double value) { return concat(value); }
+std::string text_of(const std::string& value) { return value; }
+template <class Value>
+std::string text_of(const std::vector<Value>& values) {
   std::string text;
-  for (const json& each : value) text += (text.empty() ? "" : " ") + text_of(each);
+  for (const Value& each : values) text += (text.empty() ? "" : " ") + text_of(each);
   return text;
 }
 
@@ -150,30 +157,35 @@ std::string json_of(const Option& option) { return value_of(option).dump(); }
 std::map<std::string, std::string> texts_of(const OptionTable& options) {
   std::map<std::string, std::string> texts;
   for (const Option& option : options)
-    if (const std::string text = text_of(value_of(option)); !text.empty())
-      texts[option.name] = text;
+    std::visit(
+        [&](auto value) {
+          if constexpr (std::is_pointer_v<decltype(value)>)
+            if (const std::string text = text_of(*value); !text.empty()) texts[option.name] = text;
+        },
+        option.value);
   return texts;
 }
 
 std::string to_json(const OptionTable& options, const std::map<std::string, std::string>& more) {
-  json all = more;
+  Json all;
+  for (const auto& [key, text] : more) all[key] = text;
   for (const Option& option : options) all[key_of(option)] = value_of(option);
   return all.dump();
 }
 
 void from_json(const OptionTable& options, const std::string& text) {
-  const json all = json::parse(text);
+  const Json all(text, "options");
   for (const Option& option : options) {
-    const auto value = all.find(key_of(option));
-    check_argument(value != all.end(), in_quotes(key_of(option)), " is missing");
+    const Json* value = all.find(key_of(option));
+    check_argument(value != nullptr, in_quotes(key_of(option)), " is missing");
     set(option, *value);
   }
 }
 
 void set_some(const OptionTable& options, const std::string& text,
               const std::function<bool(const std::string& name)>& is_kept) {
-  const json all = json::parse(text);
-  for (const auto& [key, value] : all.items()) {
+  const Json all(text, "options");
+  for (const auto& [key, value] : all.members()) {
     const auto option = std::ranges::find_if(
         options, [&key = key](const Option& each) { return key_of(each) == key; });
     check_argument(option != options.end(), "there is no option for ", in_quotes(key));

@@ -5,15 +5,12 @@
 #include <iostream>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_description.hpp>
 
 namespace rowgrad {
-
-using nlohmann::json;
 
 namespace {
 
@@ -39,8 +36,6 @@ bool runs_out(const TextRun& training) {
   return training.options().tokenizer == "bpe" &&
          training.tokenizer().size() < training.options().vocabulary;
 }
-
-json loss_json(const std::optional<double>& loss) { return loss ? json(*loss) : json(); }
 
 }  // namespace
 
@@ -93,48 +88,47 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
   std::map<std::string, std::string> options = texts_of(table_of(train));
   options.merge(texts_of(line.options()));
-  const json all = {
-      {"program", std::filesystem::path(line.program()).filename().string()},
-      {"command", line.repeated()},
-      {"started", started.str()},
-      {"machine", each + blas::describe()},
-      {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
-      {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
-      {"tokens",
-       {{"training", training.training_ids().size()},
-        {"validation", training.validation_tokens()}}},
-      {"options", options}};
-  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+  Json all{{"program", std::filesystem::path(line.program()).filename().string()},
+           {"command", line.repeated()},
+           {"started", started.str()},
+           {"machine", each + blas::describe()},
+           {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
+           {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
+           {"tokens",
+            {{"training", training.training_ids().size()},
+             {"validation", training.validation_tokens()}}}};
+  for (const auto& [name, text] : options) all["options"][name] = text;
+  return all.dump();
 }
 
 std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results) {
-  json history = json::array();
-  json evaluations = json::array();  // in the course of epochs
+  Json history = Json::array();
+  Json evaluations = Json::array();  // in the course of epochs
   for (const TrainingRecord& record : training.run.history()) {
-    json entry{{"steps", record.steps},
+    Json entry{{"steps", record.steps},
                {"training_loss", record.training_loss},
-               {"validation_loss", loss_json(record.validation_loss)}};
+               {"validation_loss", record.validation_loss}};
     if (record.ends_epoch()) {
       entry["epoch"] = record.epoch;
       entry["tokens_per_second"] = record.speed;
     }
     (record.ends_epoch() ? history : evaluations).push_back(std::move(entry));
   }
-  json all{{"options", json::parse(to_json(training.options()))},
+  Json all{{"options", Json(to_json(training.options()), "options")},
            {"text", corpus.source()},
            {"vocabulary_size", training.tokenizer().size()},
            {"training_tokens", training.training_ids().size()},
            {"validation_tokens", training.validation_tokens()},
            {"parameters", training.model().parameter_count()},
            {"blas", blas::describe()},
-           {"history", history},
-           {"evaluations", evaluations},
-           {"samples", json::parse(training.samples_json())}};
+           {"history", std::move(history)},
+           {"evaluations", std::move(evaluations)},
+           {"samples", Json(training.samples_json(), "samples")}};
   if (results.validation_loss) all["validation_loss"] = *results.validation_loss;
   if (results.validation_unigram_loss)
     all["validation_unigram_loss"] = *results.validation_unigram_loss;
   if (results.sample) all["sample"] = *results.sample;
-  return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return all.dump(2) + "\n";
 }
 
 }  // namespace rowgrad

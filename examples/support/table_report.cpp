@@ -134,24 +134,25 @@ void TableReport::print(std::size_t limit) const {
   if (rows.size() > limit) std::cout << "     … and " << rows.size() - limit << " more (--rows)\n";
 }
 
-nlohmann::json TableReport::to_json() const {
-  nlohmann::json list = nlohmann::json::array();
+Json TableReport::to_json() const {
+  Json list = Json::array();
   for (const Row& row : rows_) {
-    list.push_back({{"row", row.id},
-                    {"looked_up", row.what.lookups},
-                    {"steps", row.what.steps},
-                    {"gradient_norm", row.what.largest},
-                    {"moved", row.moved}});
-    nlohmann::json& meaning = list.back()[history_.kind()];
+    Json one{{"row", row.id},
+             {"looked_up", row.what.lookups},
+             {"steps", row.what.steps},
+             {"gradient_norm", row.what.largest},
+             {"moved", row.moved}};
+    Json& meaning = one[history_.kind()];
     if (heads_.empty()) meaning = row.label;
     for (const NgramCounts::Ngram& ngram : row.ngrams)
       meaning.push_back({{"text", text_of(ngram, &tokenizer_)}, {"looked_up", ngram.count}});
+    list.push_back(std::move(one));
   }
-  nlohmann::json report{{"rows", size()},
-                        {"rows_with_gradient", history_.touched()},
-                        {"rows_never_touched", size() - history_.touched()},
-                        {"rows_changed_without_gradient", changed_without_gradient_},
-                        {"gradients", list}};
+  Json report{{"rows", size()},
+              {"rows_with_gradient", history_.touched()},
+              {"rows_never_touched", size() - history_.touched()},
+              {"rows_changed_without_gradient", changed_without_gradient_},
+              {"gradients", std::move(list)}};
   if (!heads_.empty()) report["not_told_apart"] = history_.ngrams()->not_told_apart();
   for (const Head& head : heads_)
     report["heads"].push_back({{"tokens", head.order},

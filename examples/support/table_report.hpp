@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/optim/training/row_list.hpp>
 
@@ -33,7 +32,7 @@ class TableReport {
   /// At most `limit` rows; those of n-grams begin with the ones that most n-grams share.
   void print(std::size_t limit) const;
 
-  nlohmann::json to_json() const;
+  Json to_json() const;
 
   /// A line for each row, with a column for each of the meanings that rows of any table have.
   void append_csv(std::ostream& csv, const std::vector<std::string>& meanings) const;

@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
@@ -12,8 +10,6 @@
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
-
-using nlohmann::json;
 
 namespace {
 
@@ -165,11 +161,10 @@ void TextRun::save(const std::filesystem::path& path) const {
 }
 
 std::string TextRun::samples_json() const {
-  json all = json::array();
+  Json all = Json::array();
   for (const Sample& sample : samples)
     all.push_back({{"steps", sample.steps}, {"text", sample.text}});
-  // A sample may end within a character, which is then replaced.
-  return all.dump(-1, ' ', true, json::error_handler_t::replace);
+  return all.dump();  // a sample may end within a character, which is then replaced
 }
 
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,

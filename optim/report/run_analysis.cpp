@@ -13,8 +13,6 @@
 namespace rowgrad {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
 constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time,
@@ -100,21 +98,21 @@ double rounded(double number) {
   return std::strtod(text, nullptr);
 }
 
-json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
+Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on, std::size_t most) {
   std::vector<std::int32_t> ids;
-  json losses = json::array();
-  json expected = json::array();
-  json probabilities = json::array();
+  Json losses = Json::array();
+  Json expected = Json::array();
+  Json probabilities = Json::array();
   const EvaluationMode evaluating(model);
   const std::size_t vocabulary = model.vocabulary();
   auto* gpt = dynamic_cast<GptModel*>(&model);
-  json gates = json::array();  // of memories, in the order of blocks
+  std::vector<Json> gates;  // of memories, in the order of blocks
   std::set<std::size_t> blocks;
   if (gpt != nullptr)
     blocks.insert(gpt->options().memories.blocks.begin(), gpt->options().memories.blocks.end());
   for (const std::size_t block : blocks)
-    gates.push_back({{"block", block}, {"values", json::array()}});
+    gates.push_back(Json{{"block", block}, {"values", Json::array()}});
   const auto read = [&](std::span<const std::int32_t> text, std::size_t pieces,
                         std::size_t length) {
     Ids inputs = Ids::from_shape({pieces, length});
@@ -128,7 +126,7 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       const std::int32_t target = text[i + 1];
       ids.push_back(target);
       losses.push_back(rounded(sums[i].above(row[static_cast<std::size_t>(target)])));
-      json shares = json::array();
+      Json shares = Json::array();
       const std::vector<std::size_t> likeliest = largest(row, kExpected);
       for (const std::size_t id : likeliest)
         shares.push_back(in_thousandths(std::exp(-sums[i].above(row[id]))));
@@ -149,9 +147,9 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     source.read(0, all);
     const std::span<const std::int32_t> text = all;
     ids.push_back(text[0]);  // nothing comes before it
-    losses.push_back(nullptr);
-    expected.push_back(json::array());
-    probabilities.push_back(json::array());
+    losses.push_back(Json());
+    expected.push_back(Json::array());
+    probabilities.push_back(Json::array());
     for (std::size_t first = 0; first + 1 < text.size();) {
       if (goes_on && !goes_on()) break;
       const std::size_t left = text.size() - 1 - first;
@@ -160,7 +158,7 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       read(text.subspan(first), std::max<std::size_t>(pieces, 1), pieces > 0 ? length : left);
       first += read_now;
     }
-    for (json& gate : gates) gate["values"].push_back(nullptr);  // the last one was not read
+    for (Json& gate : gates) gate["values"].push_back(Json());  // the last one was not read
   };
   const std::uint64_t untrained_size = validation != nullptr ? validation->size() : 0;
   const auto of_validation = std::min<std::uint64_t>(untrained_size, most / 2);
@@ -168,8 +166,8 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   const std::size_t trained = ids.size();
   if (validation != nullptr) read_all(*validation, of_validation);
   const std::size_t untrained = ids.size() - trained;
-  json text{
-      {"ids", std::move(ids)},
+  Json text{
+      {"ids", ids},
       {"training", trained},
       {"loss", std::move(losses)},
       {"expected", std::move(expected)},
@@ -180,13 +178,13 @@ json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   return text;
 }
 
-json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids) {
+Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids) {
   const Tensor rows = table.rows(ids);
   const std::size_t count = ids.size();
   const std::size_t width = rows.shape()[1];
   const Tensor cosines = squared(unit_rows(rows), false);
-  json result{{"ids", ids},         {"neighbours", json::array()}, {"cosines", json::array()},
-              {"x", json::array()}, {"y", json::array()},          {"variance", json::array()}};
+  Json result{{"ids", ids},         {"neighbours", Json::array()}, {"cosines", Json::array()},
+              {"x", Json::array()}, {"y", Json::array()},          {"variance", Json::array()}};
   std::vector<std::size_t> order(count);
   for (std::size_t i = 0; i < count; ++i) {
     std::iota(order.begin(), order.end(), 0);
@@ -195,8 +193,8 @@ json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& id
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(nearest),
                       order.end(),
                       [&](std::size_t a, std::size_t b) { return cosines(i, a) > cosines(i, b); });
-    json neighbours = json::array();
-    json values = json::array();
+    Json neighbours = Json::array();
+    Json values = Json::array();
     for (std::size_t k = 0; k < nearest; ++k) {
       neighbours.push_back(ids[order[k]]);
       values.push_back(in_hundredths(cosines(i, order[k])));
@@ -227,17 +225,17 @@ json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& id
   return result;
 }
 
-json attention_json(GptModel& model, const Ids& prompt) {
-  json layers = json::array();
+Json attention_json(GptModel& model, const Ids& prompt) {
+  Json layers = Json::array();
   for (const Tensor& weights : model.attention_weights(prompt)) {
     const std::size_t length = prompt.size();
     const std::size_t heads = weights.size() / (length * length);
-    json layer = json::array();
+    Json layer = Json::array();
     const real* weight = weights.data();
     for (std::size_t head = 0; head < heads; ++head) {
-      json queries = json::array();
+      Json queries = Json::array();
       for (std::size_t query = 0; query < length; ++query) {
-        json keys = json::array();
+        Json keys = Json::array();
         for (std::size_t key = 0; key < length; ++key)
           keys.push_back(in_thousandths(static_cast<double>(*weight++)));
         queries.push_back(std::move(keys));

@@ -8,8 +8,7 @@
 #include <span>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
@@ -23,15 +22,14 @@ double rounded(double number);
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. Of a model with memories, also their gates.
 /// `goes_on` is asked from time to time: if it returns false, the rest is left out.
-nlohmann::json text_json(LanguageModel& model, const TokenSequence& training,
-                         const TokenSequence* validation, const std::function<bool()>& goes_on = {},
-                         std::size_t most = 24'000);
+Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
+               const std::function<bool()>& goes_on = {}, std::size_t most = 24'000);
 
 /// The nearest neighbours of these tokens among themselves, and their first two principal
 /// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
-nlohmann::json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
+Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
 
 /// The attention weights of each head on a prompt.
-nlohmann::json attention_json(GptModel& model, const Ids& prompt);
+Json attention_json(GptModel& model, const Ids& prompt);
 
 }  // namespace rowgrad

@@ -3,8 +3,6 @@
 #include <iostream>
 #include <numeric>
 
-#include <nlohmann/json.hpp>
-
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
@@ -15,8 +13,6 @@
 
 namespace rowgrad {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t kNorms = 200;  // that are measured in a run, about
 constexpr std::size_t kNormSteps =
@@ -33,19 +29,14 @@ constexpr std::size_t kFewestRead = 1000;
 constexpr std::size_t kMostRead = 24'000;
 constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
 
-json rounded_all(const std::vector<double>& numbers) {
-  json all = json::array();
+Json rounded_all(const std::vector<double>& numbers) {
+  Json all = Json::array();
   for (const double number : numbers) all.push_back(rounded(number));
   return all;
 }
 
-// Bytes that are not UTF-8 are replaced.
-std::string text_of(const json& report) {
-  return report.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-json parameters_json(const Layer& model) {
-  json all = json::array();
+Json parameters_json(const Layer& model) {
+  Json all = Json::array();
   for (const Parameter* parameter : model.parameters()) {
     const Shape& shape = parameter->shape();
     all.push_back({{"name", parameter->name()},
@@ -90,10 +81,10 @@ struct ShownRows {
   }
 };
 
-json frame_json(const ShownRows& shown, const TableHistory::Frame& frame) {
-  json one{{"step", frame.step},     {"rows", json::array()}, {"lookups", json::array()},
-           {"steps", json::array()}, {"last", json::array()}, {"norm", json::array()},
-           {"moved", json::array()}};
+Json frame_json(const ShownRows& shown, const TableHistory::Frame& frame) {
+  Json one{{"step", frame.step},     {"rows", Json::array()}, {"lookups", Json::array()},
+           {"steps", Json::array()}, {"last", Json::array()}, {"norm", Json::array()},
+           {"moved", Json::array()}};
   for (std::size_t i = 0; i < shown.places.size(); ++i) {
     const std::size_t place = shown.places[i];
     if (place >= frame.rows.size()) continue;  // its first gradient came later
@@ -109,19 +100,21 @@ json frame_json(const ShownRows& shown, const TableHistory::Frame& frame) {
 }
 
 // Of the rows that moved farthest: the steps in which they did, and the text that looked them up.
-json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
-  json reasons{{"rows", json::array()}, {"path", json::array()}, {"steps", json::array()}};
+Json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
+  Json reasons{{"rows", Json::array()}, {"path", Json::array()}, {"steps", Json::array()}};
   for (std::size_t i = 0; i < shown.farthest.size(); ++i) {
     const std::size_t place = shown.farthest[i];
-    json steps = json::array();
+    Json steps = Json::array();
     for (const TableHistory::Step& step : shown.history.steps()[place]) {
-      steps.push_back({{"step", step.step},
-                       {"lookups", step.lookups},
-                       {"norm", rounded(step.gradient_norm)},
-                       {"moved", rounded(step.moved)}});
-      if (step.text.empty()) continue;
-      steps.back()["text"] = step.text;
-      steps.back()["place"] = step.place;
+      Json one{{"step", step.step},
+               {"lookups", step.lookups},
+               {"norm", rounded(step.gradient_norm)},
+               {"moved", rounded(step.moved)}};
+      if (!step.text.empty()) {
+        one["text"] = step.text;
+        one["place"] = step.place;
+      }
+      steps.push_back(std::move(one));
     }
     reasons["rows"].push_back(shown.number(i, place));
     reasons["path"].push_back(rounded(now.rows[place].path));
@@ -131,11 +124,11 @@ json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
 }
 
 // What the rows that are shown stand for; empty where that is their number.
-json labels_json(const ShownRows& shown, const Tokenizer* tokenizer) {
+std::vector<std::string> labels_of(const ShownRows& shown, const Tokenizer* tokenizer) {
   const TableHistory& history = shown.history;
   if (!shown.is_part && history.ngrams() == nullptr) return history.labels();
   const RowLabels of_rows(history, tokenizer);
-  json labels = json::array();
+  std::vector<std::string> labels;
   if (!shown.is_part)
     for (std::size_t row = 0; row < history.table().shape()[0]; ++row)
       labels.push_back(shown_bytes(of_rows.of(static_cast<std::int32_t>(row))));
@@ -150,15 +143,15 @@ json labels_json(const ShownRows& shown, const Tokenizer* tokenizer) {
 // A table as the page shows it. Of one that is too large for a map, or of which not all rows are
 // followed, those rows that had a gradient are shown as a table of their own, whose labels begin
 // with their ids; of a memory's table with many of them, those that moved farthest.
-json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer* tokenizer) {
+Json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer* tokenizer) {
   const TableHistory::Frame now = history.now(step);
   const ShownRows shown(history, now);
   const Shape& shape = history.table().shape();
-  json frames = json::array();
+  Json frames = Json::array();
   for (const TableHistory::Frame& frame : history.frames())
     if (frame.step < step) frames.push_back(frame_json(shown, frame));
   frames.push_back(frame_json(shown, now));
-  json idle{{"rows", json::array()}, {"momentum", json::array()}, {"decay", json::array()}};
+  Json idle{{"rows", Json::array()}, {"momentum", Json::array()}, {"decay", Json::array()}};
   for (std::size_t i = 0; i < shown.places.size(); ++i) {
     const std::size_t place = shown.places[i];
     const TableHistory::Row& row = now.rows[place];
@@ -167,7 +160,7 @@ json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
     idle["momentum"].push_back(rounded(row.momentum));
     idle["decay"].push_back(rounded(row.decay));
   }
-  json table{{"name", history.table().name()},
+  Json table{{"name", history.table().name()},
              {"kind", shown.is_part ? "row" : history.kind()},
              {"rows", shown.is_part ? shown.places.size() : shape[0]},
              {"width", shape[1]},
@@ -183,19 +176,18 @@ json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
                    ? "the"
                    : concat("the first ", history.ids().size(), " of the"),
                ' ', history.touched(), " rows with a gradient, of ", shape[0]);
-    table["ids"] = json::array();
+    table["ids"] = Json::array();
     for (const std::size_t place : shown.places) table["ids"].push_back(history.ids()[place]);
   }
-  if (json labels = labels_json(shown, tokenizer); !labels.empty())
-    table["labels"] = std::move(labels);
+  if (const auto labels = labels_of(shown, tokenizer); !labels.empty()) table["labels"] = labels;
   if (history.is_dense()) table["dense"] = true;
   if (const auto kept = history.kept_without_gradient()) table["decayed"] = rounded(*kept);
   if (history.has_unknown_decay()) table["coupled_decay"] = true;
   return table;
 }
 
-json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
-  json vocabulary = json::array();
+Json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
+  Json vocabulary = Json::array();
   for (std::size_t id = 0; id < size; ++id)
     vocabulary.push_back(tokenizer == nullptr
                              ? std::to_string(id)
@@ -204,18 +196,17 @@ json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
 }
 
 // Those in the course of epochs, and those after epochs that have a loss of a validation text.
-json evaluations_json(const TrainingRun& run, const std::vector<TrainingRecord>& more) {
+Json evaluations_json(const TrainingRun& run, const std::vector<TrainingRecord>& more) {
   std::vector<TrainingRecord> all;
   for (const TrainingRecord& record : run.history())
     if (!record.ends_epoch() || record.validation_loss) all.push_back(record);
   for (const TrainingRecord& record : more)
     if (all.empty() || all.back().steps != record.steps) all.push_back(record);
-  json evaluations = json::array();
+  Json evaluations = Json::array();
   for (const TrainingRecord& record : all)
-    evaluations.push_back(
-        {{"steps", record.steps},
-         {"training_loss", record.training_loss},
-         {"validation_loss", record.validation_loss ? json(*record.validation_loss) : json()}});
+    evaluations.push_back({{"steps", record.steps},
+                           {"training_loss", record.training_loss},
+                           {"validation_loss", record.validation_loss}});
   return evaluations;
 }
 
@@ -234,10 +225,6 @@ LanguageModel* model_of_text(const TrainingRun* run) {
 }
 
 }  // namespace
-
-struct RunReport::Json {
-  nlohmann::json json;
-};
 
 RunReport::RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer,
                      RunReportOptions options)
@@ -412,13 +399,12 @@ std::string RunReport::data(bool at_end) {
   const auto begin = Clock::now();
   const bool whole = at_end && options_.goes_on();
   const bool has_ended = run_ == nullptr || run_->has_ended();
-  json about = json::parse(options_.about);
+  Json about(options_.about, "RunReportOptions::about");
   about["first_step"] = first_step_;
   about["parameters"] = parameters_json(model_);
   if (run_ != nullptr) about["unit"] = run_->unit().name;
   about["state"] = !at_end ? "running" : whole && has_ended ? "finished" : "stopped";
-  Json data{{{"format", "rowgrad report 1"}, {"run", std::move(about)}}};
-  json& report = data.json;
+  Json report{{"format", "rowgrad report 1"}, {"run", std::move(about)}};
   report["curves"] = {{"step", curves_.step},
                       {"loss", rounded_all(curves_.loss)},
                       {"learning_rate", rounded_all(curves_.learning_rate)},
@@ -427,17 +413,17 @@ std::string RunReport::data(bool at_end) {
   report["norms"] = {
       {"step", norm_step_}, {"norm", rounded_all(norm_)}, {"clipped", rounded_all(clipped_)}};
   if (options_.samples != nullptr) {
-    report["samples"] = json::array();
+    report["samples"] = Json::array();
     for (const Sample& sample : *options_.samples)
       report["samples"].push_back({{"steps", sample.steps}, {"text", sample.text}});
   }
-  report["tables"] = json::array();
+  report["tables"] = Json::array();
   for (const TableHistory& table : rows_.tables())
     report["tables"].push_back(table_json(table, steps_, options_.tokenizer));
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model_))
     report["vocabulary"] = vocabulary_json(options_.tokenizer, language->vocabulary());
-  if (run_ != nullptr) add_losses(data);
-  if (whole) attempt(fault_, [&] { add_analysis(data); });
+  if (run_ != nullptr) add_losses(report);
+  if (whole) attempt(fault_, [&] { add_analysis(report); });
   if (!fault_.empty()) report["run"]["fault"] = fault_;
   const auto now = Clock::now();
   const auto seconds = [](Clock::duration time) {
@@ -446,20 +432,18 @@ std::string RunReport::data(bool at_end) {
   const Clock::duration of_rows = own_rows_ ? Clock::duration() : rows_.cost();
   report["run"]["seconds"] = seconds(now - start_);
   report["run"]["report_seconds"] = seconds(cost_ + of_rows + (now - begin));
-  return text_of(report);
+  return report.dump() + "\n";
 }
 
 // What the model, and its text, look like at the end.
-void RunReport::add_analysis(Json& data) const {
-  json& report = data.json;
+void RunReport::add_analysis(Json& report) const {
   for (const TableHistory& table : rows_.tables())
     if (table.kind() == "token" && !table.ids().empty())
       report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
-  if (model_of_text(run_) != nullptr) add_reading(data);
+  if (model_of_text(run_) != nullptr) add_reading(report);
 }
 
-void RunReport::add_losses(Json& data) const {
-  json& report = data.json;
+void RunReport::add_losses(Json& report) const {
   if (model_of_text(run_) != nullptr)
     report["baselines"] = {{"uniform", rounded(uniform_loss_)},
                            {"unigram", rounded(unigram_loss_)}};
@@ -468,8 +452,7 @@ void RunReport::add_losses(Json& data) const {
 }
 
 // What the model makes of its text.
-void RunReport::add_reading(Json& data) const {
-  json& report = data.json;
+void RunReport::add_reading(Json& report) const {
   LanguageModel& model = *model_of_text(run_);
   report["text"] =
       text_json(model, *text_behind(&run_->parts().loader), text_behind(run_->parts().validation),

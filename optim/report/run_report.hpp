@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/optim/training/row_history.hpp>
 #include <rowgrad/optim/training/samples.hpp>
@@ -101,10 +102,9 @@ class RunReport : public RunObserver {
   void write_if_due();
   void write(bool at_end);
   static void attempt(std::string& fault, const auto& call);
-  struct Json;
-  void add_losses(Json& data) const;
-  void add_analysis(Json& data) const;
-  void add_reading(Json& data) const;
+  void add_losses(Json& report) const;
+  void add_analysis(Json& report) const;
+  void add_reading(Json& report) const;
 
   static constexpr std::size_t kMostPoints = 4000;
 

@@ -102,6 +102,32 @@ TEST(Json, TakesNumbers) {
   EXPECT_EQ(refusal(read, "\"1\""), "text: expected a number");
 }
 
+TEST(Json, TakesTrueAndFalse) {
+  const auto read = [](const std::string& text) { return Json(text, "text").boolean(); };
+  EXPECT_TRUE(read("true"));
+  EXPECT_FALSE(read("false"));
+  EXPECT_EQ(refusal(read, "1"), "text: expected true or false");
+}
+
+TEST(Json, IsWrittenAsItIsMade) {
+  Json made{{"a", -1}, {"b", 1e-5}, {"c", {{"x", true}, {"d", "e\"f"}}}};
+  made["i"] = std::numeric_limits<std::uint64_t>::max();
+  made["n"] = std::nan("");
+  made["o"] = std::optional<double>();
+  made["p"] = std::optional(0.5F);
+  made["q"].push_back(std::string("é\xFF"));
+  made["q"].push_back({{"r", 2}});
+  made["s"] = Json::array();
+  const std::string text =
+      R"({"a":-1,"b":1e-05,"c":{"d":"e\"f","x":true},"i":18446744073709551615,"n":null,)"
+      "\"o\":null,\"p\":0.5,\"q\":[\"é\uFFFD\",{\"r\":2}],\"s\":[]}";
+  EXPECT_EQ(made.dump(), text);
+  EXPECT_EQ(Json(text, "text").dump(), text);
+  const Json list{{"a", std::vector{1.5}}};
+  EXPECT_EQ(list.dump(2), "{\n  \"a\": [\n    1.5\n  ]\n}");
+  EXPECT_EQ(Json().dump(), "null");
+}
+
 TEST(Json, TakesOnlyWhatIsJson) {
   for (const std::string text :
        {"0", "-0.5e+10", "1E5", "true", "false", "null", "\"\"", "[]", "{}", "[[],[{}]]",

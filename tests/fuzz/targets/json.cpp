@@ -41,12 +41,14 @@ bool may_differ(std::string_view input, const std::string& refusal) {
 }  // namespace
 
 void run(std::string_view input) {
-  const auto refusal = refusal_of(input, [&] { Json(input, "input"); });
+  std::string written;
+  const auto refusal = refusal_of(input, [&] { written = Json(input, "input").dump(); });
   if (refusal && may_differ(input, *refusal)) return;
   try {
     const json expected = json::parse(input);
     expect(!refusal, "refused what is JSON");
     expect_same(Json(input, "input"), expected);
+    expect(json::parse(written) == expected, "another text when written");
   } catch (const json::exception&) {
     expect(refusal.has_value(), "took what is not JSON");
   }
