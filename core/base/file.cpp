@@ -66,7 +66,7 @@ std::string read_to_end(int descriptor, const fs::path& path) {
 }
 
 void write_to_device(const fs::path& path, std::span<const std::string_view> pieces) {
-  OpenFile device = open_file(path, path.c_str(), O_WRONLY);
+  const OpenFile device = open_file(path, path.c_str(), O_WRONLY);
   if (device.descriptor() < 0) fail("cannot write", path);
   for (std::string_view rest : pieces) {
     while (!rest.empty()) {
@@ -76,11 +76,6 @@ void write_to_device(const fs::path& path, std::span<const std::string_view> pie
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
   }
-  device.close();
-}
-
-fs::path folder_of(const fs::path& file) {
-  return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
 // The file that `path` leads to, if it can be replaced. A rename needs rights on the folder only,
@@ -112,8 +107,8 @@ std::string temporary_prefix(const fs::path& target) {
 // Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
 // there is no memory.)
 void remove_abandoned(const fs::path& target, std::string_view prefix) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()),
-                                                   ::closedir);
+  const fs::path parent = target.has_parent_path() ? target.parent_path() : ".";
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(parent.c_str()), ::closedir);
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
     const std::string_view name = entry->d_name;
     if (!name.starts_with(prefix) || !name.ends_with(kTemporary)) continue;
@@ -163,10 +158,6 @@ Opened open_locked(const fs::path& path, int flags) {
 
 OpenFile::~OpenFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void OpenFile::close() {
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write", path_);
 }
 
 // A rename is on the disk once its folder is synced. Some file systems cannot sync a folder, and

@@ -46,11 +46,6 @@ class OpenFile {
       : path_(std::move(path)), descriptor_(descriptor) {}
   OpenFile(OpenFile&& other) noexcept
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-  OpenFile& operator=(OpenFile&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
   ~OpenFile();
 
   const std::filesystem::path& path() const { return path_; }  // as it was given
@@ -58,9 +53,6 @@ class OpenFile {
 
   /// Fills `bytes` from `offset` on. Throws if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
-
-  /// Closes it now. Throws if something that was written has not arrived.
-  void close();
 
  private:
   std::filesystem::path path_;

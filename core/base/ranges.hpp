@@ -28,21 +28,16 @@ inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ran
   return {cut(range), cut(range + 1)};
 }
 
-/// Appends the largest subtrees of `tree` that lie in `range` to `subtrees`, from left to right.
-inline void add_subtrees(IndexRange tree, IndexRange range, std::vector<IndexRange>& subtrees) {
-  if (tree.begin >= range.end || tree.end <= range.begin) return;
-  if (range.begin <= tree.begin && tree.end <= range.end) {
-    subtrees.push_back(tree);
-    return;
-  }
-  add_subtrees({tree.begin, tree.middle()}, range, subtrees);
-  add_subtrees({tree.middle(), tree.end}, range, subtrees);
-}
-
-/// The largest subtrees of the tree over [0, count) that lie in `range`.
+/// The largest subtrees of the tree over [0, count) that lie in `range`, from left to right.
 inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) {
   std::vector<IndexRange> subtrees;
-  if (range.size() > 0) add_subtrees({0, count}, range, subtrees);
+  const auto add_of = [&](IndexRange tree, const auto& add) -> void {
+    if (tree.begin >= range.end || tree.end <= range.begin) return;
+    if (range.begin <= tree.begin && tree.end <= range.end) return subtrees.push_back(tree);
+    add({tree.begin, tree.middle()}, add);
+    add({tree.middle(), tree.end}, add);
+  };
+  if (range.size() > 0) add_of({0, count}, add_of);
   return subtrees;
 }
 

@@ -8,13 +8,6 @@
 #include <rowgrad/core/base/utf8.hpp>
 
 namespace rowgrad {
-namespace {
-
-std::uint8_t byte_at(std::string_view text, std::size_t offset) {
-  return static_cast<std::uint8_t>(text[offset]);
-}
-
-}  // namespace
 
 Utf8Character decode_utf8(std::string_view text, std::size_t offset) {
   utf8proc_int32_t code_point = 0;
@@ -72,7 +65,7 @@ std::ostream& operator<<(std::ostream& stream, InQuotes quote) {
     const bool is_control = code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
     const bool escaped = is_control || code_point == kInvalidCodePoint;
     for (const std::size_t end = offset + bytes; offset < end; ++offset) {
-      const std::uint8_t byte = byte_at(text, offset);
+      const auto byte = static_cast<std::uint8_t>(text[offset]);
       if (escaped)
         stream << "\\x" << kHexadecimal[byte >> 4] << kHexadecimal[byte & 15];
       else

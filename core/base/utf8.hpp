@@ -29,11 +29,6 @@ void check_utf8(std::string_view caller, std::string_view text);
 /// Appends the UTF-8 encoding of a code point, at most U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Whether the code point is one of the halves that encode characters above U+FFFF in UTF-16.
-constexpr bool is_surrogate(char32_t code_point) {
-  return code_point >= 0xD800 && code_point < 0xE000;
-}
-
 /// A text with bytes that are not UTF-8 as <0xNN>; a byte in this form.
 std::string shown_bytes(std::string_view text);
 std::string shown_byte(unsigned char byte);

@@ -169,7 +169,7 @@ TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
             R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
   std::string all;
   for (char32_t point = 0; point < 0x110000; ++point)
-    if (!is_surrogate(point)) append_utf8(all, point);
+    if (point < 0xD800 || point > 0xDFFF) append_utf8(all, point);
   EXPECT_EQ(read_string(json_string(all)), all);
   EXPECT_INVALID("json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8",
                  json_string("a\xFF"));
