@@ -15,12 +15,12 @@
 
 namespace rowgrad {
 
-/// What a model makes of a batch: sums over its targets, what each example is to give.
+/// What a model makes of a batch, summed over its targets.
 struct BatchScore {
-  double loss = 0;            // of their losses, each times its weight
-  double weight = 0;          // of their weights
-  std::size_t correct = 0;    // how many the model gets right,
-  std::size_t predicted = 0;  // of those where this can be said
+  double loss = 0;            // the losses, each times its weight
+  double weight = 0;          // the weights
+  std::size_t correct = 0;    // how many targets the model gets right
+  std::size_t predicted = 0;  // how many it gets right or wrong
 };
 
 /// A layer that has a loss of a batch: what a TrainingRun trains.

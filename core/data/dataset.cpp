@@ -22,6 +22,12 @@ std::size_t Batch::rows() const {
   return *rows;
 }
 
+const Ids& Batch::of_text(std::size_t array) const {
+  check_argument(ids.size() == 2, "Batch: there are ", ids.size(),
+                 " arrays of ids, expected inputs and targets of a text");
+  return ids[array];
+}
+
 Batch Batch::rows(std::span<const std::int64_t> indices) const {
   const std::size_t count = rows();
   for (const std::int64_t i : indices)

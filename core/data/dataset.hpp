@@ -23,9 +23,9 @@ struct Batch {
   std::vector<Tensor> tensors = {};  // each [rows, …]
 
   /// Of a text, with a window in each row: the ids of the windows, and those that follow them or
-  /// targets of their own, both [rows, context].
-  const Ids& inputs() const { return ids.at(0); }
-  const Ids& targets() const { return ids.at(1); }
+  /// targets of their own, both [rows, context]. Refused if there are not these two arrays.
+  const Ids& inputs() const { return of_text(0); }
+  const Ids& targets() const { return of_text(1); }
 
   /// The number of examples. Refuses arrays that differ in it, arrays without axes, and none at
   /// all.
@@ -33,6 +33,9 @@ struct Batch {
 
   /// Copies of these rows, in this order.
   Batch rows(std::span<const std::int64_t> indices) const;
+
+ private:
+  const Ids& of_text(std::size_t array) const;
 };
 
 /// What the speed of a run is counted in.

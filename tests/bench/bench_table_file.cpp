@@ -160,7 +160,7 @@ class GptInFile {
     std::vector<double> times;
     for (std::size_t i = 0; i < kSets; ++i)
       times.push_back(milliseconds([&] {
-        if (reads_ahead && i + 1 < kSets) model_.read_ahead({.ids = {batches_[i + 1]}});
+        if (reads_ahead && i + 1 < kSets) model_.read_ahead({.ids = {batches_[i + 1], {}}});
         adamw_.zero_grad();
         Tape tape;
         tape.backward(model_.loss(tape, batches_[i], batches_[(i + 1) % kSets]));

@@ -24,6 +24,14 @@ TEST(Batch, KnowsItsRowsAndParts) {
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
+TEST(Batch, RefusesToBeOfATextWithoutInputsAndTargets) {
+  const Batch one{.ids = {ids({3}, {1, 2, 3})}};
+  EXPECT_INVALID("Batch: there are 1 arrays of ids, expected inputs and targets of a text",
+                 one.inputs());
+  EXPECT_INVALID("Batch: there are 1 arrays of ids, expected inputs and targets of a text",
+                 one.targets());
+}
+
 TEST(Batch, RefusesArraysWithoutTheSameRows) {
   EXPECT_INVALID("Batch: there are no arrays", Batch().rows());
   EXPECT_INVALID("Batch: an array has shape [2], expected 3 rows",
