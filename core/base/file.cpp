@@ -193,10 +193,6 @@ fs::path without_links(const fs::path& path) {
   return target;
 }
 
-void write_file(const fs::path& path, std::string_view contents) {
-  write_file(path, std::span(&contents, 1));
-}
-
 void write_file(const fs::path& path, std::span<const std::string_view> pieces) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
@@ -260,6 +256,7 @@ void LockedFile::publish() {
   // Without this, a crash soon after the rename could leave an empty file of that name.
   sync();
   fs::path name = path();
+  const fs::path folder = name.parent_path();  // now, as after the rename only the disk may fail
   const char *from = temporary_.c_str(), *to = name.c_str();
   int result =
       replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
@@ -268,7 +265,7 @@ void LockedFile::publish() {
   if (result != 0) fail("cannot write", path());
   // One that is new is removed again if it is not known to be on the disk.
   replaces_ ? temporary_.clear() : temporary_.swap(name);
-  sync_folder(path().parent_path());
+  sync_folder(folder);
   temporary_.clear();
 }
 

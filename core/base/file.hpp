@@ -24,15 +24,15 @@ std::string read_file(const std::filesystem::path& path);
 /// Reads standard input to its end.
 std::string read_standard_input();
 
-/// Replaces the contents of a file, or changes nothing at all: `contents` are written to a new file
-/// beside it, which is synced to the disk and renamed over it. (If the folder then cannot be
-/// synced, this throws although the new contents are in place.) The file keeps its permissions; a
-/// new one gets the usual ones. A symbolic link stays a link, and its target is replaced. A device
-/// or a pipe (/dev/stdout) is written to directly.
-void write_file(const std::filesystem::path& path, std::string_view contents);
-
-/// The same for contents in pieces, so that large ones need not be joined in memory.
+/// Replaces the contents of a file, or changes nothing at all: `contents`, or all `pieces` one
+/// after another, are written to a new file beside it, which is synced to the disk and renamed over
+/// it. (If the folder then cannot be synced, this throws although the new contents are in place.)
+/// The file keeps its permissions; a new one gets the usual ones. A symbolic link stays a link, and
+/// its target is replaced. A device or a pipe (/dev/stdout) is written to directly.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
+inline void write_file(const std::filesystem::path& path, std::string_view contents) {
+  write_file(path, std::span(&contents, 1));
+}
 
 /// The path that write_file(path) replaces: symbolic links at its end are followed, whether or not
 /// the file that they lead to exists.

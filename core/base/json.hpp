@@ -46,6 +46,7 @@ class Json {
   }
   Json(std::string text) : value_(std::move(text)) {}
   Json(const char* text) : value_(std::string(text)) {}
+  Json(const void*) = delete;  // or it would be true
   struct Member;
   Json(std::initializer_list<Member> members);
   template <class Value>

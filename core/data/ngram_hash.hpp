@@ -56,9 +56,6 @@ class NgramHash {
   /// The canonical id of each token; empty if each stands for itself.
   const std::vector<std::int32_t>& canonical_ids() const { return canonical_; }
 
-  /// The multipliers m, one for each token of the longest n-gram.
-  const std::vector<std::uint64_t>& multipliers() const { return multipliers_; }
-
   /// The rows of each part, in the order of lookups.
   const std::vector<std::size_t>& sizes() const { return sizes_; }
 

@@ -24,25 +24,6 @@ struct LlmcKind {
 constexpr LlmcKind kLlmcKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 constexpr std::uint64_t kLlmcHeaderBytes = 256 * 4;
 
-// Reads ids as they are stored, and returns the largest.
-template <class Stored>
-std::uint64_t read_stored(const InputFile& file, std::uint64_t offset,
-                          std::span<std::int32_t> ids) {
-  std::array<Stored, 2048> stored;
-  Stored largest = 0;
-  for (std::size_t done = 0; done < ids.size();) {
-    const std::size_t count = std::min(ids.size() - done, stored.size());
-    file.read(offset + done * sizeof(Stored),
-              std::as_writable_bytes(std::span(stored).first(count)));
-    for (std::size_t i = 0; i < count; ++i) {
-      largest = std::max(largest, stored[i]);
-      ids[done + i] = static_cast<std::int32_t>(stored[i]);
-    }
-    done += count;
-  }
-  return largest;
-}
-
 }  // namespace
 
 TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& options)
@@ -115,17 +96,24 @@ void TokenFile::set_size(std::uint64_t ids_in_header, std::uint64_t bytes) {
 void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
   check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids ", begin, " to ",
                  begin + ids.size(), " are outside the ", size_, " of ", path().string());
-  const std::uint64_t offset = begin_bytes_ + begin * bytes_per_id_;
-  const std::uint64_t largest = bytes_per_id_ == 2 ? read_stored<std::uint16_t>(file_, offset, ids)
-                                                   : read_stored<std::uint32_t>(file_, offset, ids);
-  if (largest < vocabulary_size_ || ids.empty()) return;
-  const auto outside = [&](std::int32_t id) {
-    return static_cast<std::uint32_t>(id) >= vocabulary_size_;
-  };
-  const auto bad = std::find_if(ids.begin(), ids.end(), outside);
-  check_runtime(false, path().string(), ": id ", static_cast<std::uint32_t>(*bad), " at index ",
-                begin + static_cast<std::uint64_t>(bad - ids.begin()),
-                " is outside the vocabulary of ", vocabulary_size_, " tokens");
+  // Four bytes are taken for each id, also where the last two are of the next one.
+  const std::uint32_t own_bytes = bytes_per_id_ == 2 ? 0xFFFF : 0xFFFFFFFF;
+  std::array<std::byte, 2048 * sizeof(std::uint32_t)> stored;
+  for (std::size_t done = 0; done < ids.size();) {
+    const auto some = ids.subspan(done, std::min<std::size_t>(ids.size() - done, 2048));
+    file_.read(begin_bytes_ + (begin + done) * bytes_per_id_,
+               std::span(stored).first(some.size() * bytes_per_id_));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      std::uint32_t id = 0;
+      std::memcpy(&id, stored.data() + i * bytes_per_id_, sizeof id);
+      id &= own_bytes;
+      if (id >= vocabulary_size_) [[unlikely]]
+        check_runtime(false, path().string(), ": id ", id, " at index ", begin + done + i,
+                      " is outside the vocabulary of ", vocabulary_size_, " tokens");
+      some[i] = static_cast<std::int32_t>(id);
+    }
+    done += some.size();
+  }
 }
 
 std::uint64_t TokenFile::checksum() const {
@@ -168,19 +156,6 @@ std::uint64_t TokenFile::fingerprint() const {
 
 // --- Writing -------------------------------------------------------------------------------------
 
-namespace {
-
-template <class Stored>
-void store(std::span<const std::int32_t> ids, std::vector<std::byte>& stored) {
-  stored.resize(ids.size() * sizeof(Stored));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto id = static_cast<Stored>(ids[i]);
-    std::memcpy(stored.data() + i * sizeof id, &id, sizeof id);
-  }
-}
-
-}  // namespace
-
 TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary)
     : file_(path, LockedFile::Open::kReplacing) {
   header_.bytes_per_id = bytes_per_id(vocabulary.size());
@@ -190,21 +165,20 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabu
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
+  const std::size_t bytes = header_.bytes_per_id;
+  stored_.resize(ids.size() * bytes + sizeof(std::int32_t));
   Checksum sum(header_.checksum);
   std::uint32_t largest = 0;
-  for (const std::int32_t id : ids) {
-    largest = std::max(largest, static_cast<std::uint32_t>(id));
-    sum.add(static_cast<std::uint64_t>(id));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    largest = std::max(largest, static_cast<std::uint32_t>(ids[i]));
+    sum.add(static_cast<std::uint64_t>(ids[i]));
+    // Four bytes, of which the next id is written over those that are too many.
+    std::memcpy(stored_.data() + i * bytes, &ids[i], sizeof ids[i]);
   }
   check_argument(ids.empty() || largest < header_.vocabulary_size, "TokenFileWriter: id ",
                  static_cast<std::int32_t>(largest), " is outside the vocabulary of ",
                  header_.vocabulary_size, " tokens");
-  if (header_.bytes_per_id == 2) {
-    store<std::uint16_t>(ids, stored_);
-  } else {
-    store<std::uint32_t>(ids, stored_);
-  }
-  file_.write(sizeof header_ + header_.count * header_.bytes_per_id, stored_);
+  file_.write(sizeof header_ + header_.count * bytes, std::span(stored_).first(ids.size() * bytes));
   header_.count += ids.size();
   header_.checksum = sum.value();
 }

@@ -19,6 +19,13 @@ NgramHash hash_of(const json& item) {
           item["layer"]};
 }
 
+// Those of the hash, which no n-gram tells.
+std::uint64_t multiplier(std::size_t vocabulary, std::uint64_t seed, std::size_t block,
+                         std::size_t k) {
+  const std::uint64_t range = ((std::uint64_t{1} << 63) - 1) / (vocabulary + 1) / 2;
+  return splitmix64(splitmix64(seed + 10007 * block) + k) % range * 2 + 1;
+}
+
 void expect_all(const Tensor& got, const json& expected, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   const double relative = sizeof(real) == 8 ? 1e-10 : 2e-5;
@@ -34,8 +41,8 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
   Random random(1);
   NgramMemory memory(hash_of(item), 6, random, small());
   EXPECT_EQ(json(memory.hash().sizes()), item["sizes"]);
-  for (std::size_t k = 0; k < memory.hash().multipliers().size(); ++k)
-    EXPECT_EQ(std::to_string(memory.hash().multipliers()[k]),
+  for (std::size_t k = 0; k < 3; ++k)
+    EXPECT_EQ(std::to_string(multiplier(item["vocabulary"], item["seed"], item["layer"], k)),
               item["multipliers"][k].get<std::string>());
   const Ids rows = memory.hash().rows(ids);
   json listed;
@@ -220,7 +227,7 @@ TEST(NgramHash, DividesExactly) {
       std::uint64_t mixed = 0;
       for (std::size_t k = 0; k < (lookup == 0 ? 1 : 4); ++k)
         mixed ^= (k > t ? vocabulary : static_cast<std::uint64_t>(ids[text * 101 + t - k])) *
-                 hash.multipliers()[k];
+                 multiplier(vocabulary, rows, 0, k);
       const std::size_t first = lookup == 0 ? 0 : hash.sizes()[0];
       ASSERT_EQ(static_cast<std::size_t>(found[i]), first + mixed % hash.sizes()[lookup])
           << rows << ' ' << i;
