@@ -22,37 +22,44 @@ class RowGradient {
   /// row indices are not strictly increasing or outside the table.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
 
-  const Shape& table_shape() const { return table_shape_; }  // the shape of the whole table
-  std::size_t width() const { return table_shape_[1]; }      // numbers in a row
-  std::size_t size() const { return indices_.size(); }  // the number of rows here, not in the table
-  bool empty() const { return indices_.empty(); }       // whether there are no rows here
+  /// The shape of the whole table, and the length of its rows.
+  const Shape& table_shape() const { return table_shape_; }
+  std::size_t width() const { return table_shape_[1]; }
 
-  const std::vector<std::int32_t>& indices() const { return indices_; }  // row numbers, increasing
-  const Tensor& values() const { return values_; }                       // [size(), width()]
-  std::span<const real> row(std::size_t index) const {                   // row indices()[index]
-    return {values_.data() + index * width(), width()};
-  }
+  /// How many rows have a gradient here, and whether none has.
+  std::size_t size() const { return indices_.size(); }
+  bool empty() const { return indices_.empty(); }
 
-  Tensor to_dense() const;  // the gradient of the whole table, including zeros
+  /// Which rows of the table they are, in increasing order, and their gradients [size(), width()].
+  /// row(i) is the gradient of row indices()[i].
+  const std::vector<std::int32_t>& indices() const { return indices_; }
+  const Tensor& values() const { return values_; }
+  std::span<const real> row(std::size_t i) const { return {values_.data() + i * width(), width()}; }
+
+  /// The gradient of the whole table, including zeros.
+  Tensor to_dense() const;
 
   /// For `for (auto [index, values] : rows)`: a row's index in the table and its gradient.
   struct Row {
     std::int32_t index;            // the number of the row in the table
     std::span<const real> values;  // the gradient of the row, [width]
   };
-  struct Iterator {           // goes over the rows in the order of indices()
+  /// Goes over the rows in the order of indices().
+  struct Iterator {
     const RowGradient* rows;  // borrowed
-    std::size_t place;        // where the row is among the rows
+    std::size_t i;            // the row that it is at
 
-    Row operator*() const { return {rows->indices_[place], rows->row(place)}; }  // the row it is at
-    Iterator& operator++() {                                                     // goes to the next
-      ++place;
+    /// The row that it is at; ++ goes to the next one.
+    Row operator*() const { return {rows->indices_[i], rows->row(i)}; }
+    Iterator& operator++() {
+      ++i;
       return *this;
     }
     bool operator==(const Iterator&) const = default;
   };
-  Iterator begin() const { return {this, 0}; }     // the first row
-  Iterator end() const { return {this, size()}; }  // after the last
+  /// The first row, and the place after the last one.
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, size()}; }
 
  private:
   friend class Gradient;
@@ -66,7 +73,7 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  /// Holds a gradient for every value, or gradients of some rows; those of the others are zero.
+  /// A gradient of every value, or of some rows, where that of the others is zero.
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 
@@ -88,11 +95,13 @@ class Gradient {
   /// The gradient as a dense tensor, moved out if dense. Throws std::logic_error if there is none.
   Tensor take_dense() &&;
 
-  /// The values of the tensor or of the rows, for changing in place; empty if there are none.
+  /// The numbers of the tensor or of the rows, which may be changed in place; none if there is no
+  /// gradient.
   std::span<real> values();
   std::span<const real> values() const;
 
-  void scale(real factor);  // multiplies all values, in place
+  /// Multiplies all numbers in place.
+  void scale(real factor);
 
   /// Adds another gradient of the same shape; rows plus rows gives rows. Throws
   /// std::invalid_argument if the shapes differ, and then changes nothing.

@@ -54,7 +54,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});
 
-/// The same for a function of tensors, which are parameters "input 0", "input 1" … on its tape.
+/// Checks a function of tensors, which are parameters "input 0", "input 1" … on its tape.
 GradientCheckResult gradient_check(
     const std::function<Variable(std::span<const Variable>)>& function,
     const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});

@@ -73,13 +73,11 @@ class PendingUpdates {
 /// file is used by one thread at a time.
 class Parameter {
  public:
+  /// A value, or a table whose rows are elsewhere, which must not be null: see file_rows() in
+  /// core/tables. A member of `owner` is registered by it: `Parameter weight{*this, "weight", …}`.
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
   explicit Parameter(std::string name, Tensor value);
-
-  /// The same as a member of `owner`, which registers it: `Parameter weight{*this, "weight", …}`.
   Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
-
-  /// A table whose rows are elsewhere: see file_rows() in core/tables. The rows are not null.
   Parameter(std::string name, std::unique_ptr<RowStore> rows);
   Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows);
   ~Parameter();  // first tells its users: layers, and optimizers, which throw from then on
@@ -90,8 +88,9 @@ class Parameter {
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
-  const Shape& shape() const { return stored_->shape(); }      // the shape of its value
-  std::size_t size() const { return element_count(shape()); }  // the number of its values
+  /// The shape of the value, and how many numbers it has.
+  const Shape& shape() const { return stored_->shape(); }
+  std::size_t size() const { return element_count(shape()); }
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
   /// assignment), which may leave older values, newer ones or none in the tensor: call value()
@@ -103,15 +102,15 @@ class Parameter {
     return up_to_date_;
   }
 
-  /// The same as a tensor of the caller's own.
+  /// A copy of all values, up to date.
   Tensor copy() const;
 
   /// The rows `ids` of a table [rows, width], up to date: → [ids, width]. The cost does not depend
   /// on the size of the table. Throws std::invalid_argument for an id outside the table.
   Tensor rows(std::span<const std::int32_t> ids) const;
 
-  /// For ops, which have checked the ids: the same, plus the rows of `added`, if given, which are
-  /// added cyclically. Their width must be that of the table, and their number divide that of ids.
+  /// rows() for ops, which have checked the ids. The rows of `added`, if given, are added
+  /// cyclically: their width must be that of the table, and their number divide that of ids.
   Tensor gathered_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// Begins to read the rows `ids` of a table in a file from the disk, and returns at once: for

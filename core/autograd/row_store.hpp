@@ -44,19 +44,19 @@ struct RowView {
   std::size_t step_stride = 1;                 // from one row's step to the next
   const RowStates* copied_by = nullptr;        // has rows that must not change when they are read
 
-  /// N: one more than the number of states. The step is for tables whose steps have begun.
+  /// Row i, of a table whose steps have begun. N is one more than the number of states.
   template <std::size_t N>
   Row<N> row(std::size_t i) const {
     return {arrays<N>(i), steps + i * step_stride};
   }
 
-  /// The same without the step.
+  /// The values and states of row i.
   template <std::size_t N>
   std::array<real*, N> arrays(std::size_t i) const {
     return at<N>(i * stride);
   }
 
-  /// The same for value `offset` of a tensor in memory.
+  /// Value number `offset` of a tensor in memory, and its states.
   template <std::size_t N>
   std::array<real*, N> at(std::size_t offset) const {
     std::array<real*, N> result;
@@ -115,7 +115,8 @@ class RowStates {
   /// another optimizer's.
   virtual void bring_in(std::span<const std::int32_t> /*ids*/, std::uint64_t /*last*/) {}
 
-  /// To be called after that, before rows are changed: a file puts what they were into its journal.
+  /// To be called after bring_in(), before rows are changed: a file puts what they were into its
+  /// journal.
   virtual void begin_change(std::span<const std::int32_t> /*ids*/) {}
 
   /// For rows that must not change when they are read (RowView::copied_by): whether a row is stored
@@ -132,15 +133,16 @@ class RowStates {
   virtual void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
                     bool values_follow) = 0;
 
-  /// The same for the stored values of rows and their steps: "values", "at", or "file": the mark of
-  /// the file's checkpoint. The loaded values replace the parameter's in take_over(), which cannot
-  /// fail; until then they are seen by view() only. No step may be after `last`.
+  /// Puts the stored values of rows into `state`, as "values", and their steps, as "at"; or, as
+  /// "file", the mark of the file's checkpoint. Reads them as load() does; no step may be after
+  /// `last`. The values that were read replace the parameter's in take_over(), which cannot fail;
+  /// until then they are seen by view() only.
   virtual void save_rows(Checkpoint& state) const = 0;
   virtual void load_rows(const Checkpoint& state, std::uint64_t last, bool values_follow) = 0;
   virtual void take_over() noexcept {}
 
  protected:
-  const Owner owner_;  // see the constructor
+  const Owner owner_;  // whose states they are
 };
 
 /// All names that RowStates::save may put for states of these names.
@@ -156,7 +158,8 @@ class RowStore {
   RowStore& operator=(const RowStore&) = delete;
   virtual ~RowStore() = default;
 
-  const Shape& shape() const { return shape_; }  // of all values
+  /// The shape of all values.
+  const Shape& shape() const { return shape_; }
 
   /// All values; null if nothing may pass over all of them.
   virtual Tensor* all() = 0;

@@ -7,14 +7,17 @@ namespace rowgrad {
 
 // --- Backward ---------------------------------------------------------------------------------
 
-Backward::Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed)
-    : tape_(tape), node_(node), gradient_(std::move(gradient)), borrowed_(borrowed) {
+Backward::Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* callers_gradient)
+    : tape_(tape),
+      node_(node),
+      gradient_(std::move(gradient)),
+      callers_gradient_(callers_gradient) {
   for (const std::uint32_t input : tape_.nodes_[node_].inputs)
     awaited_.push_back(tape_.nodes_[input].needs_gradient);
 }
 
-Gradient& Backward::held() const {
-  check_state(!taken_, tape_.nodes_[node_].op,
+Gradient& Backward::untaken_gradient() const {
+  check_state(!is_taken_, tape_.nodes_[node_].op,
               ": the backward rule has taken its gradient, and asks for it again");
   return gradient_;
 }
@@ -27,16 +30,16 @@ std::uint32_t Backward::node_of(std::size_t i) const {
 }
 
 const Tensor& Backward::gradient() const {
-  Gradient& gradient = held();
-  if (borrowed_ != nullptr) return *borrowed_;
+  Gradient& gradient = untaken_gradient();
+  if (callers_gradient_ != nullptr) return *callers_gradient_;
   if (!gradient.is_dense()) gradient = std::move(gradient).take_dense();
   return gradient.dense();
 }
 
 Tensor Backward::take_gradient() {
-  Gradient& gradient = held();
-  taken_ = true;
-  return borrowed_ != nullptr ? *borrowed_ : std::move(gradient).take_dense();
+  Gradient& gradient = untaken_gradient();
+  is_taken_ = true;
+  return callers_gradient_ != nullptr ? *callers_gradient_ : std::move(gradient).take_dense();
 }
 
 const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
@@ -70,7 +73,7 @@ Tensor* Backward::gradient_so_far(std::size_t i) {
 const Tensor& Tape::Node::value() {
   check_state(!released, op, ": backward has released this value");
   if (parameter == nullptr) return owned;
-  if (!std::exchange(read, true)) version_read = parameter->version();
+  if (!std::exchange(read_whole, true)) version_read = parameter->version();
   return parameter->value();
 }
 
@@ -81,7 +84,7 @@ void Tape::Node::release_value() {
 
 bool Tape::has_read(const Parameter& parameter) const {
   return !is_inference() && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
-    return node.parameter == &parameter && node.read;
+    return node.parameter == &parameter && node.read_whole;
   });
 }
 
@@ -143,18 +146,18 @@ Random& Tape::random(std::string_view caller) const {
 void Tape::check_parameters_unchanged(std::size_t end) const {
   for (std::size_t i = 0; i < end; ++i) {
     const Node& node = nodes_[i];
-    check_state(!node.read || node.parameter->version() == node.version_read,
-                "Tape::backward: ", node.read ? node.parameter->name() : "",
+    check_state(!node.read_whole || node.parameter->version() == node.version_read,
+                "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
                 " was changed after it was read");
   }
 }
 
-void Tape::run_rule(std::size_t index, const Tensor* borrowed) {
+void Tape::run_rule(std::size_t index, const Tensor* callers_gradient) {
   Node& node = nodes_[index];
-  node.passed = borrowed != nullptr ? "dense" : node.gradient.kind();
+  node.gradient_kind = callers_gradient != nullptr ? "dense" : node.gradient.kind();
   Backward backward(*this, index,
                     node.retains_gradient ? node.gradient : std::exchange(node.gradient, {}),
-                    borrowed);
+                    callers_gradient);
   node.rule(backward);
   const auto missed = std::find(backward.awaited_.begin(), backward.awaited_.end(), true);
   check_state(missed == backward.awaited_.end(), node.op,
@@ -204,7 +207,7 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
   if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
   for (std::size_t i = last + 1; i-- > 0;) {
     Node& node = nodes_[i];
-    if (node.op.empty()) node.passed = node.gradient.kind();
+    if (node.op.empty()) node.gradient_kind = node.gradient.kind();
     if (node.rule && i == last)
       run_rule(i, &gradient);
     else if (node.rule && !node.gradient.is_none())

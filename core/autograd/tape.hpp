@@ -32,12 +32,12 @@ class Backward {
   /// The gradient of the node's value: dense and of the value's shape.
   const Tensor& gradient() const;
 
-  /// The same, for a rule that reuses the memory. Any later request for the gradient throws
+  /// Moves the gradient out, for a rule that reuses its memory. Any later request for it throws
   /// std::logic_error.
   Tensor take_gradient();
 
-  /// The values of the node and of its inputs. Every function that takes the index of an input
-  /// throws std::logic_error if the op has no such input.
+  /// The value of the node, and values and shapes of its inputs. Every function that takes the
+  /// index of an input throws std::logic_error if the op has no such input.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const;
@@ -71,35 +71,38 @@ class Backward {
 
  private:
   friend Tape;
-  Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* borrowed);
+  Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* callers_gradient);
 
-  std::uint32_t node_of(std::size_t i) const;  // the node of input i
-  Gradient& held() const;                      // the gradient, if it has not been taken
+  std::uint32_t node_of(std::size_t input) const;
+  Gradient& untaken_gradient() const;
 
   Tape& tape_;
   std::size_t node_;
-  mutable Gradient gradient_;  // made dense on request
-  const Tensor* borrowed_;     // the gradient, if the caller of backward() owns it
-  bool taken_ = false;
-  std::vector<bool> awaited_;
+  mutable Gradient gradient_;       // made dense on request
+  const Tensor* callers_gradient_;  // the one that was passed to Tape::backward(), for its variable
+  bool is_taken_ = false;
+  std::vector<bool> awaited_;  // for each input, whether the rule still has to give its gradient
 };
 
-using BackwardRule = std::function<void(Backward&)>;  // computes gradients of inputs
+/// Computes the gradients of an op's inputs from that of its value.
+using BackwardRule = std::function<void(Backward&)>;
 
 /// The name of an op. A string literal, so that nodes keep it without a copy.
 class OpName {
  public:
-  template <std::size_t Size>  // from a literal, implicitly
+  /// Converts a string literal, and back to its text.
+  template <std::size_t Size>
   consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: implicit
     static_assert(Size > 1, "an op has a name: nodes without one are leaves");
   }
-  constexpr operator std::string_view() const { return text_; }  // its text; NOLINT: implicit
+  constexpr operator std::string_view() const { return text_; }  // NOLINT: implicit
 
  private:
   std::string_view text_;
 };
 
-struct BackwardOptions {  // of Tape::backward()
+/// Options of Tape::backward().
+struct BackwardOptions {
   /// Whether the values of ops stay readable after backward(). Otherwise each is released as soon
   /// as no rule needs it any more, except that of the loss, which makes room for the gradients.
   bool keep_values = true;
@@ -115,13 +118,14 @@ struct BackwardOptions {  // of Tape::backward()
 /// parameters or its source of random numbers.
 class Tape {
  public:
-  enum Mode { gradient_mode, inference };  // inference: values only, nothing is kept for backward
+  /// Whether a tape keeps what backward() needs, or only values.
+  enum Mode { gradient_mode, inference };
 
-  explicit Tape(Mode mode = gradient_mode);  // makes one without a generator: dropout throws on it
-
-  /// With a generator for ops that draw random numbers, usually the only generator of the run.
+  /// Ops that draw random numbers, such as dropout, take them from `random`, usually the only
+  /// generator of a run; on a tape without one they throw.
+  explicit Tape(Mode mode = gradient_mode);
   explicit Tape(Random& random, Mode mode = gradient_mode);
-  ~Tape();  // makes the handles to its values throw when they are used
+  ~Tape();  // from now on, the handles to its values throw when they are used
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -149,8 +153,8 @@ class Tape {
   /// after its value was read, and a rule that breaks its contract.
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
-  /// The same for a tensor y of any shape, given its upstream gradient: dp += (dy / dp)ᵀ gradient.
-  /// Throws std::invalid_argument for a gradient of another shape.
+  /// Starts from a variable y of any shape, with its upstream gradient: dp += (dy / dp)ᵀ gradient.
+  /// Throws as for a loss, and std::invalid_argument for a gradient of another shape.
   void backward(const Variable& y, const std::same_as<Tensor> auto& gradient,
                 const BackwardOptions& options = {}) {  // a template, so that braces are options
     go_backward(y, gradient, options);
@@ -192,7 +196,7 @@ class Tape {
   struct Lookup {
     Parameter* table;                  // borrowed
     std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
-    const Ids& ids = *owner;           // as the op was given them, and so with repetitions
+    const Ids& ids = *owner;           // as the op was given them, with repetitions
   };
 
   /// All lookups on this tape, in their order; none on an inference tape.
@@ -203,8 +207,9 @@ class Tape {
     if (!is_inference()) lookups_.push_back({&table, std::move(ids)});
   }
 
-  bool is_inference() const { return mode_ == inference; }  // whether it records no rules
-  std::size_t size() const { return nodes_.size(); }        // the number of values recorded
+  /// Whether it keeps values only, and how many values it has recorded.
+  bool is_inference() const { return mode_ == inference; }
+  std::size_t size() const { return nodes_.size(); }
 
  private:
   friend Backward;
@@ -215,11 +220,11 @@ class Tape {
     Tensor owned = {};         // unused for parameters, which are not copied
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};            // during backward; leaves keep it
-    std::string_view passed = "none";  // the kind of the gradient it received
+    Gradient gradient = {};                   // during backward; leaves keep it
+    std::string_view gradient_kind = "none";  // of the gradient that backward() passed
     Parameter* parameter = nullptr;
-    std::uint64_t version_read = 0;  // of the parameter, if its value was read as a whole
-    bool read = false;
+    bool read_whole = false;         // whether the parameter's value was read as a whole
+    std::uint64_t version_read = 0;  // the parameter's version at that time
     bool needs_gradient = false;
     bool retains_gradient = false;
     bool released = false;
@@ -233,7 +238,7 @@ class Tape {
   Variable append(Node node);
   std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
   void check_parameters_unchanged(std::size_t end) const;
-  void run_rule(std::size_t node, const Tensor* borrowed);
+  void run_rule(std::size_t node, const Tensor* callers_gradient);
   void go_backward(const Variable& y, const Tensor& gradient, const BackwardOptions& options);
 
   Random* random_ = nullptr;
@@ -245,7 +250,7 @@ class Tape {
   TapeSlot* slot_;
 };
 
-/// Tape::record on the tape of the inputs.
+/// Tape::record() on the tape of the inputs, of which there is at least one.
 Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value, BackwardRule rule);
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 

@@ -22,7 +22,7 @@ std::string in_dot(const std::string& text) {
 std::vector<Tape::Entry> Tape::entries() const {
   std::vector<Entry> all;
   for (const Node& node : nodes_)
-    all.push_back({std::string(node.op), node.name(), node.shape(), node.passed,
+    all.push_back({std::string(node.op), node.name(), node.shape(), node.gradient_kind,
                    node.needs_gradient, node.inputs});
   return all;
 }

@@ -6,13 +6,13 @@
 
 namespace rowgrad {
 
-/// How variables know whether their tape still exists. Each tape has a slot that outlives it. A
-/// variable stores the slot and its number, so that of a destroyed tape is recognised without
-/// touching freed memory.
+/// How variables know whether their tape still exists. Each tape has a slot, which outlives it and
+/// serves another tape later. A variable stores the slot and the number that it had then: if the
+/// slot has another one, the tape is gone, which is found out without touching freed memory.
 struct TapeSlot {
   std::atomic<std::uint64_t> serial = 0;  // odd while a tape has the slot
-  Tape* tape = nullptr;                   // that has it
-  TapeSlot* next_free = nullptr;          // of those that no tape has
+  Tape* tape = nullptr;
+  TapeSlot* next_free = nullptr;
 };
 
 namespace {

@@ -32,8 +32,8 @@ namespace {
 constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // for a thread, of two numbers
 constexpr std::size_t kRangeStep = 192;  // a multiple of the tiles that BLAS's kernels compute
 
-// While it lives, OpenBLAS computes in the calling thread alone: if it was built on OpenMP, it goes
-// by the number that OpenMP has for this thread.
+// While it lives, an OpenBLAS that was built on OpenMP computes in the calling thread alone: it
+// goes by the number of threads that OpenMP has for this one.
 class InThisThread {
  public:
   InThisThread() : threads_before_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) {
@@ -65,7 +65,7 @@ bool reserve_buffers(int products) {
 // locks, which it does not tell.
 bool takes_turns() {
   static std::mutex mutex;
-  static std::atomic<int> prepared = 0;  // threads
+  static std::atomic<int> prepared = 0;  // how many threads have buffers
   static std::atomic<bool> turns = openblas_get_parallel() == 0;
   if (const int threads = thread_count(); threads > prepared) {
     const std::scoped_lock lock(mutex);

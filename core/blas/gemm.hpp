@@ -19,12 +19,12 @@
 
 namespace rowgrad::blas {
 
-/// What vectors and products use.
+/// How vectors and products are computed.
 struct Info {
   std::string level;        // what rowgrad was compiled for: "native", "x86-64-v3" …
   std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
-  int threads = 1;          // that a large product uses: thread_count()
+  int threads = 1;          // of a large product: thread_count()
 };
 
 /// The level, kernel and threads in use.

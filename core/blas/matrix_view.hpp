@@ -15,8 +15,8 @@ struct MatrixView {
   std::size_t row_step = columns;  // rows lie side by side
   std::size_t column_step = 1;     // from one column to the next
 
-  bool is_transposed() const { return column_step != 1; }  // is stored as [columns, rows]
-  /// Where an entry is.
+  /// Whether it is stored as [columns, rows]; and where an entry is.
+  bool is_transposed() const { return column_step != 1; }
   const real* at(std::size_t row, std::size_t column) const {
     return data + row * row_step + column * column_step;
   }

@@ -84,8 +84,8 @@ void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
-    // A build on OpenMP would also take the caller's other loops down to one thread; gemm() sees to
-    // those.
+    // A build on OpenMP would take the caller's other loops down to one thread, too; gemm() sees to
+    // such builds.
     constexpr int kOpenMp = 2;
     if (openblas_get_parallel() != kOpenMp) openblas_set_num_threads(1);
   });

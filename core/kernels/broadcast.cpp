@@ -9,9 +9,9 @@ namespace rowgrad::kernels {
 namespace {
 
 constexpr std::size_t kRunningSum = 32;       // rows that are added one after another
-constexpr std::size_t kRows = 256;            // summed at a time, at least
-constexpr std::size_t kColumns = 4 * kLanes;  // whose running sums stay in registers
-// Twice as many, which reads memory faster, for matrices that have enough of them for all threads.
+constexpr std::size_t kHalfRows = 256;        // the fewest rows of each of two halves
+constexpr std::size_t kColumns = 4 * kLanes;  // columns whose running sums stay in registers
+// Twice as many columns read memory faster, where a matrix has enough of them for all threads.
 constexpr std::size_t kWideColumns = 2 * kColumns;
 constexpr std::size_t kWideMatrix = 64 * kWideColumns;
 
@@ -83,7 +83,7 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
   }
   // Halves are summed by themselves: with two threads, each reads what it has usually written
   // itself.
-  const std::size_t halves = extent < 2 * kRows ? 1 : 2;
+  const std::size_t halves = extent < 2 * kHalfRows ? 1 : 2;
   const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
   const std::size_t column_blocks = (inner + columns - 1) / columns;
   Tensor second = empty({halves > 1 ? outer : 0, inner});

@@ -1,8 +1,8 @@
 #pragma once
 
 // Functions of up to four arrays whose shapes are broadcast against each other as in NumPy: shapes
-// are aligned at their last axis, and an axis that is missing or has length 1 is repeated. And
-// sums, which undo it; values are added in an order that depends only on the shape, never on the
+// are aligned at their last axis, and an axis that is missing or has length 1 is repeated. Sums
+// undo a broadcast. They add values in an order that depends only on the shape, never on the
 // threads, and by halves, so that a sum of millions is as accurate as one of few.
 
 #include <array>

@@ -33,8 +33,8 @@ inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
-/// Where vectors of arrays are read and written: a whole one; or the last, partial one, whose other
-/// lanes read `padding`, or the first number, and are not written.
+/// A place at which vectors are read from arrays and written to them. The last one of a range may
+/// be partial: then its other lanes read `padding`, or the first number, and are not written.
 struct WholeVector {
   std::size_t at;
 

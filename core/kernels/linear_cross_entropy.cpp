@@ -117,11 +117,11 @@ class RowBlock {
     const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
     const real* next = head_.weight + (first + kClassBlock) * width;
     for (std::size_t panel = 0; panel < panels_; ++panel) {
-      Ahead ahead;
+      Prefetch prefetch;
       if (panel < ahead_panels && first + kClassBlock < head_.classes)
-        ahead = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
+        prefetch = {next + panel * kClassBlock / ahead_panels * width, kTileRows / ahead_panels};
       multiply_panel({head_.weight + first * width, count, width},
-                     x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, ahead);
+                     x_columns_.data() + panel * width * kPanel, {logits(panel, first)}, prefetch);
     }
   }
 
@@ -303,7 +303,7 @@ class RowBlock {
   Tensor x_columns_;  // xᵀ in panels of rows
   Tensor logits_;     // [panel, class, kPanel]; later their exponentials
   Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax
-  Tensor sums_;    // [panel, block, kPanel]: sums of exponentials
+  Tensor sums_;    // [panel, block, kPanel], the sums of exponentials
   std::vector<real> target_logits_;
   Tensor missing_of_bias_;  // what rounding took from the gradient of the bias
 };

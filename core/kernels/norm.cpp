@@ -17,9 +17,9 @@ constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
 
 constexpr std::size_t kSums = 16;      // side by side, of which the compiler makes vectors
 constexpr std::size_t kPiece = 4096;   // numbers of a row that are summed at a time
-constexpr std::size_t kPieces = 1024;  // whose sums are kept: a step needs no memory for them
+constexpr std::size_t kPieces = 1024;  // pieces whose sums are kept, so that no memory is requested
 
-// Σ f(x) of a piece.
+// Σ f(x) over the numbers of a piece.
 double sum_piece(const real* x, std::size_t count, const auto& f) {
   double total = 0;
   if (count >= kSums) {

@@ -35,8 +35,8 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
                     std::size_t tiles, const real* const panel, const PanelResult& result,
-                    Ahead& ahead) {
-  const real* next = ahead.data;
+                    Prefetch& prefetch) {
+  const real* next = prefetch.data;
   for (const std::size_t end = first + tiles * Rows; first < end; first += Rows) {
     std::array<Simd, Rows> left;
     std::array<Simd, Rows> right;
@@ -45,7 +45,7 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
     const real* right_factor = panel;
     const auto accumulate = [&](const real* factors) {
       __builtin_prefetch(next, 0, 2);
-      next += ahead.step;
+      next += prefetch.step;
       const Simd of_left = Simd::load_aligned(right_factor);
       const Simd of_right = Simd::load_aligned(right_factor + kLanes);
       right_factor += kPanel;
@@ -82,13 +82,13 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
         put_part(left[i], right[i], result, to + i * result.stride);
     }
   }
-  ahead.data = next;
+  prefetch.data = next;
 }
 
 // The factor and the result are passed by reference: a copy would read in one piece what the caller
 // has just written in several, and wait for that.
 using TilesFunction = void (*)(const MatrixView&, std::size_t, std::size_t, std::size_t,
-                               const real*, const PanelResult&, Ahead&);
+                               const real*, const PanelResult&, Prefetch&);
 
 template <bool Segmented, std::size_t... Rows>
 constexpr auto tiles_functions(std::index_sequence<Rows...>) {
@@ -127,7 +127,8 @@ void transpose(std::array<Simd, kLanes>& square) {
   }
 }
 
-// Row by row, in the order in which the processor fetches ahead by itself.
+// Packs a matrix whose rows are contiguous, row by row: in this order the processor fetches ahead
+// by itself.
 void pack_rows(const MatrixView& matrix, real factor, real* panels) {
   const std::size_t rows = matrix.rows, columns = matrix.columns;
   if (columns == 0) return;
@@ -183,18 +184,19 @@ Tensor to_panels(const MatrixView& matrix) {
   return panels;
 }
 
-void multiply_panel(const MatrixView& a, const real* panel, const PanelResult& result, Ahead ahead,
-                    std::size_t segment_step) {
+void multiply_panel(const MatrixView& a, const real* panel, const PanelResult& result,
+                    Prefetch prefetch, std::size_t segment_step) {
   const std::size_t rows = a.rows;
   if (rows == 0) return;
-  if (ahead.data == nullptr) ahead.data = panel;  // harmless: it is in the cache anyway
+  if (prefetch.data == nullptr) prefetch.data = panel;  // harmless: it is in the cache anyway
   // Tiles of nearly equal size, because full tiles would leave a small remainder that is slow.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
   const std::size_t small = rows / tiles;
   const std::size_t larger = rows % tiles;  // the number of tiles with one more row
   const auto& multiply = kTiles[segment_step > 0 ? 1 : 0];
-  if (larger > 0) multiply[small](a, segment_step, 0, larger, panel, result, ahead);
-  multiply[small - 1](a, segment_step, larger * (small + 1), tiles - larger, panel, result, ahead);
+  if (larger > 0) multiply[small](a, segment_step, 0, larger, panel, result, prefetch);
+  multiply[small - 1](a, segment_step, larger * (small + 1), tiles - larger, panel, result,
+                      prefetch);
 }
 
 }  // namespace rowgrad::kernels

@@ -30,7 +30,7 @@ constexpr std::size_t kTileRows = 6;
 /// Writes factor · matrix as [panel_count(columns), rows, kPanel]: the columns split into
 /// contiguous panels, the last one padded with zeros.
 void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
-Tensor to_panels(const blas::MatrixView& matrix);  // these panels, as a tensor
+Tensor to_panels(const blas::MatrixView& matrix);  // with a factor of 1, as a tensor
 
 /// Where the product goes: rows of up to kPanel values, `stride` apart.
 struct PanelResult {
@@ -42,7 +42,7 @@ struct PanelResult {
 };
 
 /// Memory to prefetch for the next product: one address for each k of each tile.
-struct Ahead {
+struct Prefetch {
   const real* data = nullptr;
   std::size_t step = 0;
 };
@@ -50,6 +50,6 @@ struct Ahead {
 /// result[i][j] = Σ a(i, k) · panel[k][j], on this thread. `a` may have any steps; or it lies in
 /// segments of kPanel contiguous columns, each `segment_step` numbers after the one before it.
 void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
-                    Ahead ahead = {}, std::size_t segment_step = 0);
+                    Prefetch prefetch = {}, std::size_t segment_step = 0);
 
 }  // namespace rowgrad::kernels

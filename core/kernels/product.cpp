@@ -9,12 +9,14 @@ namespace {
 
 using blas::MatrixView;
 
-// Of b, or of the result if a is transposed.
+// The most numbers of b, or of the result if a is transposed, that stay in the L2 cache.
 constexpr std::size_t kMostNumbers = std::size_t{1} << 17;
-constexpr std::size_t kBlockRows = 4 * kTileRows;  // of a, multiplied with one panel of b at a time
+// The rows of a that are multiplied with one panel of b at a time.
+constexpr std::size_t kBlockRows = 4 * kTileRows;
 constexpr std::size_t kFewestRows = 2 * kBlockRows;
 constexpr std::size_t kFewestInner = kPanel;
-// Of a, if it is transposed; no power of two, so that columns spread over the cache.
+// The most rows of a transposed a that are multiplied at a time; no power of two, so that columns
+// spread over the cache.
 constexpr std::size_t kMostTallRows = 22 * kTileRows;
 constexpr std::size_t kBlockInner = 256;  // a panel of so many rows stays in the L1 cache
 

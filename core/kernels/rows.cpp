@@ -17,7 +17,8 @@ Entry entry(std::int32_t id, std::size_t position) {
 }
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// Least significant digit first, in as few passes as the largest id needs with eleven bits each.
+// The entries, sorted by id, least significant digit first, in as few passes as the largest id
+// needs with eleven bits each.
 Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
   constexpr unsigned kMostBits = 11;
   const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));

@@ -23,7 +23,8 @@ inline std::size_t rows_ahead(std::size_t width) {
   return std::clamp<std::size_t>(kMostNumbers / std::max<std::size_t>(width, 1), 1, kMostRows);
 }
 
-/// Into the cache of the second level, which takes more requests at a time than the first.
+/// Prefetches a row into the second-level cache, which takes more requests at a time than the
+/// first.
 inline void prefetch_row(const real* row, std::size_t width) {
   constexpr std::size_t kLine = 64 / sizeof(real);
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
@@ -44,7 +45,7 @@ void gather_rows(const real* table, std::size_t width, std::span<const std::int3
 /// Adds to `count` rows those of `added`, row i modulo their number.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
-/// Distinct row indices in increasing order, and the sum of the values for each: [rows, width].
+/// Distinct row indices in increasing order, and a row of values for each: [indices, width].
 struct MergedRows {
   std::vector<std::int32_t> indices;
   Tensor values;
@@ -67,7 +68,8 @@ class RowGroups {
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// Some of the positions that one id has: groups.position(i) for first ≤ i < last.
+/// The positions groups.position(i), first ≤ i < last, at which the id indices[row] occurs; or some
+/// of them, where it occurs often.
 struct RowGroup {
   const RowGroups& groups;
   std::size_t row;
@@ -76,7 +78,7 @@ struct RowGroup {
 
   bool begins() const { return first == groups.starts[row]; }
   bool ends() const { return last == groups.starts[row + 1]; }
-  std::size_t count() const { return groups.starts[row + 1] - groups.starts[row]; }  // in all
+  std::size_t occurrences() const { return groups.starts[row + 1] - groups.starts[row]; }
 };
 
 /// Makes the row of each id: body(group, to), called with up to 64 of its positions at a time, in
@@ -118,8 +120,8 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto
         }
       }
       for (std::size_t k = 0; k < N; ++k) {
-        if (mean && group.ends() && group.count() > 1)
-          sums[k] /= Simd(static_cast<real>(group.count()));
+        if (mean && group.ends() && group.occurrences() > 1)
+          sums[k] /= Simd(static_cast<real>(group.occurrences()));
         v.store(sums[k], to + k * kLanes);
       }
     };

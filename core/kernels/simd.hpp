@@ -35,7 +35,7 @@ inline namespace ROWGRAD_VECTORS {
 /// A yes or no for each lane.
 class Mask {
  public:
-  /// Made of a vector of xsimd.
+  /// Wraps a vector of xsimd.
   explicit Mask(const xsimd::batch_bool<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch_bool<real>& batch() const { return lanes_; }
 
@@ -56,7 +56,7 @@ class Simd {
   static constexpr std::size_t size = xsimd::batch<real>::size;  // numbers in a vector
 
   Simd() = default;
-  /// Made of a vector of xsimd.
+  /// Wraps a vector of xsimd.
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
@@ -134,7 +134,7 @@ inline Simd erf(const Simd& x) {
   return Simd(xsimd::erf(select(x > 6, 6, select(x < -6, -6, x)).batch()));  // erf(6) rounds to 1
 }
 
-/// f of each lane: for functions of single numbers.
+/// Calls a function of single numbers for each lane.
 template <class F>
 Simd by_lane(const F& f, const Simd& x) {
   alignas(64) std::array<real, kLanes> lanes;

@@ -61,10 +61,11 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   table.assign_rows(too_large, values);
 }
 
-// See look_up().
-Tensor gather(std::string_view caller, const Variable& table, std::shared_ptr<const Ids> kept,
-              const Tensor* added, const EmbeddingLookup& options) {
-  const Ids& ids = *kept;
+// What look_up() returns, of ids that the tape's note of this lookup shares.
+Tensor looked_up_rows(std::string_view caller, const Variable& table,
+                      std::shared_ptr<const Ids> shared_ids, const Tensor* added,
+                      const EmbeddingLookup& options) {
+  const Ids& ids = *shared_ids;
   kernels::check_table(caller, table.shape());
   kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
   check_lookup(caller, options, table.shape()[0]);
@@ -72,7 +73,7 @@ Tensor gather(std::string_view caller, const Variable& table, std::shared_ptr<co
   renormalize(caller, table, ids, options);
   Tensor rows;
   if (Parameter* parameter = table.parameter()) {
-    table.tape().note_lookup(*parameter, kept);
+    table.tape().note_lookup(*parameter, shared_ids);
     rows = parameter->gathered_rows(ids.storage(), added);
   } else {
     const std::size_t width = table.shape()[1];
@@ -88,19 +89,20 @@ Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable
                  std::string_view(op),
                  ": mode and include_last_offset are options of embedding_bag");
   if (added != nullptr) check_added(op, table, ids, *added);
-  const auto kept = std::make_shared<const Ids>(ids);
-  Tensor rows = gather(op, table, kept, added != nullptr ? &added->value() : nullptr, options);
+  const auto shared_ids = std::make_shared<const Ids>(ids);
+  Tensor rows =
+      looked_up_rows(op, table, shared_ids, added != nullptr ? &added->value() : nullptr, options);
 
   std::vector<Variable> inputs{table};
   if (added != nullptr) inputs.push_back(*added);
   return record(op, inputs, std::move(rows),
-                [kept, padding = padding_row(op, options.padding_idx, table.shape()[0]),
+                [shared_ids, padding = padding_row(op, options.padding_idx, table.shape()[0]),
                  mean = options.scale_grad_by_freq, dense = options.dense_gradient,
                  adds = added != nullptr](Backward& node) {
                   if (adds && node.needs(1))
                     node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
                   if (!node.needs(0)) return;
-                  const std::span<const std::int32_t> all = kept->storage();
+                  const std::span<const std::int32_t> all = shared_ids->storage();
                   kernels::MergedRows merged;
                   if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
                     merged = {{all.begin(), all.end()},
@@ -118,7 +120,7 @@ Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable
 
 Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids, const Tensor* added,
                const EmbeddingLookup& options) {
-  return gather(caller, table, std::make_shared<const Ids>(ids), added, options);
+  return looked_up_rows(caller, table, std::make_shared<const Ids>(ids), added, options);
 }
 
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,

@@ -74,7 +74,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
 Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
                const Tensor* added = nullptr, const EmbeddingLookup& options = {});
 
-/// The checks of what is added to the rows of ids: its shape and its tape.
+/// Checks the shape and the tape of what is to be added to the rows of ids.
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,
                  const Variable& added);
 

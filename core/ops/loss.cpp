@@ -132,7 +132,7 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
   return counted;
 }
 
-// The factor for the sum of the losses.
+// What the sum of the losses is multiplied by.
 double scale_of(const char* caller, const Counted& counted, const Ids& targets,
                 LossReduction reduction) {
   if (reduction == LossReduction::kSum) return 1;
@@ -141,7 +141,7 @@ double scale_of(const char* caller, const Counted& counted, const Ids& targets,
   return 1 / counted.total;
 }
 
-// Checks the targets' shape against that of the logits, too.
+// counted_targets() that checks the targets' shape against that of the logits, too.
 Counted counted_targets(const char* caller, const Shape& logits, const Ids& targets,
                         const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
@@ -151,7 +151,7 @@ Counted counted_targets(const char* caller, const Shape& logits, const Ids& targ
   return counted_targets(caller, targets, logits.back(), options);
 }
 
-// For losses of each value.
+// Checks the arguments of a loss of pairs of values.
 void check_pair(const char* caller, const Variable& input, const Variable& target,
                 LossReduction reduction) {
   check_argument(input.shape() == target.shape(), caller, ": input has shape ",

@@ -11,22 +11,22 @@
 
 namespace rowgrad {
 
-/// exp(x) / Σ exp(x), and its logarithm, along one axis; large values do not overflow.
+/// softmax(x) = exp(x) / Σ exp(x) along one axis, and its logarithm; large values do not overflow.
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);
 
 /// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for no values.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
-/// What becomes of the losses of all targets.
+/// Whether a loss is the mean or the sum over the targets that count.
 enum class LossReduction {
-  kMean,  // the mean over the targets that count
-  kSum    // the sum over the targets that count
+  kMean,  // the mean
+  kSum    // the sum
 };
 
 /// Options of cross_entropy().
 struct CrossEntropyOptions {
-  LossReduction reduction = LossReduction::kMean;  // mean or sum
+  LossReduction reduction = LossReduction::kMean;  // over the targets that count
   /// Targets that are this do not count, whatever their logits are: the rest of a text that is
   /// shorter than others, or a prompt whose tokens are not to be learned. The default is PyTorch's.
   std::optional<std::int32_t> ignore_index = -100;

@@ -15,7 +15,7 @@ Variable matmul(const Variable& a, const Variable& b);
 Variable linear(const Variable& x, const Variable& weight,
                 const std::optional<Variable>& bias = std::nullopt);
 
-/// The checks of linear, for other ops with the same inputs.
+/// Checks the inputs of linear(), for other ops that take the same.
 void check_linear(const char* caller, const Variable& x, const Variable& weight,
                   const std::optional<Variable>& bias);
 

@@ -20,7 +20,7 @@ namespace rowgrad {
 /// larger power.
 std::vector<double> alibi_slopes(std::size_t heads);
 
-/// −slope · distance: [heads, length].
+/// ALiBi's bias by distance, −slope · distance: [heads, length].
 Tensor alibi_bias(std::size_t heads, std::size_t length);
 
 /// The bucket of a distance (Raffel et al. 2020, "T5", one-directional): half of the buckets are

@@ -31,15 +31,15 @@ struct VarianceOptions {
   KeepAxes keep = KeepAxes::kNo;  // whether reduced axes stay
 };
 
-/// Of n values, Σ (x − mean)² / (n − correction), and its square root, whose gradient is 0 where it
-/// is 0.
+/// The variance of n values, Σ (x − mean)² / (n − correction), and its square root, the standard
+/// deviation, whose gradient is 0 where it is 0.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
 Variable stddev(const Variable& x, const std::vector<int>& axes,
                 const VarianceOptions& options = {});
 
-/// √Σ x², which does not overflow on the way; the gradient is 0 where it is 0.
+/// The norm √Σ x², which does not overflow on the way; its gradient is 0 where it is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 

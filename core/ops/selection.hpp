@@ -18,7 +18,7 @@ Variable minimum(const Variable& a, const Variable& b);
 Variable max(const Variable& x, int axis);
 Variable min(const Variable& x, int axis);
 
-/// The index of that value along the axis.
+/// The index of the largest or the smallest value along one axis.
 Ids argmax(const Variable& x, int axis);
 Ids argmin(const Variable& x, int axis);
 

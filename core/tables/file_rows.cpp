@@ -30,7 +30,7 @@ class StatesInFile final : public RowStates {
 
   void ensure(const Needs& needs, bool) override {
     if (!lacks(needs)) return;
-    if (!std::exchange(begun_, true)) file_.begin_states();
+    if (!std::exchange(begun_, true)) file_.forget_states();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (needs.uses[i] && !place(i)) file_.begin_state(owner_.names[i]);
   }
@@ -108,7 +108,7 @@ class StatesInFile final : public RowStates {
   }
 
   TableFile& file_;
-  bool begun_ = false;  // whether any state has
+  bool begun_ = false;  // whether the states that the file has are those of this optimizer
 };
 
 class RowsInFile final : public RowStore {

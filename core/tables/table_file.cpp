@@ -22,7 +22,8 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;
 constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;
 
-// Returns nullopt if the file would be too large. `other_bytes` are those beside the numbers.
+// The bytes from one row to the next, where each has `other_bytes` beside its numbers; nullopt if
+// the file would be too large.
 std::optional<std::size_t> stride_of(std::size_t rows, std::size_t width, std::size_t states,
                                      std::size_t other_bytes) {
   std::size_t numbers, bytes, all;
@@ -164,7 +165,7 @@ std::unique_ptr<UndoJournal> TableFile::open_journal(const Version& version,
                 .mark = journal_mark(version), .record_bytes = stride_, .bytes = bytes});
 }
 
-// What cannot be removed takes space, no more.
+// A journal that cannot be removed takes space, no more.
 void TableFile::remove_journal(std::uint64_t number) const {
   try {
     UndoJournal::remove(journal_path(number));
@@ -176,14 +177,14 @@ void TableFile::check_usable() const {
   if (failed_) check_state(false, path().string(), ": writing the table has failed; open it again");
 }
 
-// After a failure, the system may have dropped what it could not write.
+// If it fails, the system may have dropped what it could not write: then the table is not usable.
 void TableFile::sync() {
   failed_ = true;
   file_->sync();
   failed_ = false;
 }
 
-// At once, so that a kill finds all or nothing of it.
+// Writes the head with another version, in one call, so that a kill finds all of it or nothing.
 void TableFile::write_head(const Version& version, const UndoJournal& journal) {
   Head changed = head();
   changed.version = version;
@@ -317,9 +318,9 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   // A disk takes only so many requests at once: whoever has more waits, and that is another thread.
   // It waits for those before, too, and lets go of them: a task's state keeps what it captures.
   try {
-    reading_ = std::async(
-        std::launch::async,
-        [this, before = std::move(reading_), rows = std::vector(ids.begin(), ids.end())]() mutable {
+    reading_ahead_ =
+        std::async(std::launch::async, [this, before = std::move(reading_ahead_),
+                                        rows = std::vector(ids.begin(), ids.end())]() mutable {
           before = {};
           fetch(rows);
         });
@@ -327,7 +328,8 @@ void TableFile::read_ahead(std::span<const std::int32_t> ids) {
   }
 }
 
-// To fetch a row costs more than to touch one that is in memory. A few of them tell.
+// Whether some of the rows have to come from the disk, of which a few tell: to fetch a row costs
+// more than to touch one that is in memory.
 bool TableFile::are_on_disk(std::span<const std::int32_t> ids) const {
   constexpr std::size_t kAsked = 32;
   const std::size_t step = ids.size() / kAsked + 1;
@@ -436,7 +438,8 @@ void TableFile::begin_change(std::span<const std::int32_t> ids) {
     if (const auto row = static_cast<std::size_t>(id); row_head(row).epoch == 0) store(row);
 }
 
-// Box & Muller 1958, from the numbers that SplitMix64 makes of the seed and the values' places.
+// Draws what a row starts as (Box & Muller 1958), from the numbers that SplitMix64 makes of the
+// seed and the values' places.
 void TableFile::draw(std::size_t row, real* values) const {
   const std::uint64_t key = splitmix64(head().seed) + row * ((width() + 1) / 2);
   for (std::size_t i = 0; i < width(); i += 2) {
@@ -450,8 +453,8 @@ void TableFile::draw(std::size_t row, real* values) const {
   }
 }
 
-// Not through the mapping: if the disk is full, that would end the program. The head is written
-// last, as the row is stored once it is there.
+// Writes a new row, not through the mapping: if the disk is full, that would end the program. The
+// head is written last, as the row is stored once it is there.
 void TableFile::store(std::size_t row) {
   const RowHead stored{.step = 0,
                        .journal = journal_number(),
@@ -478,7 +481,7 @@ std::size_t TableFile::states_begun() const {
       std::ranges::find_if(names, [](const Name& name) { return name[0] == 0; }) - names.begin());
 }
 
-void TableFile::begin_states() {
+void TableFile::forget_states() {
   if (states_begun() == 0) return;
   head().version.names = {};
   ++head().version.epoch;

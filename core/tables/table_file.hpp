@@ -38,12 +38,10 @@ struct TableFileOptions {
 ///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .states = 1});
 ///   Embedding embedding(words);
 ///
-/// Rows are stored when they change, and those that never did take no place on the disk (the file
-/// is sparse); reading changes nothing. The system brings pages of 4 KiB into memory when they are
-/// touched, and removes them when memory is short. Row r is at 4096 + r · stride: the step up to
-/// which an optimizer has brought it (8 bytes), which checkpoint's journal has it, whether and
-/// since when it is stored (4 bytes each), its values, and the optimizer's states of it, so that
-/// one page has them; and their checksum at the last checkpoint (8 bytes).
+/// core/README.md says how to use one, and what it costs. Row r is at 4096 + r · stride: its head
+/// (RowHead), its values, the optimizer's states of it, and their checksum at the last checkpoint,
+/// so that one page has them. A row that never changed takes no place on the disk (the file is
+/// sparse), and reading changes nothing.
 ///
 /// checkpoint() marks what the table has now. Whenever the program or the machine stops, the table
 /// opens again as it was marked last, because each row's previous content goes to a journal beside
@@ -52,22 +50,18 @@ struct TableFileOptions {
 /// takes the table back to it, if it is the last one or the one before; what came later is then
 /// gone.
 ///
-///   words.checkpoint();
-///   write_safetensors("run.safetensors", run.state_dict());
-///
 /// A row is verified by its checksum when it is first touched after the table was opened. Whatever
-/// has changed in it is a std::runtime_error, instead of a wrong row; so is what has changed in a
-/// journal. What this cannot see: damage to a row after that, while the program goes on; and a row
-/// whose place has become zeros, which is one that was never stored (but verify() reads and counts
-/// all rows).
+/// has changed in it, or in a journal, is a std::runtime_error, instead of a wrong row. What this
+/// cannot see: damage to a row after that, while the program goes on; and a row whose place has
+/// become zeros, as if it had never been stored (but verify() reads and counts all rows).
 ///
 /// Only one program can have a table open, one layer use it, and one thread at a time, also to
-/// read. It must outlive the layer. Copying or moving it takes its journals too. A disk that is
-/// full is an exception, before anything changes, if the file system overwrites blocks of 4 KiB in
-/// place (ext4, XFS); on others (Btrfs, tmpfs), and if the disk cannot be read, the system ends the
-/// program (SIGBUS), and the table opens at its last checkpoint. All functions throw
-/// std::system_error if the files cannot be used. After a failure to write or sync the table, it
-/// has to be opened again: until then, all that reads or changes it throws std::logic_error.
+/// read. It must outlive the layer. A disk that is full is an exception, before anything changes,
+/// if the file system overwrites blocks of 4 KiB in place (ext4, XFS); on others (Btrfs, tmpfs),
+/// and if the disk cannot be read, the system ends the program (SIGBUS), and the table opens at its
+/// last checkpoint. All functions throw std::system_error if the files cannot be used. After a
+/// failure to write or sync the table, it has to be opened again: until then, all that reads or
+/// changes it throws std::logic_error.
 class TableFile {
  public:
   /// Makes a table in a new file, which gets its name when it is whole. Throws
@@ -83,14 +77,16 @@ class TableFile {
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
 
-  /// The path of the table; its journals are beside it.
+  /// The path of the table, beside which its journals are.
   const std::filesystem::path& path() const { return file_->path(); }
-  std::size_t rows() const { return head().rows; }      // the number of rows, stored or not
-  std::size_t width() const { return head().width; }    // the number of values in a row
-  Shape shape() const { return {rows(), width()}; }     // [rows(), width()]
-  std::size_t states() const { return head().states; }  // how many numbers are beside each value
 
-  /// The number of rows that have a place on the disk.
+  /// How many rows the table has, of how many values, and how many states are beside each value.
+  std::size_t rows() const { return head().rows; }
+  std::size_t width() const { return head().width; }
+  Shape shape() const { return {rows(), width()}; }
+  std::size_t states() const { return head().states; }
+
+  /// How many rows have a place on the disk.
   std::uint64_t rows_stored() const { return head().version.rows_stored; }
 
   /// Reads all rows that have a place on the disk, and returns how many they are. Throws
@@ -139,8 +135,8 @@ class TableFile {
   /// before.
   void begin_change(std::span<const std::int32_t> ids);
 
-  /// A stored row: its values, and then its states, `width` numbers each; the same of the next row
-  /// follow after stride_bytes().
+  /// A stored row: its values, and then its states, `width` numbers each. From one row to the next
+  /// it is stride_bytes().
   std::size_t stride_bytes() const { return stride_; }
   real* row(std::size_t row) { return reinterpret_cast<real*>(bytes_of(row) + sizeof(RowHead)); }
 
@@ -154,12 +150,12 @@ class TableFile {
   bool has_pending() const { return head().version.pending != 0; }
   void set_pending() { head().version.pending = 1; }
 
-  /// The place of the state with this name among the states of a row, if it has begun; the number
-  /// of places that are left; the next place, which begin_state() gives to a name. An optimizer
-  /// that begins anew calls begin_states() first, which makes all states of all rows zeros.
+  /// The place of the state with this name among the states of a row, if it has begun, and how many
+  /// have begun. begin_state() gives the next place to a name. An optimizer that begins anew calls
+  /// forget_states() first, which makes all states of all rows zeros.
   std::optional<std::size_t> state_place(std::string_view name) const;
   std::size_t states_begun() const;
-  void begin_states();
+  void forget_states();
   std::size_t begin_state(std::string_view name);
 
  private:
@@ -227,7 +223,8 @@ class TableFile {
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
   std::size_t stride_ = 0;  // bytes from one row to the next
-  // A bit of each row: since the table was opened. Memory is taken where rows are touched.
+  // A bit of each row: whether it was verified since the table was opened. Memory is taken where
+  // rows are touched.
   struct Free {
     void operator()(std::uint64_t* bits) const { std::free(bits); }
   };
@@ -235,8 +232,8 @@ class TableFile {
   std::unique_ptr<UndoJournal> journal_;
   std::weak_ptr<const bool> lease_;
   std::vector<std::byte> new_record_;  // a row before it is stored
-  std::future<void> reading_;          // ahead, in another thread
-  bool failed_ = false;                // whether what the table has is not known
+  std::future<void> reading_ahead_;    // in another thread
+  bool failed_ = false;                // whether the table has to be opened again
 };
 
 /// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must

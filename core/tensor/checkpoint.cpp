@@ -37,7 +37,7 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
   return stars;
 }
 
-// columns × rows values in blocks, so that both sides stay in the cache.
+// Writes the transpose of a matrix in blocks, so that both sides stay in the cache.
 template <class Number>
 void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
   constexpr std::size_t kBlock = 32;
@@ -217,7 +217,7 @@ namespace {
 
 constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
-// By their bits, so that -0 is kept.
+// The numbers of the rows that are not zeros, by their bits: a row with -0 is kept.
 std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   const std::size_t width = table.shape()[1];
   const std::vector<real> zero(width);

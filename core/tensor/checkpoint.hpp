@@ -43,7 +43,8 @@ struct Renaming {
 /// the data, so a copy costs no more than its names.
 class Checkpoint {
  public:
-  template <class Number>  // numbers of one kind with a shape
+  /// Numbers of one kind with a shape.
+  template <class Number>
   struct Array {
     Shape shape;                 // [] for a single number
     std::vector<Number> values;  // in row-major order
@@ -77,20 +78,23 @@ class Checkpoint {
   /// two values may get the same name.
   Checkpoint renamed(std::span<const Renaming> renamings) const;
 
-  void erase(const std::string& name) { values_.erase(name); }  // does nothing if there is none
-  /// Whether there is such a value.
-  bool contains(const std::string& name) const { return values_.contains(name); }
-  bool empty() const { return values_.empty(); }  // whether there is no value
-  std::vector<std::string> names() const;         // sorted
+  /// Removes a value, if there is one.
+  void erase(const std::string& name) { values_.erase(name); }
 
-  /// The value of a name, and values of one kind: any, a text, integers, a single integer.
+  /// Whether there is a value of this name, whether there is none of any, and all names, sorted.
+  bool contains(const std::string& name) const { return values_.contains(name); }
+  bool empty() const { return values_.empty(); }
+  std::vector<std::string> names() const;
+
+  /// The value of a name, which must be of the kind that the function names: of any kind, a text,
+  /// integers, a single integer, or one that is not negative.
   const Value& at(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
-  std::uint64_t count(const std::string& name) const;  // an integer that is not negative
+  std::uint64_t count(const std::string& name) const;
 
-  /// These read tensors and double-precision numbers alike, the first two also integers.
+  /// Numbers of tensors and of double precision alike; doubles() and number() take integers, too.
   std::vector<double> doubles(const std::string& name) const;
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;
@@ -121,9 +125,9 @@ class Checkpoint {
 /// few rows of a large table may ever have been touched.
 void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
 
-/// Whether a state has it in either form; the tensor. Throws std::invalid_argument if it is
-/// missing, there in both forms, or of another shape, and for row numbers that do not increase or
-/// are outside the table.
+/// Whether put_rows() has put a tensor of this name into a state, in either form; and the tensor.
+/// rows_in() throws std::invalid_argument if it is missing, there in both forms, or of another
+/// shape, and for row numbers that do not increase or are outside the table.
 bool has_rows(const Checkpoint& state, const std::string& name);
 Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
 

@@ -16,22 +16,22 @@
 namespace rowgrad {
 
 /// An array of ids: token ids, positions or row indices. Rank 1 for a text, rank 2 for a batch.
-/// A type of its own around an array of xtensor, for those turn into each other without a word: a
-/// tensor is not taken for ids, and ids are not taken for a tensor.
+/// It is a class of its own because arrays of xtensor convert to each other silently: a tensor is
+/// not taken for ids, and ids are not taken for a tensor.
 class Ids {
  public:
-  /// The array of xtensor around which this is.
+  /// The array of xtensor that holds the ids.
   using Array = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
-  using value_type = std::int32_t;       // of an id
+  using value_type = std::int32_t;       // the type of an id
   using shape_type = Array::shape_type;  // extents of the axes
 
   Ids() = default;
-  /// Rank 1, rank 2 (rows of equal length), or an array of xtensor.
+  /// Makes ids of rank 1, of rank 2 from rows of equal length, or of an array of xtensor.
   Ids(std::initializer_list<std::int32_t> ids) : array_(ids) {}
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows) : array_(rows) {}
   explicit Ids(std::same_as<Array> auto array) : array_(std::move(array)) {}
 
-  /// Of this shape, with uninitialised ids.
+  /// Makes uninitialised ids of this shape.
   explicit Ids(const shape_type& shape) : array_(shape) {}
   static Ids from_shape(const shape_type& shape) { return Ids(shape); }
 
@@ -40,8 +40,8 @@ class Ids {
   Array::storage_type& storage() { return array_.storage(); }
   const Array::storage_type& storage() const { return array_.storage(); }
 
-  /// The extents of all axes or of one, the number of axes and of ids; and another shape of as many
-  /// ids.
+  /// The extents of all axes or of one, and how many axes and ids there are. reshape() takes
+  /// another shape of as many ids.
   const shape_type& shape() const { return array_.shape(); }
   std::size_t shape(std::size_t axis) const { return array_.shape(axis); }
   std::size_t dimension() const { return array_.dimension(); }
@@ -56,7 +56,7 @@ class Ids {
   std::int32_t* end() { return data() + size(); }
   const std::int32_t* end() const { return data() + size(); }
 
-  /// At an offset in row-major order, and at an index.
+  /// The id at an offset in row-major order, or at an index.
   std::int32_t& operator[](std::size_t offset) { return data()[offset]; }
   std::int32_t operator[](std::size_t offset) const { return data()[offset]; }
   std::int32_t& operator()(auto... index) { return array_(index...); }

@@ -20,7 +20,7 @@ namespace rowgrad {
 /// a long loop that compilers vectorise. Gives the same numbers as std::mt19937.
 class MersenneTwister {
  public:
-  /// Starts from this one word.
+  /// Fills the state from one word.
   explicit MersenneTwister(std::uint32_t seed);
 
   /// The next 32 random bits.
@@ -30,7 +30,7 @@ class MersenneTwister {
   }
 
   /// The next words before tempering: temper() turns each into what operator() would have returned.
-  /// Separate functions, because only the recursion has to run in order.
+  /// Only the recursion has to run in order; words can be tempered in parallel.
   void fill_untempered(std::span<std::uint32_t> words);
 
   /// What operator() returns for a word of the state.
@@ -38,7 +38,7 @@ class MersenneTwister {
     return static_cast<std::uint32_t>(temper_both(word));
   }
 
-  /// The same for two words at once, one in each half.
+  /// Tempers two words at once, one in each half.
   static std::uint64_t temper_both(std::uint64_t words) {
     words ^= words >> 11 & 0x001FFFFF001FFFFF;
     words ^= words << 7 & 0x9D2C56809D2C5680;

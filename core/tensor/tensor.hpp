@@ -42,19 +42,16 @@ using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>
 
 using Shape = Tensor::shape_type;  // extents of the axes
 
-/// The number of elements of an array of this shape, or nullopt if memory could never hold that
-/// many. The test leaves out extents of 0, so that partial products cannot overflow either.
+/// The number of elements of an array of this shape. If memory could never hold that many, even
+/// without the extents that are 0, checked_element_count() returns nullopt, and element_count()
+/// throws std::invalid_argument naming `caller` and the shape.
 std::optional<std::size_t> checked_element_count(const Shape& shape);
-
-/// The same, but throws std::invalid_argument naming `caller` and the shape.
 std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor");
 
-/// A tensor with uninitialised elements.
+/// Tensors whose elements are uninitialised, all `value`, or all 0.
 Tensor empty(const Shape& shape);
-
-Tensor full(const Shape& shape, real value);  // all elements are the value
-
-inline Tensor zeros(const Shape& shape) { return full(shape, 0); }  // all elements are 0
+Tensor full(const Shape& shape, real value);
+inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
 /// Zeros for a table of which few rows will be written: a large one takes memory only for these.
 Tensor sparse_zeros(const Shape& shape);

@@ -65,7 +65,7 @@ xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
   return _mm512_mask_blend_epi64(condition, no, yes);
 }
 
-// And it leaves to the compiler whether a product and a sum are rounded once.
+// For AVX-512, xsimd 8 leaves it to the compiler whether fma rounds once.
 template <>
 inline xsimd::batch<float, xsimd::avx512bw> xsimd::kernel::fma<xsimd::avx512bw, float>(
     const xsimd::batch<float, xsimd::avx512bw>& x, const xsimd::batch<float, xsimd::avx512bw>& y,

@@ -606,7 +606,7 @@ TEST_F(TableFiles, GivePlacesToStatesByName) {
 
   table.begin_change(Ids32{2});
   std::fill_n(table.row(2), 3, real{7});
-  table.begin_states();  // by another optimizer
+  table.forget_states();  // by another optimizer
   EXPECT_FALSE(table.is_current(2));
   std::vector<real> values(3);
   table.read(2, values);
