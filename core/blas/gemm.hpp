@@ -33,9 +33,6 @@ Info info();
 /// info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`.
 std::string describe();
 
-/// The number of threads is rowgrad's, not OpenBLAS's alone.
-using rowgrad::set_threads;
-
 /// Ensures that the kernel has been selected, and that OpenBLAS has one thread. gemm() calls it; it
 /// is cheap after the first call.
 void prepare();

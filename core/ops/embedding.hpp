@@ -43,7 +43,6 @@ struct EmbeddingLookup {
   /// Whether the last offset is the end of the last bag instead of the start of another one.
   bool include_last_offset = false;
 };
-using EmbeddingBagLookup = EmbeddingLookup;  // of embedding_bag()
 
 /// ids [...] of any shape → [..., width].
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});

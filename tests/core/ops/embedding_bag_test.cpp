@@ -59,7 +59,7 @@ TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
   Parameter table("table", irregular({6, 2}));
   const Bags bags{ids({2, 3}, {5, 0, 5, 3, 5, 1})};
   struct Case {
-    EmbeddingBagLookup options;
+    EmbeddingLookup options;
     Numbers numbers;
     std::vector<real> values;
   };
@@ -134,7 +134,7 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
       for (const real id : rectangle) numbers.push_back(static_cast<std::int32_t>(id));
       bags.ids = ids({4, 4}, numbers);
     }
-    EmbeddingBagLookup how;
+    EmbeddingLookup how;
     const std::string mode = item["mode"];
     how.mode = mode == "sum" ? BagMode::kSum : mode == "mean" ? BagMode::kMean : BagMode::kMax;
     if (item.contains("padding")) how.padding_idx = item["padding"].get<std::int32_t>();
@@ -173,8 +173,7 @@ TEST(EmbeddingBag, HasTheGradientsOfDifferenceQuotients) {
       for (const std::optional<std::int32_t> padding :
            {std::optional<std::int32_t>(), std::optional<std::int32_t>(2)})
         for (const bool dense : {false, true}) {
-          const EmbeddingBagLookup how{
-              .mode = mode, .padding_idx = padding, .dense_gradient = dense};
+          const EmbeddingLookup how{.mode = mode, .padding_idx = padding, .dense_gradient = dense};
           const std::string what = concat(bracketed(bags.ids), " mode ", static_cast<int>(mode));
           expect_gradients([&](Inputs in) { return embedding_bag(in[0], bags, how); }, {table},
                            what);
@@ -209,7 +208,7 @@ TEST(EmbeddingBag, RefusesWhatDoesNotFitBeforeAnythingHappens) {
   const Ids three = list({0, 1, 2}), pair = ids({1, 2}, {0, 1}), one = ids({1, 1}, {0});
   const std::size_t size = tape.size();
   const auto refuses = [&](const std::string& message, const Bags& bags,
-                           const EmbeddingBagLookup& options = {}) {
+                           const EmbeddingLookup& options = {}) {
     EXPECT_INVALID("embedding_bag: " + message, embedding_bag(table, bags, options));
   };
   EXPECT_INVALID("embedding_bag: the table has shape [2], expected [rows, width]",
