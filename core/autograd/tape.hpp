@@ -169,17 +169,6 @@ class Tape {
   /// other variables.
   const Gradient& gradient(const Variable& variable) const;
 
-  /// What is on the tape, in the order in which it was recorded.
-  struct Entry {
-    std::string op;                     // "" for leaves
-    std::string name;                   // name of the op or parameter, or "input" or "constant"
-    Shape shape;                        // the shape of its value
-    std::string_view gradient;          // the kind of gradient that backward() passed, or "none"
-    bool needs_gradient;                // whether it depends on a trainable value
-    std::vector<std::uint32_t> inputs;  // indices of its inputs in entries()
-  };
-  std::vector<Entry> entries() const;
-
   /// The tape as a graph for Graphviz, to be drawn with `dot -Tsvg`: ops and leaves with their
   /// shapes, and the kinds of the gradients that backward() passed.
   std::string to_dot() const;

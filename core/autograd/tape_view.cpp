@@ -1,4 +1,4 @@
-// What is on a tape, as a list and as a graph.
+// What is on a tape, as a graph.
 
 #include <utility>
 
@@ -19,24 +19,15 @@ std::string in_dot(const std::string& text) {
 
 }  // namespace
 
-std::vector<Tape::Entry> Tape::entries() const {
-  std::vector<Entry> all;
-  for (const Node& node : nodes_)
-    all.push_back({std::string(node.op), node.name(), node.shape(), node.gradient_kind,
-                   node.needs_gradient, node.inputs});
-  return all;
-}
-
 std::string Tape::to_dot() const {
   TextStream text;
   text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
-  const std::vector<Entry> all = entries();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Entry& node = all[i];
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
     text << "  n" << i << " [shape=" << (node.op.empty() ? "box" : "ellipse") << ", label=\""
-         << in_dot(node.name) << "\\n"
-         << bracketed(node.shape);
-    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.gradient;
+         << in_dot(node.name()) << "\\n"
+         << bracketed(node.shape());
+    if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.gradient_kind;
     text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";
     for (const std::uint32_t input : node.inputs) text << "  n" << input << " -> n" << i << ";\n";
   }
