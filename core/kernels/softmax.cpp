@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -62,8 +63,7 @@ void softmax_rows(const real* x, std::size_t rows, std::size_t width, real* y) {
     const Simd most(largest(from, width));
     map_span(
         width, to, [&](const Simd& v) { return exp(v - most); }, from);
-    const Simd factor(1 / sum_span(
-                              width, [](const Simd& v) { return v; }, to));
+    const Simd factor(1 / sum_span(width, std::identity(), to));
     map_span(
         width, to, [&](const Simd& v) { return v * factor; }, to);
   });
@@ -73,8 +73,7 @@ void softmax_rows_backward(const real* y, const real* dy, std::size_t rows, std:
                            real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
     const std::size_t at = i * width;
-    const Simd dot(sum_span(
-        width, [](const Simd& a, const Simd& b) { return a * b; }, y + at, dy + at));
+    const Simd dot(sum_span(width, std::multiplies<>(), y + at, dy + at));
     map_span(
         width, dx + at, [&](const Simd& p, const Simd& g) { return p * (g - dot); }, y + at,
         dy + at);
@@ -99,8 +98,7 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
                                real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
     const std::size_t at = i * width;
-    const Simd total(sum_span(
-        width, [](const Simd& g) { return g; }, dy + at));
+    const Simd total(sum_span(width, std::identity(), dy + at));
     map_span(
         width, dx + at, [&](const Simd& v, const Simd& g) { return g - exp(v) * total; }, y + at,
         dy + at);
