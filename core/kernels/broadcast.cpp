@@ -139,23 +139,6 @@ Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
   return from == &x ? x : result;
 }
 
-void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
-                     bool reverse, real* y) {
-  const std::size_t column_blocks = (inner + kColumns - 1) / kColumns;
-  parallel_for_each(
-      outer * column_blocks, std::min(kColumns, inner) * extent, [&](std::size_t block) {
-        const std::size_t first = block % column_blocks * kColumns;
-        const std::size_t width = std::min(kColumns, inner - first);
-        std::array<double, kColumns> sums{};
-        for (std::size_t i = 0; i < extent; ++i) {
-          const std::size_t entry = reverse ? extent - 1 - i : i;
-          const std::size_t at = (block / column_blocks * extent + entry) * inner + first;
-          for (std::size_t k = 0; k < width; ++k)
-            y[at + k] = static_cast<real>(sums[k] += static_cast<double>(x[at + k]));
-        }
-      });
-}
-
 namespace {
 
 // The extent of `shape` along an axis of a result of rank `rank`; 1 if `shape` lacks that axis.

@@ -23,11 +23,6 @@ real sum(const real* values, std::size_t count);
 /// Sums x over the axes marked in `reduced` (one entry per axis), which keep length 1.
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced);
 
-/// y [outer, extent, inner]: running sums of x along its middle axis, from its first entry to its
-/// last, or from the last to the first if `reverse`; added up in double.
-void cumulative_sums(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
-                     bool reverse, real* y);
-
 /// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 Shape broadcast_shape(std::string_view op, const Shape& first, const auto&... rest) {
@@ -62,9 +57,6 @@ struct BroadcastLoops {
 /// The loops that make a result from arrays of shapes that can be repeated to its shape.
 BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes);
 
-}  // namespace rowgrad::kernels
-
-namespace rowgrad::kernels {
 inline namespace ROWGRAD_VECTORS {
 
 /// out[i] = f(x[i] …) for `count` elements, on this thread, where an array whose stride is 0 has

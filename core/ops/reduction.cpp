@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string_view>
 
@@ -65,6 +66,29 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   return result;
 }
 
+// Running sums of x along one axis, from its first entry to its last, or from the last to the first
+// if `reverse`; added up in double, a few columns at a time.
+Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
+  constexpr std::size_t kColumns = 4 * Simd::size;
+  const AxisView view(x.shape(), axis);
+  const std::size_t column_blocks = (view.inner + kColumns - 1) / kColumns;
+  Tensor y = empty(x.shape());
+  const auto sum_columns = [=, from = x.data(), to = y.data()](std::size_t block) {
+    const std::size_t first = block % column_blocks * kColumns;
+    const std::size_t width = std::min(kColumns, view.inner - first);
+    std::array<double, kColumns> sums{};
+    for (std::size_t i = 0; i < view.extent; ++i) {
+      const std::size_t entry = reverse ? view.extent - 1 - i : i;
+      const std::size_t at = (block / column_blocks * view.extent + entry) * view.inner + first;
+      for (std::size_t k = 0; k < width; ++k)
+        to[at + k] = static_cast<real>(sums[k] += static_cast<double>(from[at + k]));
+    }
+  };
+  const std::size_t work = std::min(kColumns, view.inner) * view.extent;
+  kernels::parallel_for_each(view.outer * column_blocks, work, sum_columns);
+  return y;
+}
+
 }  // namespace
 
 Variable sum(const Variable& x) {
@@ -100,15 +124,9 @@ Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
 
 Variable cumsum(const Variable& x, int axis) {
   const std::size_t along = resolve_axis("cumsum", axis, x.shape().size());
-  const auto sums = [along](const Tensor& of, bool reverse) {
-    const AxisView view(of.shape(), along);
-    Tensor result = empty(of.shape());
-    kernels::cumulative_sums(of.data(), view.outer, view.extent, view.inner, reverse,
-                             result.data());
-    return result;
-  };
-  return record("cumsum", {x}, sums(x.value(), false),
-                [sums](Backward& node) { node.give(0, sums(node.gradient(), true)); });
+  return record("cumsum", {x}, running_sums(x.value(), along, false), [along](Backward& node) {
+    node.give(0, running_sums(node.gradient(), along, true));
+  });
 }
 
 Variable var(const Variable& x) { return variance("var", x, all_axes(x), {}); }
