@@ -10,19 +10,9 @@ Parameter::Parameter(std::string name, Tensor value)
   element_count(shape(), name_);
 }
 
-Parameter::Parameter(ParameterOwner& owner, std::string_view name, Tensor value)
-    : Parameter(std::string(name), std::move(value)) {
-  owner.adopt(name, *this);
-}
-
 Parameter::Parameter(std::string name, std::unique_ptr<RowStore> rows)
     : name_(std::move(name)), stored_(std::move(rows)) {
   check_argument(stored_ != nullptr, name_, ": its rows are null, expected some");
-}
-
-Parameter::Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows)
-    : Parameter(std::string(name), std::move(rows)) {
-  owner.adopt(name, *this);
 }
 
 Parameter::~Parameter() {

@@ -77,9 +77,11 @@ class Parameter {
   /// core/tables. A member of `owner` is registered by it: `Parameter weight{*this, "weight", …}`.
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
   explicit Parameter(std::string name, Tensor value);
-  Parameter(ParameterOwner& owner, std::string_view name, Tensor value);
   Parameter(std::string name, std::unique_ptr<RowStore> rows);
-  Parameter(ParameterOwner& owner, std::string_view name, std::unique_ptr<RowStore> rows);
+  Parameter(ParameterOwner& owner, std::string_view name, auto value_or_rows)
+      : Parameter(std::string(name), std::move(value_or_rows)) {
+    owner.adopt(name, *this);
+  }
   ~Parameter();  // first tells its users: layers, and optimizers, which throw from then on
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
