@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include <rowgrad/core/blas/matrix_view.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace rowgrad::kernels {
