@@ -192,8 +192,6 @@ BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const 
     loops.extents.push_back(1);
     loops.strides.push_back({});
   }
-  std::reverse(loops.extents.begin(), loops.extents.end());
-  std::reverse(loops.strides.begin(), loops.strides.end());
   return loops;
 }
 

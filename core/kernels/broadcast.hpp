@@ -33,7 +33,7 @@ Shape broadcast_shape(std::string_view op, const Shape& first, const auto&... re
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor sum_to(Tensor&& x, const Shape& shape);
 
-/// The nested loops of a broadcast of up to four arrays, outermost first; adjacent axes are joined
+/// The nested loops of a broadcast of up to four arrays, innermost first; adjacent axes are joined
 /// where the strides of all arrays allow. A stride of 0 repeats. Those of the innermost loop are 0
 /// or 1.
 struct BroadcastLoops {
@@ -43,14 +43,12 @@ struct BroadcastLoops {
   std::vector<PerArray> strides;     // for each loop, the strides of the arrays
   std::size_t arrays;                // how many there are
 
-  /// Where iteration `index` of the outer `axes` loops begins in each array.
-  PerArray offsets(std::size_t index, std::size_t axes) const {
+  /// Where round `index` of the loops from `loop` on, taken as one, begins in each array.
+  PerArray offsets(std::size_t index, std::size_t loop) const {
     PerArray result{};
-    while (axes-- > 0) {
+    for (; loop < extents.size(); index /= extents[loop++])
       for (std::size_t k = 0; k < arrays; ++k)
-        result[k] += index % extents[axes] * strides[axes][k];
-      index /= extents[axes];
-    }
+        result[k] += index % extents[loop] * strides[loop][k];
     return result;
   }
 };
@@ -89,11 +87,11 @@ void broadcast_into(Tensor& result, const F& f, const X&... x) {
     return map_into(result.size(), result.data(), f, x.data()...);
   if (result.size() == 0) return;
   const BroadcastLoops loops = broadcast_loops(result.shape(), {&x.shape()...});
-  const std::size_t inner = loops.extents.back();
+  const std::size_t inner = loops.extents.front();
   const auto map_row = [&]<std::size_t... K>(std::size_t row, std::index_sequence<K...> all) {
-    const auto offsets = loops.offsets(row, loops.extents.size() - 1);
+    const auto offsets = loops.offsets(row, 1);
     map_repeated(inner, result.data() + row * inner, f, {(x.data() + offsets[K])...},
-                 loops.strides.back(), all);
+                 loops.strides.front(), all);
   };
   parallel_for_each(result.size() / inner, inner,
                     [&](std::size_t row) { map_row(row, std::index_sequence_for<X...>()); });

@@ -49,7 +49,7 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   Tensor result = empty(shape);
   const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, {&a.leading, &b.leading});
   const auto product = [&](std::size_t index) {
-    const auto offsets = loops.offsets(index, loops.extents.size());
+    const auto offsets = loops.offsets(index, 0);
     blas::MatrixView factors[] = {a.first, b.first};
     factors[0].data += offsets[0] * rows * a.first.columns;
     factors[1].data += offsets[1] * columns * b.first.rows;

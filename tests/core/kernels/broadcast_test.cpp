@@ -76,17 +76,17 @@ TEST(Broadcast, JoinsAxesThatMemoryJoins) {
     std::vector<std::size_t> extents;
   };
   for (const Loops& item : std::vector<Loops>{{{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {24}},
-                                              {{{2, 3, 4}, {4}, {2, 3, 4}}, {6, 4}},
-                                              {{{2, 3, 4}, {3, 4}, {2, 3, 4}}, {2, 12}},
-                                              {{{2, 3, 4}, {2, 1, 1}, {2, 3, 4}}, {2, 12}},
-                                              {{{2, 3, 4}, {3, 1}, {2, 3, 4}}, {2, 3, 4}},
+                                              {{{2, 3, 4}, {4}, {2, 3, 4}}, {4, 6}},
+                                              {{{2, 3, 4}, {3, 4}, {2, 3, 4}}, {12, 2}},
+                                              {{{2, 3, 4}, {2, 1, 1}, {2, 3, 4}}, {12, 2}},
+                                              {{{2, 3, 4}, {3, 1}, {2, 3, 4}}, {4, 3, 2}},
                                               {{{2, 3, 4}, {}, {2, 3, 4}}, {24}},
-                                              {{{1, 3, 1}, {2, 1, 4}, {2, 3, 4}}, {2, 3, 4}},
+                                              {{{1, 3, 1}, {2, 1, 4}, {2, 3, 4}}, {4, 3, 2}},
                                               {{{}, {}, {}}, {1}}}) {
     const BroadcastLoops loops =
         broadcast_loops(item.shapes.result, {&item.shapes.a, &item.shapes.b});
     EXPECT_EQ(loops.extents, item.extents) << name(item.shapes);
-    for (const std::size_t stride : loops.strides.back()) EXPECT_LE(stride, 1U);
+    for (const std::size_t stride : loops.strides.front()) EXPECT_LE(stride, 1U);
   }
 }
 
