@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -220,18 +221,15 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
-  std::vector<Tensor> gradients;  // of the loss, one per input; empty where not needed
-  std::vector<real*> wanted(3);
+  std::array<Tensor, 3> gradients;  // of the loss, where they are needed
+  std::array<real*, 3> wanted{};
+  // The kernel writes every element, unless there are no logits.
+  const bool written = !rows.empty() && logits.back() > 0 && width > 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].needs_gradient()) {
-      gradients.emplace_back();
-      continue;
-    }
-    const Shape shape = i == 0 && !all ? picked.shape() : inputs[i].shape();
-    // The kernel writes every element, unless there are no logits.
-    const bool written = !rows.empty() && logits.back() > 0 && width > 0;
-    gradients.push_back(written ? empty(shape) : zeros(shape));
-    wanted[i] = gradients.back().data();
+    if (!inputs[i].needs_gradient()) continue;
+    const Shape& shape = i == 0 && !all ? picked.shape() : inputs[i].shape();
+    gradients[i] = written ? empty(shape) : zeros(shape);
+    wanted[i] = gradients[i].data();
   }
   const double total = kernels::linear_cross_entropy(
       {.x = all ? x.value().data() : picked.data(),
@@ -249,9 +247,9 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   }
 
   return record(kName, inputs, scalar(static_cast<real>(total * scale)),
-                [gradients = std::move(gradients)](Backward& node) mutable {
+                [gradients = std::move(gradients), count = inputs.size()](Backward& node) mutable {
                   const real upstream = *node.gradient().data();
-                  for (std::size_t i = 0; i < gradients.size(); ++i) {
+                  for (std::size_t i = 0; i < count; ++i) {
                     if (!node.needs(i)) continue;
                     Gradient gradient(std::move(gradients[i]));
                     gradient.scale(upstream);
