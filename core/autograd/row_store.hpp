@@ -203,6 +203,7 @@ Row<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) cons
   if (copied_by == nullptr || (copied_by->is_stored(i) && !replays(*row<N>(i).step)))
     return row<N>(i);
   copied_by->copy(i, copy);
+  // The copy has values and states at the same distances as the file has them.
   Row<N> result{.arrays = {copy.values.data()}, .step = &copy.step};
   for (std::size_t k = 1; k < N; ++k)
     if (first[k] != nullptr) result.arrays[k] = copy.values.data() + (first[k] - first[0]);

@@ -107,13 +107,14 @@ std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::siz
   return scalings;
 }
 
-// dx = scale · g + slope · (x − shift) + constant in a row, from the means of g and g ∘ x̂.
-struct LineOfGradient {
+// What depends on x in dx = scale · g + slope · (x − shift) + constant, from the means of g and
+// g ∘ x̂ in a row.
+struct GradientLine {
   real slope;
   real constant;
 };
-[[gnu::noinline]] LineOfGradient line_of_gradient(const RowScaling& row, double mean_g,
-                                                  double mean_product) {
+[[gnu::noinline]] GradientLine gradient_line(const RowScaling& row, double mean_g,
+                                             double mean_product) {
   const double scale = row.scale;
   return {static_cast<real>(-scale * scale * mean_product),
           static_cast<real>(-scale * (mean_product * row.offset + mean_g))};
@@ -137,7 +138,7 @@ void backward_row(const real* x, const real* dy, std::size_t width, const real* 
       v.store(v.load(weight_sums + width) + upstream, weight_sums + width);
   });
   if (dx == nullptr) return;
-  const LineOfGradient line = line_of_gradient(row, mean[0], mean[1]);
+  const GradientLine line = gradient_line(row, mean[0], mean[1]);
   for_vectors(0, width, [=](const auto& v) {
     const Simd rest = fma(v.load(x) - Simd(row.shift), Simd(line.slope), Simd(line.constant));
     const Simd gradient = fma(v.load(dy) * v.load(weight), Simd(row.scale), rest);

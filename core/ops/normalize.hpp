@@ -1,8 +1,8 @@
 #pragma once
 
-// Both normalise each row of the last axis: x [..., width] → [..., width], weight and bias [width].
-// Without a weight or bias, they are 1 and 0. Other shapes, a width of 0, and an epsilon that is
-// negative or not finite throw std::invalid_argument.
+// Normalisation of each row of the last axis: x [..., width] → [..., width], weight and bias
+// [width]. Without a weight or a bias, these are 1 and 0. Other shapes, a width of 0, and an
+// epsilon that is negative or not finite throw std::invalid_argument.
 
 #include <optional>
 

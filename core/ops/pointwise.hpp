@@ -26,8 +26,6 @@ Variable operator-(real number, const Variable& x);
 Variable operator*(const Variable& x, real number);
 Variable operator/(const Variable& x, real number);
 Variable operator/(real number, const Variable& x);
-
-/// Arithmetic of every element with the same number.
 inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }

@@ -1,10 +1,11 @@
 #pragma once
 
-// Positions in attention, which tell its keys apart without anything being added to the tokens.
-// Either by the distance from a query back to its key: a bias to the score, as a table
+// Positions in attention, which tell its keys apart without anything being added to the tokens. Two
+// kinds go by the distance from a query back to its key: a bias is added to the score, from a table
 // [heads, distances] for AttentionOptions::distance_bias, or rows to keys and values, for
-// AttentionOptions::relative. Or queries and keys are rotated by angles that grow with the position
-// (Su et al. 2021, "RoFormer"), so that their products depend on the distance between them.
+// AttentionOptions::relative. The third kind rotates queries and keys by angles that grow with the
+// position (Su et al. 2021, "RoFormer"), so that their products depend on the distance between
+// them.
 //
 // Arguments that do not fit throw std::invalid_argument.
 
