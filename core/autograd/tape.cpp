@@ -122,21 +122,6 @@ std::uint32_t Tape::index_of(const Variable& variable, std::string_view caller) 
   return variable.index_;
 }
 
-Variable Tape::record(OpName op, std::span<const Variable> inputs, Tensor value,
-                      BackwardRule rule) {
-  Node node{.op = op, .owned = std::move(value)};
-  node.inputs.reserve(inputs.size());
-  for (const Variable& input : inputs) {
-    node.inputs.push_back(index_of(input, op));
-    node.needs_gradient |= nodes_[node.inputs.back()].needs_gradient;
-  }
-  if (node.needs_gradient) {
-    check_argument(rule != nullptr, std::string_view(op), ": there is no backward rule");
-    node.rule = std::move(rule);
-  }
-  return append(std::move(node));
-}
-
 Random& Tape::random(std::string_view caller) const {
   check_state(random_ != nullptr, caller,
               ": the tape has no random numbers: make it as Tape tape(random)");
@@ -253,7 +238,18 @@ std::string Tape::Node::name() const {
 
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {
   check_argument(!inputs.empty(), std::string_view(op), ": no inputs were given");
-  return inputs.front().tape().record(op, inputs, std::move(value), std::move(rule));
+  Tape& tape = inputs.front().tape();
+  Tape::Node node{.op = op, .owned = std::move(value)};
+  node.inputs.reserve(inputs.size());
+  for (const Variable& input : inputs) {
+    node.inputs.push_back(tape.index_of(input, op));
+    node.needs_gradient |= tape.nodes_[node.inputs.back()].needs_gradient;
+  }
+  if (node.needs_gradient) {
+    check_argument(rule != nullptr, std::string_view(op), ": there is no backward rule");
+    node.rule = std::move(rule);
+  }
+  return tape.append(std::move(node));
 }
 
 Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,

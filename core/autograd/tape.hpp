@@ -138,11 +138,6 @@ class Tape {
   /// The value of a parameter, not copied; backward() adds to its gradient if it is trainable.
   Variable parameter(Parameter& parameter);
 
-  /// Records the result of an op: its value, computed from `inputs`, and the rule that computes
-  /// their gradients from its own. The rule may capture more than input and output values; it is
-  /// kept only if an input needs a gradient. Throws std::logic_error for an input on another tape.
-  Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
-
   /// The tape's generator. Throws std::logic_error naming `caller` if it has none.
   Random& random(std::string_view caller) const;
 
@@ -203,6 +198,8 @@ class Tape {
  private:
   friend Backward;
   friend Variable;
+  friend Variable record(OpName op, std::span<const Variable> inputs, Tensor value,
+                         BackwardRule rule);
 
   struct Node {
     std::string_view op = {};  // "" for leaves
@@ -239,7 +236,10 @@ class Tape {
   TapeSlot* slot_;
 };
 
-/// Tape::record() on the tape of the inputs, of which there is at least one.
+/// Records the result of an op on the tape of its inputs, of which there is at least one: its
+/// value, computed from them, and the rule that computes their gradients from its own. The rule may
+/// capture more than input and output values; it is kept only if an input needs a gradient. Throws
+/// std::logic_error for an input on another tape.
 Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value, BackwardRule rule);
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 

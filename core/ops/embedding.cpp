@@ -83,8 +83,8 @@ Tensor looked_up_rows(std::string_view caller, const Variable& table,
   return reshaped(std::move(rows), shape_of_rows(table, ids));
 }
 
-Variable lookup(OpName op, const Variable& table, const Ids& ids, const Variable* added,
-                const EmbeddingLookup& options) {
+Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const Variable* added,
+                       const EmbeddingLookup& options) {
   check_argument(options.mode == BagMode::kMean && !options.include_last_offset,
                  std::string_view(op),
                  ": mode and include_last_offset are options of embedding_bag");
@@ -153,12 +153,12 @@ void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::
 }
 
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options) {
-  return lookup("embedding", table, ids, nullptr, options);
+  return record_lookup("embedding", table, ids, nullptr, options);
 }
 
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options) {
-  return lookup("embedding_add", table, ids, &added, options);
+  return record_lookup("embedding_add", table, ids, &added, options);
 }
 
 }  // namespace rowgrad
