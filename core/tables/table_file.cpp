@@ -26,14 +26,11 @@ constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;
 // the file would be too large.
 std::optional<std::size_t> stride_of(std::size_t rows, std::size_t width, std::size_t states,
                                      std::size_t other_bytes) {
-  std::size_t numbers, bytes, all;
-  if (__builtin_mul_overflow(width, 1 + states, &numbers) ||
-      __builtin_mul_overflow(numbers, sizeof(real), &bytes) || bytes > kMostBytes)
-    return std::nullopt;
-  const std::size_t stride =
-      (other_bytes + bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
-  if (__builtin_mul_overflow(stride, rows, &all) || all > kMostBytes) return std::nullopt;
-  return stride;
+  __extension__ using Wide = unsigned __int128;
+  const Wide bytes = Wide{width} * (1 + states) * sizeof(real) + other_bytes;
+  const Wide stride = (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+  if (stride > kMostBytes || stride * rows > kMostBytes) return std::nullopt;
+  return static_cast<std::size_t>(stride);
 }
 
 // Where the table really is, whatever the working folder will be.
