@@ -128,7 +128,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
-    const Rule& next = runs[run].rule;
+    const Rule& next = history_.rule(run);
     double g = next.inverse_correction, epsilon = next.epsilon;
     const double first = g * most_root + epsilon;  // the largest divisor of the step before
     double inverse = 1 / g;
@@ -155,7 +155,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     Coefficient fade = 1, shrink = 1;  // what a step leaves
     real beta1 = -1, beta2 = -1, decay_factor = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
-      const Rule& rule = runs[run].rule;
+      const Rule& rule = history_.rule(run);
       if (at + 1 == runs[run].end) ++run;
       if (rule.beta1 != beta1 || rule.beta2 != beta2 || rule.decay_factor != decay_factor) {
         beta1 = rule.beta1, beta2 = rule.beta2, decay_factor = rule.decay_factor;

@@ -155,12 +155,12 @@ class MissedSteps {
     for (Simd& values : x) values = select(holds, Simd(real{0}), values);
     std::uint64_t at = from_;
     for (std::size_t i = history_.run_of(from_ + 1); at < to_; ++i) {
-      const auto& run = history_.runs()[i];
-      const std::uint64_t end = std::min(to_, run.end);
+      const Rule& rule = history_.rule(i);
+      const std::uint64_t end = std::min(to_, history_.runs()[i].end);
       bool changes = true;  // NaN, infinity and zero soon stop changing
       for (; at < end && changes; ++at) {
         const Vectors before = x;
-        update(run.rule, x, Simd(real{0}));
+        update(rule, x, Simd(real{0}));
         changes = false;
         for (std::size_t k = 0; k < kArrays; ++k)
           changes = changes ||

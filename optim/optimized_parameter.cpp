@@ -34,12 +34,16 @@ OptimizedParameter::~OptimizedParameter() {
   if (is_pending()) parameter_->apply_pending();
 }
 
-// Calls loop(range), which returns what to count as visited, for parts of a range in parallel.
-void OptimizedParameter::for_ranges(const RowRange& all, const auto& loop) {
+// Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
+void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
   kernels::parallel_for(all.end, kernels::row_grain(all.rows.width),
                         [&](std::size_t begin, std::size_t end) {
                           rows_visited_ += loop(RowRange{all.rows, all.ids, begin, end});
                         });
+}
+
+void OptimizedParameter::bring_up_to_date(const RowRange& all, std::uint64_t since) {
+  for_parts(all, [&](const RowRange& part) { return owed_->apply(part, since); });
 }
 
 // How many rows a pass over all rows has: none, if they are in a file.
@@ -55,14 +59,16 @@ void OptimizedParameter::check_step() {
   if (!rows)
     parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
   needs_ = owed_->needs();
-  owed_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
-  postpones_ = rows && owed_->is_exact() && owed_->idle() != Idle::kNothing;
+  const RowSteps::Due due =
+      owed_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
+  postpones_ = rows && due.idle != Idle::kNothing;
+  continues_ = due.continues;
   if (!rows) return;
   if (!is_pending())
     parameter_->check_none_pending();
-  else if (!owed_->continues())
+  else if (!continues_)
     parameter_->check_whole(rule_.name, ": these options do not continue those before");
-  states_->bring_in(gradient.rows().indices(), is_pending() ? owed_->steps() : 0);
+  states_->bring_in(gradient.rows().indices(), is_pending() ? owed_->history().steps() : 0);
 }
 
 void OptimizedParameter::step() {
@@ -79,44 +85,41 @@ void OptimizedParameter::step_whole(const Tensor& gradient) {
   parameter_->apply_pending();
   parameter_->note_change();
   const RowView values = states_->view();
-  kernels::parallel_for(gradient.size(), kernels::kGrainNumbers / 4,
-                        [&](std::size_t begin, std::size_t end) {
-                          owed_->step_values(values, begin, end, gradient.data());
-                        });
+  kernels::parallel_for(
+      gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
+        const RowView row{.first = values.at<1 + kMostStates>(begin), .width = end - begin};
+        owed_->step({row, nullptr, 0, 1}, gradient.data() + begin, 0);
+      });
 }
 
 void OptimizedParameter::step_rows(const RowGradient& gradient) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const bool may_have_missed = postpones_ || is_pending();
-  if (!is_pending() || (rows_in_pass() > 0 && owed_->runs() >= 2 * half_history())) {
+  const StepRuns& history = owed_->history();
+  if (!is_pending() || (rows_in_pass() > 0 && history.runs().size() >= 2 * half_history())) {
     parameter_->apply_pending();  // or those of another optimizer
-    owed_->clear();
+    owed_->forget(history.runs().size());
+    continues_ = true;
     if (may_have_missed) states_->begin_steps();
   }
   states_->begin_change(ids);
   // Nothing is pending meanwhile: if memory runs out, rows are of a step that the history lacks.
   parameter_->set_pending(nullptr);
   parameter_->note_change();
-  const RowView rows = states_->view();
-  if (!may_have_missed)
-    return for_ranges({rows, ids.data(), 0, ids.size()}, [&](const RowRange& part) {
-      owed_->step_rows(part, values);
-      return part.end - part.begin;
-    });
+  RowView rows = states_->view();
+  if (!may_have_missed) rows.steps = nullptr;
   if (postpones_) parameter_->stored().set_pending();
-  if (postpones_ && !owed_->continues())
-    for_ranges({rows, nullptr, 0, rows_in_pass()},
-               [&](const RowRange& part) { return owed_->apply(part, kAll); });
-  const std::uint64_t after = owed_->steps() + (postpones_ ? 1 : 0);
-  for_ranges({rows, ids.data(), 0, ids.size()},
-             [&](const RowRange& part) { return owed_->catch_up_and_step(part, values, after); });
+  if (postpones_ && !continues_) bring_up_to_date(all_of(rows), kAll);
+  const std::uint64_t after = history.steps() + (postpones_ ? 1 : 0);
+  for_parts({rows, ids.data(), 0, ids.size()},
+            [&](const RowRange& part) { return owed_->step(part, values, after); });
   if (postpones_) {
-    const std::size_t runs = owed_->runs();
+    const std::size_t runs = history.runs().size();
     owed_->append();
-    if (owed_->runs() > runs) shorten_history(rows);
+    if (history.runs().size() > runs) shorten_history(rows);
   }
-  parameter_->set_pending(this);
+  if (may_have_missed) parameter_->set_pending(this);
 }
 
 std::size_t OptimizedParameter::half_history() const {  // a power of two
@@ -128,12 +131,13 @@ std::size_t OptimizedParameter::half_history() const {  // a power of two
 // dropped.
 void OptimizedParameter::shorten_history(const RowView& rows) {
   const std::size_t half = half_history(), count = rows_in_pass();
-  if (owed_->runs() <= half || count == 0) return;
-  const std::uint64_t since = owed_->last_of(half - 1);
+  const std::vector<StepRuns::Run>& runs = owed_->history().runs();
+  if (runs.size() <= half || count == 0) return;
+  const std::uint64_t since = runs[half - 1].end;
   const auto apply = [&](std::size_t begin, std::size_t end) {
     rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
   };
-  const std::size_t share = owed_->runs() - half;
+  const std::size_t share = runs.size() - half;
   apply(count * (share - 1) / half, count * share / half);
   if (share < half) return;
   for (std::size_t row = 0; row < count; ++row)
@@ -144,42 +148,36 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
 // --- Reading and applying -----------------------------------------------------------------------
 
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
-  states_->bring_in(ids, owed_->steps());
+  states_->bring_in(ids, owed_->history().steps());
   states_->begin_change(ids);
-  const RowView rows = states_->view();
-  for_ranges({rows, ids.data(), 0, ids.size()},
-             [&](const RowRange& part) { return owed_->apply(part, kAll); });
+  bring_up_to_date({states_->view(), ids.data(), 0, ids.size()}, kAll);
 }
 
 void OptimizedParameter::apply_all() {
-  const RowView rows = states_->view();
-  for_ranges({rows, nullptr, 0, rows_in_pass()},
-             [&](const RowRange& part) { return owed_->apply(part, kAll); });
-  owed_->clear();
+  bring_up_to_date(all_of(states_->view()), kAll);
+  owed_->forget(owed_->history().runs().size());
 }
 
 void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out) {
-  states_->bring_in(ids, owed_->steps());
+  const StepRuns& history = owed_->history();
+  states_->bring_in(ids, history.steps());
   const RowView rows = states_->view();
-  if (owed_->has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
+  if (history.has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
     // Each row only once, however often its id occurs.
     std::vector<std::int32_t> due;
     for (const std::int32_t id : ids)
-      if (owed_->has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
+      if (history.has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
     std::ranges::sort(due);
     due.erase(std::unique(due.begin(), due.end()), due.end());
-    for_ranges({rows, due.data(), 0, due.size()},
-               [&](const RowRange& part) { return owed_->apply(part, 0); });
+    bring_up_to_date({rows, due.data(), 0, due.size()}, 0);
     rows_visited_ += due.size();
   }
-  for_ranges({rows, ids.data(), 0, ids.size()},
-             [&](const RowRange& part) { return owed_->copy(part, out); });
+  for_parts({rows, ids.data(), 0, ids.size()},
+            [&](const RowRange& part) { return owed_->copy(part, out); });
 }
 
 void OptimizedParameter::read_all(real* out) {
-  const RowView rows = states_->view();
-  for_ranges({rows, nullptr, 0, rows_in_pass()},
-             [&](const RowRange& part) { return owed_->copy(part, out); });
+  for_parts(all_of(states_->view()), [&](const RowRange& part) { return owed_->copy(part, out); });
 }
 
 // --- Saving and loading -------------------------------------------------------------------------
@@ -195,12 +193,11 @@ Checkpoint OptimizedParameter::state_dict() const {
 }
 
 Checkpoint OptimizedParameter::pending_state() const {
+  const StepRuns& history = owed_->history();
   std::vector<std::int64_t> steps;
-  Tensor rules = empty({owed_->runs(), rule_.members});
-  std::uint64_t last = 0;
-  for (std::size_t run = 0; run < owed_->runs(); ++run) {
-    steps.push_back(static_cast<std::int64_t>(owed_->last_of(run) - last));
-    last = owed_->last_of(run);
+  Tensor rules = empty({history.runs().size(), rule_.members});
+  for (std::size_t run = 0; run < history.runs().size(); ++run) {
+    steps.push_back(static_cast<std::int64_t>(history.runs()[run].end - history.begin_of(run)));
     std::ranges::copy(owed_->members(run), rules.data() + run * rule_.members);
   }
   Checkpoint state;
@@ -242,13 +239,13 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
   const Tensor rules = state.tensor("rules", {steps.size(), rule_.members});
   for (const real member : rules) check(std::isfinite(member), "rules", member);
   for (std::size_t run = 0; run < steps.size(); ++run) {
-    const std::uint64_t most = steps_ - owed_->steps();
+    const std::uint64_t most = steps_ - owed_->history().steps();
     const auto count = static_cast<std::uint64_t>(steps[run]);
     check(steps[run] >= 1 && count <= most, "steps", steps[run], ", expected a number from 1 to ",
           most);
     owed_->append(rules.data() + run * rule_.members, count);
   }
-  states_->load_rows(state, owed_->steps(), values_follow);
+  states_->load_rows(state, owed_->history().steps(), values_follow);
   loaded_ = true;
   const RowView rows = states_->view();
   if (values_follow || rows_in_pass() == 0) return;
@@ -257,7 +254,7 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
   read_all(values.data());
   const Tensor present = parameter_->copy();
   const std::size_t width = rows.width;
-  for_ranges({rows, nullptr, 0, rows_in_pass()}, [&](const RowRange& part) {
+  for_parts(all_of(rows), [&](const RowRange& part) {
     for (std::size_t row = part.begin; row < part.end; ++row) {
       const real* kept = present.data() + row * width;
       if (std::memcmp(values.data() + row * width, kept, width * sizeof(real)) == 0) continue;
@@ -279,15 +276,15 @@ void OptimizedParameter::take_over() {
 
 std::optional<double> OptimizedParameter::idle_decay() const {
   const std::unique_ptr<RowSteps> next = owed_->fresh();
-  if (!next->is_exact()) return 0;
-  next->begin({.step = steps_ + 1, .first_of_state = false});
+  const Idle idle = next->begin({.step = steps_ + 1, .first_of_state = false}).idle;
+  if (idle == Idle::kNothing) return 0;
   std::vector<double> one(1 + rule_.states.size(), 0.0);
   one[0] = 1;
   next->idle_step(one.data());
   if (one[0] == 1) return 0;
   // Decay that goes through a state, such as momentum, builds up: no share of each step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
-  return builds_up || next->idle() == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
+  return builds_up || idle == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
 }
 
 }  // namespace rowgrad

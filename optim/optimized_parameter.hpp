@@ -68,8 +68,10 @@ class OptimizedParameter final : public PendingUpdates {
 
  private:
   bool is_pending() const { return parameter_ != nullptr && parameter_->pending() == this; }
-  void for_ranges(const RowRange& all, const auto& loop);
+  void for_parts(const RowRange& all, const auto& loop);
+  RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, rows_in_pass()}; }
   std::size_t rows_in_pass() const;
+  void bring_up_to_date(const RowRange& all, std::uint64_t since);
   std::size_t half_history() const;
   void step_whole(const Tensor& gradient);
   void step_rows(const RowGradient& gradient);
@@ -88,7 +90,8 @@ class OptimizedParameter final : public PendingUpdates {
   std::unique_ptr<RowSteps> owed_;  // which rows may have missed
   std::uint64_t steps_ = 0;         // made so far, also with dense gradients
   RowStates::Needs needs_;          // of the step that is due
-  bool postpones_ = false;          // whether rows miss it
+  bool postpones_ = false;          // whether rows miss it,
+  bool continues_ = true;           // and whether it has a closed form together with those before
   bool loaded_ = false;             // pending updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };

@@ -40,7 +40,8 @@ struct RuleFacts {
   std::size_t members;                       // the number of its coefficients
 };
 
-/// What may be asked of a rule without knowing which it is. RowStepsOf<Rule> implements it.
+/// What may be asked of the steps of a rule without knowing which it is. RowStepsOf<Rule>
+/// implements it.
 class RowSteps {
  public:
   RowSteps() = default;
@@ -51,42 +52,36 @@ class RowSteps {
   /// Another one with the same options, and without steps.
   virtual std::unique_ptr<RowSteps> fresh() const = 0;
 
-  /// Which states the options ask for, and whether they are for RowUpdates::kExact.
+  /// Which states the options ask for.
   virtual RowStates::Needs needs() const = 0;
-  virtual bool is_exact() const = 0;
+
+  /// The step that is due, as to rows without a gradient.
+  struct Due {
+    Idle idle;       // what it does to them: nothing with RowUpdates::kTouchedOnly
+    bool continues;  // whether it has a closed form together with the steps in the history
+  };
 
   /// Makes the rule of the step that is due, from the options as they are now.
-  virtual void begin(const StepNumber& number) = 0;
+  virtual Due begin(const StepNumber& number) = 0;
 
-  /// What that step does without a gradient, in words and to a value with the states that follow
-  /// it; and whether it has a closed form together with the steps before.
-  virtual Idle idle() const = 0;
+  /// What that rule does, without a gradient, to a value with the states that follow it.
   virtual void idle_step(double* values) const = 0;
-  virtual bool continues() const = 0;
 
-  /// The step itself: for values begin … end − 1 of a tensor, and for rows that missed none.
-  virtual void step_values(const RowView& values, std::size_t begin, std::size_t end,
-                           const real* gradients) const = 0;
-  virtual void step_rows(const RowRange& range, const real* gradients) const = 0;
-
-  /// The history of steps that rows may have missed (see StepHistory). append() adds the step that
-  /// is due or, from a saved state, steps of a rule with these members.
-  virtual std::uint64_t steps() const = 0;
-  virtual std::size_t runs() const = 0;
-  virtual std::uint64_t last_of(std::size_t run) const = 0;
-  virtual bool has_replay(std::uint64_t from) const = 0;
+  /// The steps that rows may have missed, and the members of a run's rule. append() adds the step
+  /// that is due or, from a saved state, steps of a rule with these members; forget() drops the
+  /// first runs, half or all of them (see StepHistory).
+  virtual const StepRuns& history() const = 0;
   virtual std::vector<real> members(std::size_t run) const = 0;
   virtual void append() = 0;
   virtual void append(const real* members, std::uint64_t count) = 0;
   virtual void forget(std::size_t runs) = 0;
-  virtual void clear() = 0;
 
   // Those below return how many rows they changed or copied, plus one for each replayed step.
 
   /// The steps that rows missed, and then the one that is due; from then on they are of step
-  /// `after`.
-  virtual std::uint64_t catch_up_and_step(const RowRange& range, const real* gradients,
-                                          std::uint64_t after) const = 0;
+  /// `after`. Rows without steps (RowView::steps) missed none.
+  virtual std::uint64_t step(const RowRange& range, const real* gradients,
+                             std::uint64_t after) const = 0;
   /// The steps that rows missed: first until all that remain have a closed form, and then all, if
   /// the row is still of a step before `since`.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
@@ -118,41 +113,19 @@ class RowStepsOf final : public RowSteps {
       needs.starts[i] = Rule::start(options_, i);
     return needs;
   }
-  bool is_exact() const override { return options_.rows == RowUpdates::kExact; }
-
-  void begin(const StepNumber& number) override { due_ = Rule(options_, number); }
-  Idle idle() const override { return due_->idle(); }
+  Due begin(const StepNumber& number) override {
+    due_ = Rule(options_, number);
+    const std::size_t runs = history_.runs().size();
+    return {.idle = options_.rows == RowUpdates::kExact ? due_->idle() : Idle::kNothing,
+            .continues = runs == 0 || due_->continues(history_.rule(runs - 1))};
+  }
   void idle_step(double* values) const override { History::idle_step(*due_, values); }
-  bool continues() const override {
-    return history_.runs().empty() || due_->continues(history_.runs().back().rule);
-  }
-
-  void step_values(const RowView& values, std::size_t begin, std::size_t end,
-                   const real* gradients) const override {
-    const Rule rule = *due_;
-    change_values<Rule>(end - begin, values.at<kArrays>(begin), gradients + begin,
-                        [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
-  }
-
-  void step_rows(const RowRange& range, const real* gradients) const override {
-    const Rule rule = *due_;
-    const std::size_t width = range.rows.width;
-    const std::size_t ahead = kernels::rows_ahead(width);
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      prefetch(range, i + ahead);
-      change_values<Rule>(width, range.rows.arrays<kArrays>(range[i]), gradients + i * width,
-                          [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
-    }
-  }
 
   // --- The steps that rows missed ----------------------------------------------------------------
 
-  std::uint64_t steps() const override { return history_.steps(); }
-  std::size_t runs() const override { return history_.runs().size(); }
-  std::uint64_t last_of(std::size_t run) const override { return history_.runs()[run].end; }
-  bool has_replay(std::uint64_t from) const override { return history_.has_replay(from); }
+  const StepRuns& history() const override { return history_; }
   std::vector<real> members(std::size_t run) const override {
-    const auto members = std::bit_cast<RuleMembers<Rule>>(history_.runs()[run].rule);
+    const auto members = std::bit_cast<RuleMembers<Rule>>(history_.rule(run));
     return {members.begin(), members.end()};
   }
   void append() override { history_.append(*due_); }
@@ -162,31 +135,36 @@ class RowStepsOf final : public RowSteps {
     history_.append(std::bit_cast<Rule>(all), count);
   }
   void forget(std::size_t runs) override { history_.forget(runs); }
-  void clear() override { history_ = {}; }
 
-  std::uint64_t catch_up_and_step(const RowRange& range, const real* gradients,
-                                  std::uint64_t after) const override {
+  std::uint64_t step(const RowRange& range, const real* gradients,
+                     std::uint64_t after) const override {
     const Rule rule = *due_;
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
-    MissedSteps<Rule> missed(history_, history_.steps());
+    const bool may_have_missed = range.rows.steps != nullptr;
+    std::optional<MissedSteps<Rule>> missed;
+    if (may_have_missed) missed.emplace(history_, history_.steps());
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i + ahead);
-      const RowOf row = range.rows.row<kArrays>(range[i]);
-      visited += replay(row, width);
+      const auto arrays = range.rows.arrays<kArrays>(range[i]);
       const real* values = gradients + i * width;
-      const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto last) {
-        change_values<Rule>(width, row.arrays, values,
-                            [rule, piece, last](Vectors& x, const Simd& g) {
-                              x = piece(x);
-                              if (last) update(rule, x, g);
-                            });
-      });
-      if (!late)
-        change_values<Rule>(width, row.arrays, values,
+      bool is_late = false;
+      if (may_have_missed) {
+        const RowOf row = range.rows.row<kArrays>(range[i]);
+        visited += replay(row, width);
+        is_late = missed->for_each_piece(*row.step, [&](const auto& piece, auto last) {
+          change_values<Rule>(width, arrays, values,
+                              [rule, piece, last](Vectors& x, const Simd& g) {
+                                x = piece(x);
+                                if (last) update(rule, x, g);
+                              });
+        });
+        *row.step = after;
+      }
+      if (!is_late)
+        change_values<Rule>(width, arrays, values,
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
-      *row.step = after;
     }
     return visited;
   }
@@ -259,7 +237,6 @@ class RowStepsOf final : public RowSteps {
   // the compiler might fuse multiplications and additions in one place but not in another, and the
   // bits would depend on the caller.
   [[gnu::noinline]] std::uint64_t replay(const RowOf& row, std::size_t width) const {
-    const auto& runs = history_.runs();
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
@@ -270,10 +247,10 @@ class RowStepsOf final : public RowSteps {
       std::array<const Rule*, 8> rules;
       std::size_t count = 0;
       do {
-        rules[count++] = &runs[run].rule;
-        if (++step == runs[run].end) ++run;
+        rules[count++] = &history_.rule(run);
+        if (++step == history_.runs()[run].end) ++run;
       } while (count < rules.size() && history_.has_replay(step) &&
-               runs[run].idle == Idle::kReplay);
+               history_.runs()[run].idle == Idle::kReplay);
       change_values<Rule>(width, row.arrays, nullptr, [&](Vectors& x, const Simd& zero) {
         for (std::size_t i = 0; i < count; ++i) update(*rules[i], x, zero);
       });

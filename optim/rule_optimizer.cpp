@@ -5,8 +5,6 @@
 
 namespace rowgrad {
 
-RuleEngine::~RuleEngine() = default;
-
 void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RowSteps& steps) {
   std::vector<std::unique_ptr<OptimizedParameter>> added;
   for (Parameter* parameter : parameters)
@@ -51,8 +49,7 @@ void RuleEngine::step() {
 // --- Checks of a rule ---------------------------------------------------------------------------
 
 void RuleEngine::check_rule(RowSteps& steps) const {
-  steps.begin({.step = 2, .first_of_state = false});
-  const Idle idle = steps.idle();
+  const Idle idle = steps.begin({.step = 2, .first_of_state = false}).idle;
   if (idle != Idle::kLinear && idle != Idle::kNothing) return;
   const std::size_t count = 1 + rule_.states.size();
   std::vector<double> after(count), expected(count, 0.0);

@@ -16,8 +16,6 @@ namespace rowgrad {
 /// What is the same for all rules: how a step of all parameters goes, and saving and loading.
 class RuleEngine : public Optimizer {
  public:
-  ~RuleEngine() override;
-
   void step() override;
   std::optional<double> idle_decay(const Parameter& parameter) const override;
   std::uint64_t rows_visited() const override;
@@ -130,8 +128,9 @@ class RuleOptimizer : public RuleEngine {
     return facts;
   }
 
-  void check(const Options& options) const {
+  void check(Options options) const {
     Rule::check(options);
+    options.rows = RowUpdates::kExact;
     check_rule(*steps(options));
   }
 

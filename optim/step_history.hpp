@@ -25,21 +25,11 @@ using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.
 constexpr Coefficient kMostGrowth = 1 << 24;
 
-/// Steps 1 … steps() of one rule, with equal consecutive steps stored as one run. Any range of
-/// steps that have a closed form is composed in a number of products that grows with the logarithm
-/// of its length: blocks of 2^kLeastLevel runs and more are kept as maps, smaller ones are composed
-/// when they are needed, as they would take most of the memory.
-template <class Rule>
-class StepHistory {
+/// Steps 1 … steps(): how many are equal, and which of them have a closed form.
+class StepRuns {
  public:
-  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
-
-  /// A linear map of a value and its states.
-  using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
-
-  struct Run {          // of equal steps
-    Rule rule;          // of each of them
-    Idle idle;          // the rule's, or kReplay if its steps are not bounded
+  struct Run {          // of equal consecutive steps
+    Idle idle;          // their rule's, or kReplay if they are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
@@ -49,33 +39,6 @@ class StepHistory {
   /// The last step before a run.
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
-  /// Whether a step after `from` has to be replayed.
-  bool has_replay(std::uint64_t from) const { return from < last_replay_; }
-
-  /// Adds equal steps.
-  void append(const Rule& rule, std::uint64_t count = 1) {
-    const auto members = [](const Rule& of) { return std::bit_cast<RuleMembers<Rule>>(of); };
-    if (!runs_.empty() && members(rule) == members(runs_.back().rule))
-      runs_.back().end += count;
-    else
-      append_run(rule, count);
-    const std::uint64_t last = runs_.back().end - begin_of(runs_.size() - 1);
-    while (last >> powers_.size() != 0)
-      powers_.push_back(powers_.empty() ? step_of(runs_.back())
-                                        : compose(powers_.back(), powers_.back()));
-    if (runs_.back().idle == Idle::kReplay) last_replay_ = steps();
-  }
-
-  /// Drops the first half of the runs: `count` of them, a power of two. Ranges that begin before
-  /// their end must not be requested any more: the next run counts as if it began at step 1.
-  void forget(std::size_t count) {
-    const auto drop = [](auto& items, std::size_t first) {
-      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
-    };
-    drop(runs_, count);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kLeastLevel + i));
-  }
-
   /// The index of the run that contains a step; 1 ≤ step ≤ steps().
   std::size_t run_of(std::uint64_t step) const {
     if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
@@ -83,12 +46,64 @@ class StepHistory {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
+  /// Whether a step after `from` has to be replayed.
+  bool has_replay(std::uint64_t from) const { return from < last_replay_; }
+
   /// The last step to which a row can be brought from `from` in closed form: the next has none.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
     while (runs_[run].idle != Idle::kReplay) ++run;
     return std::max(from, begin_of(run));
+  }
+
+ protected:
+  std::vector<Run> runs_;
+  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
+};
+
+/// The steps of one rule. Any range of steps that have a closed form is composed in a number of
+/// products that grows with the logarithm of its length: blocks of 2^kLeastLevel runs and more are
+/// kept as maps, smaller ones are composed when they are needed, as they would take most of the
+/// memory.
+template <class Rule>
+class StepHistory : public StepRuns {
+ public:
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
+
+  /// A linear map of a value and its states.
+  using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
+
+  const Rule& rule(std::size_t run) const { return rules_[run]; }  // of each step of a run
+
+  /// Adds equal steps.
+  void append(const Rule& rule, std::uint64_t count = 1) {
+    const auto members = [](const Rule& of) { return std::bit_cast<RuleMembers<Rule>>(of); };
+    if (!runs_.empty() && members(rule) == members(rules_.back()))
+      runs_.back().end += count;
+    else
+      append_run(rule, count);
+    const std::uint64_t last = runs_.back().end - begin_of(runs_.size() - 1);
+    while (last >> powers_.size() != 0)
+      powers_.push_back(powers_.empty() ? step_of(runs_.size() - 1)
+                                        : compose(powers_.back(), powers_.back()));
+    if (runs_.back().idle == Idle::kReplay) last_replay_ = steps();
+  }
+
+  /// Drops the first `count` runs: all, after which steps count from 1 again, or half of them, a
+  /// power of two. Then ranges that begin before their end must not be requested any more: the next
+  /// run counts as if it began at step 1.
+  void forget(std::size_t count) {
+    if (count == runs_.size()) {
+      *this = {};
+      return;
+    }
+    const auto drop = [](auto& items, std::size_t first) {
+      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
+    };
+    drop(runs_, count);
+    drop(rules_, count);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kLeastLevel + i));
   }
 
   /// Steps from + 1 … to as one map; each of them must have a closed form.
@@ -180,13 +195,14 @@ class StepHistory {
       if (blocks_.size() == level - kLeastLevel) blocks_.emplace_back();
       blocks_[level - kLeastLevel].push_back(block(level, (runs_.size() >> level) - 1));
     }
-    runs_.push_back({rule, is_closed ? rule.idle() : Idle::kReplay, steps() + count});
+    runs_.push_back({is_closed ? rule.idle() : Idle::kReplay, steps() + count});
+    rules_.push_back(rule);
     powers_.clear();
   }
 
   // One step of a run; meaningless for kReplay.
-  static Map step_of(const Run& run) {
-    return run.idle == Idle::kReplay ? identity() : idle_map(run.rule);
+  Map step_of(std::size_t run) const {
+    return runs_[run].idle == Idle::kReplay ? identity() : idle_map(rules_[run]);
   }
 
   // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.
@@ -202,7 +218,7 @@ class StepHistory {
     Map result = identity();
     bool first = true;
     const bool is_known = run + 1 == runs_.size();
-    Map square = is_known ? powers_[0] : step_of(runs_[run]);
+    Map square = is_known ? powers_[0] : step_of(run);
     for (std::size_t bit = 0; count >> bit != 0; ++bit) {
       if (is_known)
         square = powers_[bit];
@@ -214,10 +230,9 @@ class StepHistory {
     return result;
   }
 
-  std::vector<Run> runs_;
+  std::vector<Rule> rules_;               // one for each run
   std::vector<std::vector<Map>> blocks_;  // of level kLeastLevel, then of those above
   std::vector<Map> powers_;               // 2^k steps of the last run
-  std::uint64_t last_replay_ = 0;         // the last step that has no closed form
 };
 
 }  // namespace rowgrad
