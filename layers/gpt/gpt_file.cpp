@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <limits>
+#include <new>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -12,7 +15,7 @@ namespace rowgrad {
 namespace {
 
 // Calls visit(name, option) for each option and, where it is an enumeration, visit(name, option,
-// its last value): files have the numbers of these.
+// its last value): files have the numbers of these. A seed may be any 64 bits.
 void for_each_option(auto& options, const auto& visit) {
   visit("vocabulary", options.vocabulary);
   visit("context", options.context);
@@ -37,7 +40,7 @@ void for_each_option(auto& options, const auto& visit) {
   visit("memories.orders", ngrams.orders);
   visit("memories.heads", ngrams.heads);
   visit("memories.rows", ngrams.rows);
-  visit("memories.seed", ngrams.seed);
+  visit("memories.seed", ngrams.seed, std::numeric_limits<std::uint64_t>::max());
   visit("memories.canonical", ngrams.canonical);
   visit("memories.head_width", memory.head_width);
   visit("memories.kernel", memory.kernel);
@@ -45,25 +48,60 @@ void for_each_option(auto& options, const auto& visit) {
   visit("memories.norm_epsilon", memory.norm_epsilon);
 }
 
+constexpr std::uint64_t kMostNumber = std::numeric_limits<std::int64_t>::max();
+
 GptOptions options_in(const Checkpoint& state) {
   GptOptions options;
   for_each_option(options, [&](const char* name, auto& option, auto... last) {
     using Option = std::remove_reference_t<decltype(option)>;
+    const auto check = [&](bool is_known, std::int64_t number) {
+      check_argument(is_known, "the option ", in_quotes(name), " is ", number,
+                     ", which stands for nothing");
+    };
     if constexpr (std::is_floating_point_v<Option>) {
       option = state.number(name);
     } else if constexpr (std::is_integral_v<Option> || std::is_enum_v<Option>) {
-      const auto number = static_cast<std::uint64_t>(state.integer(name));
-      const bool is_known = ((number <= static_cast<std::uint64_t>(last)) && ...) &&
-                            (!std::is_same_v<Option, bool> || number <= 1);
-      check_argument(is_known, "the option ", in_quotes(name), " is ", number,
-                     ", which stands for nothing");
+      const std::int64_t number = state.integer(name);
+      std::uint64_t most = std::is_same_v<Option, bool> ? 1 : kMostNumber;
+      ((most = static_cast<std::uint64_t>(last)), ...);
+      check(static_cast<std::uint64_t>(number) <= most, number);
       option = static_cast<Option>(number);
     } else {
       const std::vector<std::int64_t> numbers = state.integers(name);
+      for (const std::int64_t number : numbers)
+        check(std::in_range<typename Option::value_type>(number), number);
       option.assign(numbers.begin(), numbers.end());
     }
   });
   return options;
+}
+
+// Throws std::invalid_argument for sizes that the values in the file do not have, before a model
+// takes memory for them. Only the angles of rotary positions are in no file.
+void check_sizes(const Checkpoint& model, const GptOptions& options) {
+  const std::size_t width = options.width;
+  model.check_shape("token.weight", {options.vocabulary, width});
+  std::size_t block = options.layers;  // of 0 layers, there is no last one
+  do model.check_shape(concat("blocks.", --block, ".attention.out.weight"), {width, width});
+  while (block > 0);
+  if (options.positions == Positions::kLearned)
+    model.check_shape("position.weight", {options.context, width});
+  if (options.positions == Positions::kSinusoidal)
+    model.check_shape("sinusoidal.table", {options.context, width});
+  if (options.positions == Positions::kT5)
+    model.check_shape("t5_table", {options.t5_buckets, options.heads});
+  if (options.positions == Positions::kShaw)
+    model.check_shape("shaw_keys", {2 * options.shaw_max_distance + 1,
+                                    width / std::max<std::size_t>(options.heads, 1)});
+  const auto& [blocks, ngrams, memory, files] = options.memories;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const NgramHash hash(options.vocabulary, ngrams, blocks, blocks[i]);
+    const std::string name = concat("memories.", i);
+    if (files.empty())
+      model.check_shape(name + ".table.weight", {hash.table_rows(), memory.head_width});
+    model.check_shape(name + ".key.weight", {width, hash.lookups() * memory.head_width});
+    model.check_shape(name + ".conv", {width, memory.kernel});
+  }
 }
 
 }  // namespace
@@ -95,21 +133,27 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
   const Checkpoint file = read_safetensors(path);
   const Checkpoint state = file.part("gpt");
   check_runtime(!state.empty(), path.string(), ": has no options of a GPT");
+  const Checkpoint model = file.part("model");
+  // Of tables in files of their own, there are only marks.
+  const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& name) {
+    return std::holds_alternative<std::string>(model.at(name));
+  });
+  check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: there are ", tables.size(),
+                 " tables, expected ", in_files, ": those of ", path.string(),
+                 " that are in files of their own");
   try {
     GptOptions options = options_in(state);
     options.memories.files = tables;
-    // Before the model takes memory for what a damaged file says.
-    file.check_shape("model.token.weight", {options.vocabulary, options.width});
-    file.check_shape(concat("model.blocks.", options.layers - 1, ".norm1.weight"), {options.width});
-    if (options.positions == Positions::kLearned)
-      file.check_shape("model.position.weight", {options.context, options.width});
+    check_sizes(model, options);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_argument(tokenizer->size() <= options.vocabulary, "its tokenizer has ", tokenizer->size(),
                    " tokens, expected at most its model's ", options.vocabulary);
     Random random(0);  // what it draws is overwritten
     SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
-    saved.model->load_state_dict(file.part("model"));
+    saved.model->load_state_dict(model);
     return saved;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     throw std::runtime_error(concat(path.string(), ": is no whole GPT: ", error.what()));
   }

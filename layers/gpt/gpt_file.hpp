@@ -27,8 +27,9 @@ struct SavedGpt {
 void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
 
 /// Reads them again. A model whose memories have their tables in files needs these, in the order of
-/// GptMemories::files, and takes them back to what they were when it was saved; they are borrowed.
-/// Throws std::runtime_error, which names the file, for one that is not whole or has no GPT.
+/// GptMemories::files, and takes them back to what they were when it was saved; they are borrowed:
+/// std::invalid_argument for another number of them. Throws std::runtime_error, which names the
+/// file, for one that is not whole or has no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
 /// The options of a model as values of a checkpoint, but for the files of tables: what other files

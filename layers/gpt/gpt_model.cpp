@@ -22,6 +22,9 @@ const GptOptions& checked(const GptOptions& options) {
   check_argument(memories.files.empty() || memories.files.size() == memories.blocks.size(),
                  "GptModel: there are ", memories.files.size(), " files for the tables of ",
                  memories.blocks.size(), " memories");
+  const auto null = std::find(memories.files.begin(), memories.files.end(), nullptr);
+  check_argument(null == memories.files.end(), "GptModel: file ", null - memories.files.begin(),
+                 " of the memories' tables is null");
   return options;
 }
 
@@ -56,7 +59,7 @@ std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance)
   std::vector<std::string> names;
   for (std::size_t bucket = 0; bucket + 1 < buckets; ++bucket) {
     const std::size_t first = first_of(bucket), next = first_of(bucket + 1);
-    names.push_back(next == first       ? std::string()  // a bucket without distances
+    names.push_back(next == first       ? std::string("no distance")
                     : next == first + 1 ? concat(first)
                                         : concat(first, " to ", next - 1));
   }

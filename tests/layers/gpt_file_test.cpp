@@ -73,6 +73,52 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
                    tokenizer.size()));
   EXPECT_TRUE(refusal(without(whole, "model.norm.weight")).starts_with(begin));
   EXPECT_NE(error_of<std::runtime_error>([&] { load_gpt(folder / "none"); }), "");
+  EXPECT_INVALID(concat("load_gpt: there are 1 tables, expected 0: those of ", path.string(),
+                        " that are in files of their own"),
+                 load_gpt(path, {nullptr}));
+}
+
+// A damaged file may say anything of sizes, for which there need not be enough memory.
+TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "gpt";
+  const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
+  const auto expect_refusal = [&](Positions positions, const std::string& option, auto value,
+                                  const std::string& message) {
+    Random random(1);
+    GptOptions options = saved_options(tokenizer.size());
+    options.positions = positions;
+    GptModel model(options, random);
+    save_gpt(path, model, tokenizer);
+    write_safetensors(path, with(read_safetensors(path), "gpt." + option, value));
+    EXPECT_EQ(error_of<std::runtime_error>([&] { load_gpt(path); }),
+              concat(path.string(), ": is no whole GPT: ", message));
+  };
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  const auto has = [](const char* name, const char* shape, const char* expected) {
+    return concat("Checkpoint: \"model.", name, "\" has shape ", shape, ", expected ", expected);
+  };
+  const auto stands_for_nothing = [](const char* name, std::int64_t number) {
+    return concat("the option \"", name, "\" is ", number, ", which stands for nothing");
+  };
+  expect_refusal(Positions::kT5, "t5_buckets", kMany,
+                 has("t5_table", "[4, 2]", "[1099511627776, 2]"));
+  expect_refusal(Positions::kShaw, "shaw_max_distance", kMany,
+                 has("shaw_keys", "[33, 4]", "[2199023255553, 4]"));
+  expect_refusal(Positions::kShaw, "heads", 0, has("shaw_keys", "[33, 4]", "[33, 8]"));
+  expect_refusal(Positions::kLearned, "context", 7, has("position.weight", "[6, 8]", "[7, 8]"));
+  expect_refusal(Positions::kSinusoidal, "context", kMany,
+                 has("sinusoidal.table", "[6, 8]", "[1099511627776, 8]"));
+  expect_refusal(Positions::kT5, "memories.rows", 1'000'000,
+                 has("memories.0.table.weight", "[24, 3]", "[2000036, 3]"));
+  expect_refusal(Positions::kT5, "memories.kernel", kMany,
+                 has("memories.0.conv", "[8, 2]", "[8, 1099511627776]"));
+  expect_refusal(Positions::kT5, "context", -1, stands_for_nothing("context", -1));
+  expect_refusal(Positions::kT5, "memories.orders", std::vector<std::int64_t>{-2},
+                 stands_for_nothing("memories.orders", -2));
+  expect_refusal(Positions::kT5, "memories.canonical",
+                 std::vector<std::int64_t>(tokenizer.size(), kMany + 1),
+                 stands_for_nothing("memories.canonical", kMany + 1));
 }
 
 }  // namespace

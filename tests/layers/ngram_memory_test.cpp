@@ -210,6 +210,8 @@ TEST(NgramMemory, RefusesWhatDoesNotFit) {
   EXPECT_INVALID("GptModel: n-grams of 3 tokens do not fit a context of 2", gpt({.blocks = {1}}));
   EXPECT_INVALID("GptModel: there are 1 files for the tables of 2 memories",
                  gpt({.blocks = {0, 1}, .files = {nullptr}}));
+  EXPECT_INVALID("GptModel: file 0 of the memories' tables is null",
+                 gpt({.blocks = {0}, .files = {nullptr}}));
 }
 
 // x mod size for the largest numbers there are, against whole numbers.

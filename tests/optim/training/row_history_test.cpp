@@ -144,7 +144,7 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
   tables_of(options, [](const std::vector<TableHistory>& tables) {
     const std::vector<std::string> few = tables.at(1).labels();
     EXPECT_EQ(few[16], "16");
-    EXPECT_EQ(few[20], "");
+    EXPECT_EQ(few[20], "no distance");
     EXPECT_EQ(few[31], "17 and more");
   });
   options.positions = Positions::kShaw;
