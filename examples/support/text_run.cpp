@@ -42,14 +42,6 @@ const TokenSequence& text_of(const DataLoader& loader) {
   return dynamic_cast<const TokenWindows&>(*loader.dataset()).text();
 }
 
-// Empty if each token stands for itself.
-std::vector<std::int64_t> canonical_ids_of(const LanguageModel& model) {
-  const auto* gpt = dynamic_cast<const GptModel*>(&model);
-  if (gpt == nullptr) return {};
-  const std::vector<std::int32_t>& ids = gpt->options().memories.ngrams.canonical;
-  return {ids.begin(), ids.end()};
-}
-
 }  // namespace
 
 TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
@@ -154,7 +146,6 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_sha256", text_hash_);
-  if (const auto ids = canonical_ids_of(*model_); !ids.empty()) file.put("canonical_ids", ids);
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   write_safetensors(path, file);
@@ -189,8 +180,9 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
     const Split parts = corpus.split(*tokenizer, options.validation);
     std::unique_ptr<TextRun> training(
         new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
-    if (const auto ids = canonical_ids_of(*training->model_); !ids.empty())
-      check_argument(file.integers("canonical_ids") == ids,
+    if (const auto* gpt = dynamic_cast<const GptModel*>(training->model_.get()))
+      check_argument(file.integers("gpt.memories.canonical") ==
+                         gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     training->run.load_state_dict(file);
     const Json samples(file.text("samples"), "its samples");
