@@ -22,6 +22,9 @@ class TextRun {
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
           ProcessGroup* ranks = nullptr);
 
+  /// The model goes first: nobody reads it any more, so no rows have to be brought up to date.
+  ~TextRun() { model_.reset(); }
+
   /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
   /// file that is not a checkpoint of a run on this corpus.
   static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
