@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/optim/optimized_parameter.hpp>
@@ -20,6 +21,14 @@ constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
 
 constexpr const char* kSteps = "step";
 constexpr const char* kPending = "lazy";
+constexpr const char* kChecksum = "checksum";
+
+// With the bits of a number, as those of the other library are rounded when they are read.
+std::vector<std::int64_t> checksum_of(const Tensor& values) {
+  Checksum sum;
+  sum.add_words(std::as_bytes(std::span(values.data(), values.size())));
+  return {8 * sizeof(real), static_cast<std::int64_t>(sum.value())};
+}
 
 }  // namespace
 
@@ -204,6 +213,7 @@ Checkpoint OptimizedParameter::pending_state() const {
   states_->save_rows(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
+  if (rows_in_pass() > 0) state.put(kChecksum, checksum_of(parameter_->copy()));
   return state;
 }
 
@@ -211,7 +221,7 @@ std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
   std::vector<std::string> names = saved_names(rule.states);
   names.push_back(kSteps);
   for (const char* name :
-       {"values", "values.rows", "values.values", "at", "steps", "rules", "file"})
+       {"values", "values.rows", "values.values", "at", "steps", "rules", "file", kChecksum})
     names.push_back(concat(kPending, '.', name));
   return names;
 }
@@ -250,9 +260,16 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
   const RowView rows = states_->view();
   if (values_follow || rows_in_pass() == 0) return;
 
+  const Tensor present = parameter_->copy();
+  if (state.contains(kChecksum)) {  // not in states of 0.2.0
+    const std::vector<std::int64_t> saved = state.integers(kChecksum), here = checksum_of(present);
+    check(saved.size() == here.size(), kChecksum, saved.size(), " numbers, expected ", here.size());
+    check_argument(saved[0] != here[0] || saved == here, rule_.name, "::load_state_dict: '",
+                   parameter_->name(), "' has other values than when the state was saved: load ",
+                   "those of the model first");
+  }
   Tensor values = empty(parameter_->shape());
   read_all(values.data());
-  const Tensor present = parameter_->copy();
   const std::size_t width = rows.width;
   for_parts(all_of(rows), [&](const RowRange& part) {
     for (std::size_t row = part.begin; row < part.end; ++row) {

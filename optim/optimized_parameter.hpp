@@ -53,16 +53,18 @@ class OptimizedParameter final : public PendingUpdates {
   std::uint64_t rows_visited() const { return rows_visited_; }
 
   /// The number of steps ("step"), the states, and while updates are pending ("lazy") what
-  /// RowStates::save_rows has, and the history.
+  /// RowStates::save_rows has, the history, and a checksum of the values as they are read.
   Checkpoint state_dict() const;
 
   /// All names that such a state may have.
   static std::vector<std::string> names(const RuleFacts& rule);
 
-  /// A new object with such a state. If a row, brought up to date, differs from the parameter's in
-  /// any bit, the parameter's values are kept, and only the states of the row are brought up to
-  /// date. The parameter does not change before take_over() of the new object, which cannot fail.
-  /// If its values follow, the state is only checked.
+  /// A new object with such a state, which is refused if the parameter's values are not those of
+  /// its checksum. If a row, brought up to date, still differs from the parameter's in any bit, as
+  /// on another processor, or if the state is of version 0.2.0, the parameter's values are kept,
+  /// and only the states of the row are brought up to date. The parameter does not change before
+  /// take_over() of the new object, which cannot fail. If its values follow, the state is only
+  /// checked.
   std::unique_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
   void take_over();
 

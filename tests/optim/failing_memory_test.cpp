@@ -163,10 +163,13 @@ TEST(FailingMemory, DoesNotOutliveLoadingAfterAStepWithMoreStates) {
 template <class Optim>
 void expect_loading(const typename Optim::Options& options) {
   Training<Optim> other(options, 6);
-  const Checkpoint state = other.optimizer.state_dict();
+  Checkpoint state = other.optimizer.state_dict();
   const auto load = [&](Training<Optim>& training) { training.optimizer.load_state_dict(state); };
-  expect_all_or_nothing<Optim>("loading", options, 3, load);
   expect_all_or_nothing<Optim>("loading what fits", options, 6, load);
+  // As version 0.2.0 saved it, which took it for any values.
+  for (const std::string& name : state.names())
+    if (name.ends_with(".lazy.checksum")) state.erase(name);
+  expect_all_or_nothing<Optim>("loading", options, 3, load);
 }
 
 TEST(FailingMemory, LeavesLoadingAnOptimizerAllOrNothing) {

@@ -178,7 +178,7 @@ TEST(LazyRowsOf, AStateOfARowThatMissedItsTurnAreSettledBeforeTheirStepsAreForgo
     }
   };
   run(0, 3000);
-  Checkpoint state = optimizer.state_dict();
+  Checkpoint state = without(optimizer.state_dict(), "table.lazy.checksum");
   auto at = state.integers("table.lazy.at");
   ASSERT_LT(at[2], at[0]);  // row 0 has had its turn, and row 2 has not
   at[0] = at[2];

@@ -331,6 +331,7 @@ TEST(TrainingRun, RefusesAStateWithoutAnyOfItsParts) {
   const Checkpoint state = trained.run.state_dict();
   const std::string before = trained.bits();
   for (const std::string& name : state.names()) {
+    if (name.ends_with(".lazy.checksum")) continue;  // optimizers' states of 0.2.0 have none
     EXPECT_THROW(trained.run.load_state_dict(without(state, name)), std::invalid_argument) << name;
     EXPECT_TRUE(trained.bits() == before) << name;
   }
