@@ -320,8 +320,8 @@ void RunReport::after_step(double loss) {
                 " was made: call it between backward and the optimizer's step()");
   });
   attempt(fault_, [&] {
-    if (own_rows_ && run_ != nullptr) own_rows_->after_step(*run_, loss);
-    if (own_rows_ && run_ == nullptr) own_rows_->after_update(steps_);
+    if (own_rows_ && was_told && run_ != nullptr) own_rows_->after_step(*run_, loss);
+    if (own_rows_ && was_told && run_ == nullptr) own_rows_->after_update(steps_);
     const std::chrono::duration<double> seconds = Clock::now() - start_;
     add_point(loss,
               run_ != nullptr ? run_->speed() : static_cast<double>(lookups_) / seconds.count());

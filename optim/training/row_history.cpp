@@ -30,15 +30,16 @@ double distance(std::size_t width, const real* a, const real* b, double factor =
 
 }  // namespace
 
-const Ids* tokens_of(const Tape& tape, const Tape::Lookup& lookup, std::string_view kind) {
+std::shared_ptr<const Ids> tokens_of(const Tape& tape, const Tape::Lookup& lookup,
+                                     std::string_view kind) {
   if (lookup.ids.dimension() == 0 || lookup.ids.size() == 0) return nullptr;
-  if (kind == "token") return &lookup.ids;
+  if (kind == "token") return lookup.owner;
   if (kind != "n-gram") return nullptr;
   Ids::shape_type places = lookup.ids.shape();
   places.pop_back();
   const auto found = std::ranges::find_if(
       tape.lookups(), [&](const Tape::Lookup& other) { return other.ids.shape() == places; });
-  return found != tape.lookups().end() ? &found->ids : nullptr;
+  return found != tape.lookups().end() ? found->owner : nullptr;
 }
 
 TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* hash,
@@ -47,16 +48,16 @@ TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* ha
   if (hash != nullptr) ngrams_.emplace(*hash);
 }
 
-void TableHistory::look_up(const Ids& ids, const Ids* tokens) {
+void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens) {
   if (ngrams_ && tokens != nullptr) ngrams_->add(*tokens);
-  waiting_.push_back({ids, tokens != nullptr ? std::optional(*tokens) : std::nullopt});
+  waiting_.push_back({std::move(ids), std::move(tokens)});
 }
 
 // In the order of the ids.
 std::vector<TableHistory::LookupsOfRow> TableHistory::lookups_by_row() const {
   std::vector<std::uint64_t> all;  // the id above the place among all lookups, which are sorted so
   for (const Lookup& lookup : waiting_)
-    for (const std::int32_t id : lookup.ids)
+    for (const std::int32_t id : *lookup.ids)
       all.push_back(static_cast<std::uint64_t>(id) << 32 | all.size());
   std::ranges::sort(all);
   std::vector<LookupsOfRow> rows;
@@ -224,10 +225,10 @@ void TableHistory::copy_text(const LookupsOfRow& lookups, Step& step) const {
   if (lookups.count == 0) return;
   std::size_t place = lookups.place;
   auto lookup = waiting_.begin();
-  for (; place >= lookup->ids.size(); ++lookup) place -= lookup->ids.size();
-  const std::optional<Ids>& tokens = lookup->tokens;
-  if (!tokens) return;
-  place /= lookup->ids.size() / tokens->size();
+  for (; place >= lookup->ids->size(); ++lookup) place -= lookup->ids->size();
+  const std::shared_ptr<const Ids>& tokens = lookup->tokens;
+  if (tokens == nullptr) return;
+  place /= lookup->ids->size() / tokens->size();
   const std::size_t context = tokens->shape().back();
   const std::size_t in_window = place % context;
   const std::size_t before = std::min(in_window, kTokensBefore);
@@ -312,11 +313,13 @@ std::optional<double> TableHistory::kept_without_gradient() const {
 TableHistory& RowHistory::of(Parameter& table) {
   for (TableHistory& known : tables_)
     if (&known.table() == &table) return known;
+  const std::vector<Parameter*> all = model_.parameters();
+  check_argument(std::ranges::count(all, &table) > 0, "RowHistory: ", table.name(),
+                 " is no parameter of the model");
   const NgramHash* hash = nullptr;
   for (const auto& [name, memory] : model_.named_layers<NgramMemory>())
     if (&memory->table.weight == &table) hash = &memory->hash();
   TableHistory added(table, model_.names_of_rows(table), hash);
-  const std::vector<Parameter*> all = model_.parameters();
   const auto order = [&](const TableHistory& of) {
     return std::pair(of.kind() != "token", std::ranges::find(all, &of.table()) - all.begin());
   };
@@ -326,15 +329,23 @@ TableHistory& RowHistory::of(Parameter& table) {
 
 void RowHistory::after_backward(const Tape& tape) {
   const Timer timer(cost_);
+  const std::vector<Parameter*> own = model_.parameters();
+  bool has_own = false;
   for (const Tape::Lookup& lookup : tape.lookups()) {
+    if (std::ranges::count(own, lookup.table) == 0) continue;
+    has_own = true;
     if (!lookup.table->trainable()) continue;
     TableHistory& table = of(*lookup.table);
-    table.look_up(lookup.ids, tokens_of(tape, lookup, table.kind()));
+    table.look_up(lookup.owner, tokens_of(tape, lookup, table.kind()));
   }
+  if (!has_own && !tape.lookups().empty())
+    check_argument(false, "RowHistory: the tape has looked up ",
+                   tape.lookups().front().table->name(), ", which is no parameter of the model");
 }
 
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   const Timer timer(cost_);
+  begun_ = step;
   for (Parameter* parameter : model_.parameters())
     if (parameter->gradient().is_rows()) of(*parameter);
   for (TableHistory& table : tables_)
@@ -346,21 +357,22 @@ void RowHistory::before_update(const TrainingRun& run) {
 }
 
 void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
-  const Timer timer(cost_);
   const std::size_t steps = run.parts().steps;
   const std::size_t steps_a_frame =
       steps > 0 ? std::max<std::size_t>(1, steps / kFramesOfASteppedRun) : run.steps_per_epoch();
-  for (TableHistory& table : tables_) {
-    table.after_update();
-    if (run.steps() % steps_a_frame == 0) table.take_frame(run.steps());
-  }
+  end_step(run.steps(), run.steps() % steps_a_frame == 0);
 }
 
-void RowHistory::after_update(std::uint64_t step) {
+void RowHistory::after_update(std::uint64_t step) { end_step(step, true); }
+
+void RowHistory::end_step(std::uint64_t step, bool has_frame) {
   const Timer timer(cost_);
+  check_state(begun_ == step, "RowHistory: before_update(", step,
+              ", …) was not called before that step was made");
+  begun_ = 0;
   for (TableHistory& table : tables_) {
     table.after_update();
-    table.take_frame(step);
+    if (has_frame) table.take_frame(step);
   }
 }
 

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,7 +38,8 @@ namespace rowgrad {
 /// The tokens that looked rows up, one for each place of a text, where the rows are of this kind:
 /// the ids of tokens themselves, and for n-grams, of which each place looks up several, ids of
 /// another lookup on the tape. Null for rows of other kinds.
-const Ids* tokens_of(const Tape& tape, const Tape::Lookup& lookup, std::string_view kind);
+std::shared_ptr<const Ids> tokens_of(const Tape& tape, const Tape::Lookup& lookup,
+                                     std::string_view kind);
 
 /// The history of one table.
 class TableHistory {
@@ -73,7 +75,7 @@ class TableHistory {
                         std::size_t most_rows = kMostRows);
 
   /// Lookups since the last update, and the tokens that made them, if there are any: see tokens_of.
-  void look_up(const Ids& ids, const Ids* tokens = nullptr);
+  void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
   /// To be called before each update, when the table has its gradient, and after it. `decay` is the
   /// share of each value that weight decay takes in this step, also from rows without a gradient;
@@ -141,8 +143,7 @@ class TableHistory {
 
   // Ids that were looked up since the last update, and the tokens that did, if there are any.
   struct Lookup {
-    Ids ids;
-    std::optional<Ids> tokens;
+    std::shared_ptr<const Ids> ids, tokens;
   };
   // How often a row was looked up since the last update, and the first place among all lookups.
   struct LookupsOfRow {
@@ -223,6 +224,7 @@ class RowHistory : public RunObserver {
   const std::vector<TableHistory>& tables() const { return tables_; }
 
   /// The history of a table, which begins now if it has none; valid until another one begins.
+  /// Throws std::invalid_argument for a parameter that is none of the model.
   TableHistory& of(Parameter& table);
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
@@ -233,13 +235,18 @@ class RowHistory : public RunObserver {
   Timer::Clock::duration cost() const { return cost_; }
 
   /// For a loop of one's own: when a tape has gone backward, and before and after each update.
-  /// `step` counts from 1.
+  /// `step` counts from 1. Of a tape with several models, these are the tables of its own: throws
+  /// std::invalid_argument if none is. After the update of a step that before_update() was not told
+  /// of, throws std::logic_error.
   void after_backward(const Tape& tape);
   void before_update(std::uint64_t step, const Optimizer& optimizer);
   void after_update(std::uint64_t step);
 
  private:
+  void end_step(std::uint64_t step, bool has_frame);
+
   Layer& model_;
+  std::uint64_t begun_ = 0;  // the step whose update is awaited; 0 for none
   std::vector<TableHistory> tables_;
   Timer::Clock::duration cost_ = {};
 };

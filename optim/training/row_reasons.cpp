@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -44,6 +45,8 @@ RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t 
                  bracketed(table.shape()));
   check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowReasons: row ",
                  row, " of ", table.name(), ", which has ", table.shape()[0]);
+  check_argument(std::ranges::count(model.parameters(), &table) > 0, "RowReasons: ", table.name(),
+                 " is no parameter of the model");
   by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
 }
 
@@ -56,7 +59,7 @@ void RowReasons::after_backward(const TrainingRun&, const Tape& tape) {
   for (const Tape::Lookup& lookup : tape.lookups()) {
     if (lookup.table != table_) continue;
     now_.lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, row_));
-    const Ids* const tokens = tokens_of(tape, lookup, kind_);
+    const std::shared_ptr<const Ids> tokens = tokens_of(tape, lookup, kind_);
     if (tokens == nullptr) continue;
     const std::size_t context = tokens->shape().back();
     const std::size_t of_a_token = lookup.ids.size() / tokens->size();

@@ -63,7 +63,8 @@ class RowReasons : public RunObserver {
   };
 
   /// Borrows the table of the model. Rows of tokens and of n-grams, which are looked up at their
-  /// last token, have windows. Throws std::invalid_argument for a row that the table does not have.
+  /// last token, have windows. Throws std::invalid_argument for a table that is none of the model,
+  /// and a row that it does not have.
   RowReasons(const Layer& model, const Parameter& table, std::int32_t row, Options options);
   RowReasons(const Layer& model, const Parameter& table, std::int32_t row);
 

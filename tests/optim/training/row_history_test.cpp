@@ -10,7 +10,10 @@ double distance(const Tensor& a, const Tensor& b, std::size_t row) {
 }
 
 // A lookup of tokens: what they look up is themselves.
-void look_up(TableHistory& history, const Ids& tokens) { history.look_up(tokens, &tokens); }
+void look_up(TableHistory& history, Ids tokens) {
+  const auto ids = std::make_shared<const Ids>(std::move(tokens));
+  history.look_up(ids, ids);
+}
 
 // Gives gradients to rows, each looked up twice, and records them.
 void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::uint64_t number,
@@ -196,7 +199,7 @@ TEST(RowHistory, FollowsTheFirstOfManyRowsAndCountsThemAll) {
     table.zero_gradient();
     table.add_gradient(RowGradient(table.shape(), ids, irregular({ids.size(), 4}, number)));
     for (TableHistory* history : {&all, &some}) {
-      history->look_up(to_ids(ids));
+      history->look_up(std::make_shared<const Ids>(to_ids(ids)));
       history->before_update(number, 0);
       EXPECT_EQ(history->rows_now(), ids.size());
     }
@@ -280,8 +283,8 @@ TEST(RowList, SaysWhichRowsNeverLearned) {
       for (std::uint64_t step = 1; step <= 4; ++step) {
         table.zero_gradient();
         const std::vector<std::int32_t> rows = step == 4 ? std::vector{0, 1, 4} : std::vector{0, 1};
-        history.look_up(to_ids(rows));
-        history.look_up(Ids{1});
+        history.look_up(std::make_shared<const Ids>(to_ids(rows)));
+        history.look_up(std::make_shared<const Ids>(Ids{1}));
         if (dense)
           table.add_gradient(irregular({6, 4}, static_cast<int>(step)));
         else
@@ -421,6 +424,39 @@ TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   EXPECT_EQ(rows.tables()[1].ids(), (std::vector<std::int32_t>{4}));
   EXPECT_EQ(rows.tables()[1].rows()[0].lookups, 9U);
   EXPECT_NEAR(table.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
+}
+
+TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
+  struct One : Layer {
+    explicit One(Random& random) : table(*this, "table", 5, 4, random) {}
+    Part<Embedding> table;
+  };
+  Random random(1);
+  One model(random), other(random);
+  SGD sgd(model.parameters());
+  RowHistory rows(model);
+  Tape both, alone;
+  both.backward(sum(model.table.forward(both, Ids{1}) + other.table.forward(both, Ids{2})));
+  rows.after_backward(both);
+  ASSERT_EQ(rows.tables().size(), 1U);
+  EXPECT_EQ(&rows.tables()[0].table(), &model.table.weight);
+  alone.backward(sum(other.table.forward(alone, Ids{2})));
+  EXPECT_INVALID(
+      "RowHistory: the tape has looked up table.weight, which is no parameter of the model",
+      rows.after_backward(alone));
+  EXPECT_INVALID("RowHistory: table.weight is no parameter of the model",
+                 rows.of(other.table.weight));
+  EXPECT_INVALID("RowReasons: table.weight is no parameter of the model",
+                 RowReasons(model, other.table.weight, 0));
+  const std::string untold =
+      "RowHistory: before_update(1, …) was not called before that step was "
+      "made";
+  EXPECT_EQ(error_of<std::logic_error>([&] { rows.after_update(1); }), untold);
+  rows.before_update(1, sgd);
+  sgd.step();
+  rows.after_update(1);
+  EXPECT_EQ(rows.tables()[0].rows()[0].lookups, 1U);
+  EXPECT_EQ(error_of<std::logic_error>([&] { rows.after_update(1); }), untold);
 }
 
 TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
