@@ -94,7 +94,7 @@ Json frame_json(const ShownRows& shown, const TableHistory::Frame& frame) {
     one["steps"].push_back(row.steps);
     one["last"].push_back(row.last);
     one["norm"].push_back(rounded(std::sqrt(row.squares)));
-    one["moved"].push_back(rounded(static_cast<double>(frame.moved[place])));
+    one["moved"].push_back(rounded(frame.moved[place]));
   }
   return one;
 }

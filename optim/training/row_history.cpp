@@ -264,23 +264,23 @@ void TableHistory::take_frame(std::uint64_t step) {
     frames_.resize(kMostFrames / 2);
     calls_a_frame_ *= 2;
   }
-  const std::vector<double> distances = moved();
-  frames_.push_back({step, rows_, {distances.begin(), distances.end()}});
+  frames_.push_back(now(step));
 }
 
-std::vector<double> TableHistory::moved() const {
-  return ids_.empty() ? std::vector<double>() : moved_to(table_->rows(ids_));
-}
-
-std::vector<double> TableHistory::moved_to(const Tensor& values) const {
+TableHistory::Frame TableHistory::now(std::uint64_t step) const {
+  Frame frame{step, rows_, std::vector<double>(ids_.size())};
+  if (ids_.empty()) return frame;
+  const Tensor values = table_->rows(ids_);
   const std::size_t width = table_->shape()[1];
-  std::vector<double> distances(ids_.size());
-  kernels::parallel_for(
-      ids_.size(), kernels::row_grain(width), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i)
-          distances[i] = distance(width, values.data() + i * width, first_.data() + i * width);
-      });
-  return distances;
+  kernels::parallel_for(ids_.size(), kernels::row_grain(width),
+                        [&](std::size_t begin, std::size_t end) {
+                          for (std::size_t i = begin; i < end; ++i) {
+                            const real* const value = values.data() + i * width;
+                            frame.moved[i] = distance(width, value, first_.data() + i * width);
+                            settle(frame.rows[i], value, latest_.data() + i * width);
+                          }
+                        });
+  return frame;
 }
 
 std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
@@ -293,17 +293,6 @@ std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
   std::vector<std::int32_t> ids;
   for (const std::size_t place : places) ids.push_back(ids_[place]);
   return ids;
-}
-
-TableHistory::Frame TableHistory::now(std::uint64_t step) const {
-  if (ids_.empty()) return {step, {}, {}};
-  const Tensor values = table_->rows(ids_);
-  const std::vector<double> distances = moved_to(values);
-  Frame frame{step, rows_, {distances.begin(), distances.end()}};
-  const std::size_t width = table_->shape()[1];
-  for (std::size_t i = 0; i < ids_.size(); ++i)
-    settle(frame.rows[i], values.data() + i * width, latest_.data() + i * width);
-  return frame;
 }
 
 std::optional<double> TableHistory::kept_without_gradient() const {

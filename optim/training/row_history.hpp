@@ -11,7 +11,7 @@
 // the names that its layers give their rows (Layer::row_names).
 //
 // Memory grows with the rows that had a gradient, not with the table: some 550 bytes and twice its
-// values for each, and 76 bytes in each of up to 20 frames, up to 131,072 rows of a table, the
+// values for each, and 80 bytes in each of up to 20 frames, up to 131,072 rows of a table, the
 // first ones; others are counted, a bit each. Tables may be in files. One all of whose rows move in
 // a way that cannot be told backwards, by dense gradients or a decay that is not known, is copied
 // before the first such step: unless it is in a file, or has more than 131,072 rows and no dense
@@ -97,9 +97,9 @@ class TableHistory {
 
   /// At most kMostFrames, and what has happened by now.
   struct Frame {
-    std::uint64_t step;        // after which it was taken
-    std::vector<Row> rows;     // of all rows so far, in the order of ids()
-    std::vector<float> moved;  // distance of each of them from where it began
+    std::uint64_t step;         // after which it was taken
+    std::vector<Row> rows;      // of all rows so far, in the order of ids()
+    std::vector<double> moved;  // distance of each of them from where it began
   };
   const std::vector<Frame>& frames() const { return frames_; }
   Frame now(std::uint64_t step) const;
@@ -113,7 +113,7 @@ class TableHistory {
   /// nothing of the row by then.
   const std::vector<std::int32_t>& ids() const { return ids_; }
   const std::vector<Row>& rows() const { return rows_; }
-  std::vector<double> moved() const;
+  std::vector<double> moved() const { return now(0).moved; }
 
   /// For each of ids(), the kMostSteps steps that moved it farthest, the farthest first.
   const std::vector<std::vector<Step>>& steps() const { return steps_; }
@@ -168,7 +168,6 @@ class TableHistory {
   void keep_step(const Now& now, double moved);
   void copy_text(const LookupsOfRow& lookups, Step& step) const;
   void settle(Row& row, const real* now, const real* then) const;
-  std::vector<double> moved_to(const Tensor& values) const;
 
   Parameter* table_;
   RowNames names_;

@@ -35,11 +35,8 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
 
 }  // namespace
 
-RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t row)
-    : RowReasons(model, table, row, Options()) {}
-
 RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t row,
-                       Options options)
+                       const RowReasonsOptions& options)
     : table_(&table), row_(row), kind_(model.names_of_rows(table).kind), options_(options) {
   check_argument(table.shape().size() == 2, "RowReasons: ", table.name(), " is no table, of shape ",
                  bracketed(table.shape()));

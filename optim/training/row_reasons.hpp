@@ -23,15 +23,15 @@
 
 namespace rowgrad {
 
+/// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that of
+/// this many rows and windows, however long the run is.
+struct RowReasonsOptions {
+  std::size_t steps = 20;   // the most steps that are kept
+  std::size_t windows = 4;  // the most windows of each of them
+};
+
 class RowReasons : public RunObserver {
  public:
-  /// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that
-  /// of this many rows and windows, however long the run is.
-  struct Options {
-    std::size_t steps = 20;   // the most steps that are kept
-    std::size_t windows = 4;  // the most windows of each of them
-  };
-
   /// A window that looked the row up, at some of its positions.
   struct Window {
     std::vector<std::int32_t> tokens;    // the ids of the whole window
@@ -65,8 +65,8 @@ class RowReasons : public RunObserver {
   /// Borrows the table of the model. Rows of tokens and of n-grams, which are looked up at their
   /// last token, have windows. Throws std::invalid_argument for a table that is none of the model,
   /// and a row that it does not have.
-  RowReasons(const Layer& model, const Parameter& table, std::int32_t row, Options options);
-  RowReasons(const Layer& model, const Parameter& table, std::int32_t row);
+  RowReasons(const Layer& model, const Parameter& table, std::int32_t row,
+             const RowReasonsOptions& options = {});
 
   Summary summary() const;  // the summary of the steps so far
 
@@ -86,7 +86,7 @@ class RowReasons : public RunObserver {
   const Parameter* table_;
   std::int32_t row_;
   std::string kind_;  // what rows stand for
-  Options options_;
+  RowReasonsOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;
   std::vector<double> by_gradients_;  // sums over steps

@@ -47,7 +47,7 @@ struct WatchedRow : RunObserver {
 };
 
 struct FollowedRun {
-  explicit FollowedRun(RowReasons::Options options = {})
+  explicit FollowedRun(RowReasonsOptions options = {})
       : reasons(model, model.token.weight, kFollowed, options) {}
 
   void train(Optimizer& optimizer, std::size_t steps = 20) {
