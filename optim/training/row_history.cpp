@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/layers/gpt/ngram_memory.hpp>
 #include <rowgrad/optim/training/row_history.hpp>
 
@@ -53,23 +55,6 @@ void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const
   waiting_.push_back({std::move(ids), std::move(tokens)});
 }
 
-// In the order of the ids.
-std::vector<TableHistory::LookupsOfRow> TableHistory::lookups_by_row() const {
-  std::vector<std::uint64_t> all;  // the id above the place among all lookups, which are sorted so
-  for (const Lookup& lookup : waiting_)
-    for (const std::int32_t id : *lookup.ids)
-      all.push_back(static_cast<std::uint64_t>(id) << 32 | all.size());
-  std::ranges::sort(all);
-  std::vector<LookupsOfRow> rows;
-  for (const std::uint64_t one : all) {
-    const auto id = static_cast<std::int32_t>(one >> 32);
-    if (rows.empty() || rows.back().id != id)
-      rows.push_back({.id = id, .place = static_cast<std::uint32_t>(one)});
-    ++rows.back().count;
-  }
-  return rows;
-}
-
 // What decay has left of each value, or 1 where that is too little to tell where one began.
 double TableHistory::kept() const {
   const double kept = std::exp(log_kept_);
@@ -86,10 +71,12 @@ void TableHistory::copy_start(bool knows_decay) {
 
 // The row's place among ids(); none if so many are followed already that it is only counted.
 std::optional<std::size_t> TableHistory::follow(std::int32_t id) {
-  if (const auto known = places_.find(id); known != places_.end()) return known->second;
+  if (const auto known = place_of(id)) return known;
   if (ids_.size() < most_rows_) {
     places_.emplace(id, ids_.size());
     ids_.push_back(id);
+    rows_.emplace_back();
+    steps_.emplace_back().reserve(kMostSteps);
     return ids_.size() - 1;
   }
   is_not_followed_.resize(table_->shape()[0]);
@@ -99,9 +86,13 @@ std::optional<std::size_t> TableHistory::follow(std::int32_t id) {
   return std::nullopt;
 }
 
+std::optional<std::size_t> TableHistory::place_of(std::int32_t id) const {
+  const auto found = places_.find(id);
+  return found != places_.end() ? std::optional(found->second) : std::nullopt;
+}
+
 bool TableHistory::was_touched(std::int32_t id) const {
-  return places_.contains(id) ||
-         (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
+  return place_of(id) || (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
 }
 
 // Remembers the values that a row began with, which has this one before its first gradient.
@@ -109,8 +100,11 @@ void TableHistory::begin(std::size_t place, const real* value) {
   const std::size_t width = table_->shape()[1];
   const auto kept = static_cast<real>(this->kept());
   const std::size_t start = static_cast<std::size_t>(ids_[place]) * width;
-  for (std::size_t c = 0; c < width; ++c)
-    first_[place * width + c] = start_.size() > 0 ? start_.data()[start + c] : value[c] / kept;
+  real* const first = first_.data() + place * width;
+  if (start_.size() > 0)
+    std::copy_n(start_.data() + start, width, first);
+  else
+    std::transform(value, value + width, first, [kept](real x) { return x / kept; });
   std::copy_n(value, width, latest_.data() + place * width);
   rows_[place].log_kept = log_kept_;
 }
@@ -132,10 +126,13 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   const Gradient& gradient = table_->gradient();
   is_dense_ |= gradient.is_dense();
   copy_start(known_decay.has_value());
-  const std::vector<LookupsOfRow> lookups = lookups_by_row();
+  std::vector<std::int32_t> looked_up;
+  for (const Lookup& lookup : waiting_)
+    looked_up.insert(looked_up.end(), lookup.ids->begin(), lookup.ids->end());
+  const kernels::RowGroups lookups(looked_up, std::nullopt);
   std::vector<std::int32_t> ids;  // with a gradient, in increasing order
   if (gradient.is_dense())        // every row has one: follow those that are looked up
-    for (const LookupsOfRow& row : lookups) ids.push_back(row.id);
+    ids = lookups.indices;
   else if (gradient.is_rows())
     ids = gradient.rows().indices();
   rows_now_ = ids.size();
@@ -144,23 +141,29 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   const std::size_t known = ids_.size();
   now_.clear();
   now_ids_.clear();
-  auto next = lookups.begin();
+  // Those of rows without a gradient, such as that of padding, count if it had one before.
+  std::size_t next = 0;
+  const auto count_until = [&](std::int64_t id) {
+    for (; next < lookups.indices.size() && lookups.indices[next] < id; ++next)
+      if (const auto place = place_of(lookups.indices[next]))
+        rows_[*place].lookups += lookups.starts[next + 1] - lookups.starts[next];
+  };
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    next = std::find_if(next, lookups.end(), [&](const auto& row) { return row.id >= ids[i]; });
+    count_until(ids[i]);
     const std::optional<std::size_t> place = follow(ids[i]);
     if (!place) continue;
     now_ids_.push_back(ids[i]);
     now_.push_back({.place = *place,
                     .of_gradient = gradient.is_dense() ? static_cast<std::size_t>(ids[i]) : i});
-    if (next != lookups.end() && next->id == ids[i]) now_.back().lookups = *next;
+    if (next == lookups.indices.size() || lookups.indices[next] != ids[i]) continue;
+    const std::size_t first = lookups.starts[next], end = lookups.starts[++next];
+    now_.back().lookups = end - first;
+    now_.back().first_lookup = lookups.position(first);
+    rows_[*place].lookups += end - first;
   }
-  rows_.resize(ids_.size());
-  steps_.resize(ids_.size());
+  count_until(std::numeric_limits<std::int64_t>::max());
   first_.resize(ids_.size() * width);
   latest_.resize(ids_.size() * width);
-  for (const LookupsOfRow& row : lookups)
-    if (const auto found = places_.find(row.id); found != places_.end())
-      rows_[found->second].lookups += row.count;
   if (!now_.empty()) {
     before_ = table_->rows(now_ids_);
     const real* const gradients =
@@ -211,19 +214,17 @@ void TableHistory::keep_step(const Now& now, double moved) {
     if (moved <= kept.back().moved) return;
     kept.pop_back();
   }
-  Step step{.step = step_,
-            .lookups = now.lookups.count,
-            .gradient_norm = now.gradient_norm,
-            .moved = moved};
-  copy_text(now.lookups, step);
+  Step step{
+      .step = step_, .lookups = now.lookups, .gradient_norm = now.gradient_norm, .moved = moved};
+  copy_text(now, step);
   const auto place = std::ranges::upper_bound(kept, moved, std::greater<>(), &Step::moved);
   kept.insert(place, std::move(step));
 }
 
-// The tokens around the first of these lookups.
-void TableHistory::copy_text(const LookupsOfRow& lookups, Step& step) const {
-  if (lookups.count == 0) return;
-  std::size_t place = lookups.place;
+// The tokens around its first lookup.
+void TableHistory::copy_text(const Now& now, Step& step) const {
+  if (now.lookups == 0) return;
+  std::size_t place = now.first_lookup;
   auto lookup = waiting_.begin();
   for (; place >= lookup->ids->size(); ++lookup) place -= lookup->ids->size();
   const std::shared_ptr<const Ids>& tokens = lookup->tokens;
@@ -250,11 +251,12 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
 void TableHistory::settle(Row& row, const real* now, const real* then) const {
   const std::size_t width = table_->shape()[1];
   const double kept = std::exp(log_kept_ - row.log_kept);
+  row.log_kept = log_kept_;
+  if (kept == 1 && std::equal(now, now + width, then)) return;
   const double length = distance(width, then, then, 0);
   const double by_momentum = distance(width, now, then, kept);
   if (by_momentum > kRounding * length) row.momentum += by_momentum;
   row.decay += (1 - kept) * length;
-  row.log_kept = log_kept_;
 }
 
 void TableHistory::take_frame(std::uint64_t step) {
@@ -286,9 +288,8 @@ TableHistory::Frame TableHistory::now(std::uint64_t step) const {
 std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
   std::vector<std::size_t> places(ids_.size());
   std::iota(places.begin(), places.end(), 0);
-  std::stable_sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
-    return rows_[a].lookups > rows_[b].lookups;
-  });
+  std::ranges::stable_sort(places, std::greater<>(),
+                           [&](std::size_t place) { return rows_[place].lookups; });
   places.resize(std::min(count, places.size()));
   std::vector<std::int32_t> ids;
   for (const std::size_t place : places) ids.push_back(ids_[place]);

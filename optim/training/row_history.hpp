@@ -112,6 +112,7 @@ class TableHistory {
   /// first gradient: in a table in a file with a decay that is not known, and where decay had left
   /// nothing of the row by then.
   const std::vector<std::int32_t>& ids() const { return ids_; }
+  std::optional<std::size_t> place_of(std::int32_t id) const;  // among these, if it is there
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<double> moved() const { return now(0).moved; }
 
@@ -145,28 +146,22 @@ class TableHistory {
   struct Lookup {
     std::shared_ptr<const Ids> ids, tokens;
   };
-  // How often a row was looked up since the last update, and the first place among all lookups.
-  struct LookupsOfRow {
-    std::int32_t id = 0;
-    std::uint64_t count = 0;
-    std::size_t place = 0;
-  };
   // A followed row that has a gradient in this step.
   struct Now {
-    std::size_t place = 0;        // among ids()
-    std::size_t of_gradient = 0;  // where its gradient is
-    LookupsOfRow lookups = {};
+    std::size_t place = 0;         // among ids()
+    std::size_t of_gradient = 0;   // where its gradient is
+    std::uint64_t lookups = 0;     // since the last update
+    std::size_t first_lookup = 0;  // the place of the first one among all of the table's
     double gradient_norm = 0;
   };
 
   double kept() const;
   void copy_start(bool knows_decay);
-  std::vector<LookupsOfRow> lookups_by_row() const;
   std::optional<std::size_t> follow(std::int32_t id);
   void begin(std::size_t place, const real* value);
   double add_gradient(Row& row, std::span<const real> values) const;
   void keep_step(const Now& now, double moved);
-  void copy_text(const LookupsOfRow& lookups, Step& step) const;
+  void copy_text(const Now& now, Step& step) const;
   void settle(Row& row, const real* now, const real* then) const;
 
   Parameter* table_;

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <span>
 #include <sstream>
-#include <unordered_map>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/utf8.hpp>
@@ -87,8 +86,6 @@ const char* name_of(Learned learned) {
 std::vector<ListedRow> list_rows(const TableHistory& history) {
   const std::size_t width = history.table().shape()[1];
   const std::vector<double> moved = history.moved();
-  std::unordered_map<std::int32_t, std::size_t> places;
-  for (std::size_t i = 0; i < moved.size(); ++i) places[history.ids()[i]] = i;
   const std::vector<std::int32_t> ids = listed(history);
   std::vector<ListedRow> rows;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
@@ -100,12 +97,12 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
       ListedRow& row = rows.emplace_back(ListedRow{.id = some[i]});
       for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
       row.norm = std::sqrt(row.norm);
-      if (const auto found = places.find(row.id); found != places.end()) {
-        const TableHistory::Row& what = history.rows()[found->second];
+      if (const auto place = history.place_of(row.id)) {
+        const TableHistory::Row& what = history.rows()[*place];
         row.lookups = what.lookups;
         row.steps = what.steps;
         row.gradient_norm = std::sqrt(what.squares);
-        row.moved = moved[found->second];
+        row.moved = moved[*place];
       } else {
         row.moved = history.moved_unfollowed(row.id, value);
       }
