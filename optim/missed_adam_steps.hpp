@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -45,7 +46,10 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   using Simd = kernels::Simd;
   using Vectors = RuleVectors<Rule>;
 
-  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
+  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t rows)
+      : history_(history),
+        to_(to),
+        known_(std::bit_ceil(std::clamp<std::size_t>(2 * rows, 16, kMostKnown))) {}
 
   std::uint64_t to() const { return to_; }
 
@@ -53,8 +57,8 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     if (from == to_) return false;
     Known& known = known_[from % known_.size()];
     if (known.from != from) {
-      if (pieces_.size() >= kMostPieces) {
-        known_.fill({});
+      if (pieces_.size() >= 2 * kMostKnown) {
+        std::ranges::fill(known_, Known());
         pieces_.clear();
       }
       const std::size_t begin = pieces_.size();
@@ -69,7 +73,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
   using Limits = std::numeric_limits<real>;
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  static constexpr std::size_t kMostPieces = 256;
+  static constexpr std::size_t kMostKnown = 4096;
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
   static constexpr real kUnit = Limits::epsilon();
 
@@ -189,7 +193,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
     finish(true);
   }
 
-  // Which pieces are those after a step. Some are kept, as many rows are of the same few steps, and
+  // Which pieces are those after a step. They are kept, as many rows are of the same few steps, and
   // finding takes longer than applying.
   struct Known {
     std::uint64_t from = kNone;
@@ -198,7 +202,7 @@ class MissedSteps<AdamRuleOf<kDecoupled>> {
 
   const StepHistory<Rule>& history_;
   std::uint64_t to_;
-  std::array<Known, 128> known_{};  // that of a step is at its number modulo the size
+  std::vector<Known> known_;  // that of a step is at its number modulo the size
   std::vector<Piece> pieces_;
 };
 

@@ -124,8 +124,9 @@ class MissedSteps {
     Simd most_ = Simd(real{-1});
   };
 
-  /// The steps up to `to` of a history, which is borrowed.
-  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to) : history_(history), to_(to) {}
+  /// The steps up to `to` of a history, which is borrowed, for about so many rows.
+  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
+      : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last of the steps
 

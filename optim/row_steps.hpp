@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -143,7 +142,7 @@ class RowStepsOf final : public RowSteps {
     const std::size_t ahead = kernels::rows_ahead(width);
     const bool may_have_missed = range.rows.steps != nullptr;
     std::optional<MissedSteps<Rule>> missed;
-    if (may_have_missed) missed.emplace(history_, history_.steps());
+    if (may_have_missed) missed.emplace(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i + ahead);
@@ -170,7 +169,7 @@ class RowStepsOf final : public RowSteps {
   }
 
   std::uint64_t apply(const RowRange& range, std::uint64_t since) const override {
-    MissedSteps<Rule> missed(history_, history_.steps());
+    MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const RowOf row = range.rows.row<kArrays>(range[i]);
@@ -186,7 +185,7 @@ class RowStepsOf final : public RowSteps {
   std::uint64_t copy(const RowRange& range, real* out) const override {
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
-    MissedSteps<Rule> missed(history_, history_.steps());
+    MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     RowCopy copy;
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -195,11 +194,6 @@ class RowStepsOf final : public RowSteps {
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
       visited += replay(row, width);
       real* const to = out + i * width;
-      // Of a large table, most rows may never have been touched: what is alike stays alike.
-      if (range.ids == nullptr && i > range.begin && is_like_row_before(row, range.rows)) {
-        std::copy_n(to - width, width, to);
-        continue;
-      }
       auto arrays = row.arrays;
       const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
         read_values<Rule>(width, arrays,
@@ -218,14 +212,6 @@ class RowStepsOf final : public RowSteps {
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = Row<kArrays>;
 
-  static bool is_like_row_before(const RowOf& row, const RowView& rows) {
-    return *row.step == *(row.step - rows.step_stride) &&
-           std::ranges::all_of(row.arrays, [&](const real* values) {
-             return values == nullptr ||
-                    std::memcmp(values, values - rows.stride, rows.width * sizeof(real)) == 0;
-           });
-  }
-
   // Row i of the range, if it has so many, with its states.
   static void prefetch(const RowRange& range, std::size_t i) {
     if (i >= range.end) return;
@@ -240,7 +226,7 @@ class RowStepsOf final : public RowSteps {
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
-      MissedSteps<Rule> missed(history_, history_.closed_until(step));
+      MissedSteps<Rule> missed(history_, history_.closed_until(step), 1);
       apply(row, missed, width);
       // Several steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);

@@ -199,11 +199,13 @@ class Idling {
 
   std::array<std::vector<real>, 4> closed_form(std::size_t* pieces = nullptr) const {
     auto result = start_;
-    MissedSteps<Rule>(history_, history_.steps()).for_each_piece(0, [&](const auto& piece, bool) {
-      if (pieces != nullptr) ++*pieces;
-      change_values<Rule>(kSizes, pointers(result), nullptr,
-                          [piece](RuleVectors<Rule>& x, const kernels::Simd&) { x = piece(x); });
-    });
+    MissedSteps<Rule>(history_, history_.steps(), 1)
+        .for_each_piece(0, [&](const auto& piece, bool) {
+          if (pieces != nullptr) ++*pieces;
+          change_values<Rule>(
+              kSizes, pointers(result), nullptr,
+              [piece](RuleVectors<Rule>& x, const kernels::Simd&) { x = piece(x); });
+        });
     return result;
   }
 
