@@ -25,7 +25,6 @@ struct Gpt2Tensor {
   std::vector<Parameter*> parameters;
   bool transposed = false;  // [inputs, outputs], while a parameter is [outputs, inputs]
 
-  bool as_it_is() const { return parameters.size() == 1 && !transposed; }
   // Of the parameters one below the other, and of the tensor.
   Shape joined_shape() const {
     Shape shape = parameters[0]->shape();
@@ -142,7 +141,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
   }
 
   for (const auto& stored : layout) {
-    if (stored.as_it_is()) {
+    if (stored.parameters.size() == 1 && !stored.transposed) {
       file.copy_to(stored.name, stored.parameters[0]->mutable_values());
       continue;
     }
@@ -172,10 +171,6 @@ Checkpoint gpt2_weights(GptModel& model) {
   file.put("format", "pt");  // without it, Hugging Face's reader refuses a file
   file.put(kHeads, std::to_string(options.heads));
   for (const Gpt2Tensor& stored : layout) {
-    if (stored.as_it_is()) {
-      file.put(stored.name, stored.parameters[0]->copy());
-      continue;
-    }
     Tensor joined = empty(stored.joined_shape());
     real* to = joined.data();
     for (const Parameter* parameter : stored.parameters)
