@@ -25,12 +25,11 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
   const Gradient& gradient = table.gradient();
   const std::size_t width = table.shape()[1];
   if (gradient.is_dense())
-    return {gradient.dense().data() + static_cast<std::size_t>(row) * width, width};
-  if (gradient.is_none()) return {};
-  const std::vector<std::int32_t>& rows = gradient.rows().indices();
-  const auto found = std::ranges::lower_bound(rows, row);
-  if (found == rows.end() || *found != row) return {};
-  return gradient.rows().row(static_cast<std::size_t>(found - rows.begin()));
+    return gradient.values().subspan(static_cast<std::size_t>(row) * width, width);
+  if (gradient.is_rows())
+    for (const auto [index, values] : gradient.rows())
+      if (index == row) return values;
+  return {};
 }
 
 }  // namespace
@@ -104,16 +103,11 @@ void RowReasons::after_step(const TrainingRun& run, double /*loss*/) {
   now_ = {};
 }
 
-// kept_ is a heap whose first step is the one that moved the row least.
 void RowReasons::keep(KeptStep kept) {
-  const auto moves_more = [](const KeptStep& a, const KeptStep& b) {
-    return a.step.moved > b.step.moved;
-  };
   kept_.push_back(std::move(kept));
-  std::ranges::push_heap(kept_, moves_more);
   if (kept_.size() <= options_.steps) return;
-  std::ranges::pop_heap(kept_, moves_more);
-  kept_.pop_back();
+  kept_.erase(
+      std::ranges::min_element(kept_, {}, [](const KeptStep& each) { return each.step.moved; }));
 }
 
 RowReasons::Summary RowReasons::summary() const {
