@@ -102,8 +102,9 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
         const auto found = indices_.find(&parameter);
         if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
         const std::size_t p = found->second;
-        sums[p].add(std::move(gradient));
-        if (give && i + 1 == count) exchange_->give(p, std::exchange(sums[p], {}));
+        if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
+        if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
+        exchange_->give(p, std::move(gradient));
       };
       tape.backward(loss, scalar(static_cast<real>(share / counted_batches(weights))),
                     {.keep_values = false, .sink = sink});
