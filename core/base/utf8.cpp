@@ -10,6 +10,8 @@
 namespace rowgrad {
 
 Utf8Character decode_utf8(std::string_view text, std::size_t offset) {
+  const auto first = static_cast<std::uint8_t>(text[offset]);
+  if (first < 0x80) return {first, 1};
   utf8proc_int32_t code_point = 0;
   const utf8proc_ssize_t bytes =
       utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + offset,
