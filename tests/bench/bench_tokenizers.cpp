@@ -85,12 +85,7 @@ void measure_tokenizer(const std::string& name, const Text& text) {
 
 void measure_training(std::int64_t merges, const Text& text) {
   const double seconds = median_seconds(
-      3, [] {},
-      [&] {
-        BytePairTrainer trainer;
-        trainer.add_text(text.contents);
-        trainer.train(merges);
-      });
+      3, [] {}, [&] { learn_merges({text.contents}, static_cast<std::size_t>(merges)); });
   std::printf("  %ld merges trained in %.2f s\n", static_cast<long>(merges), seconds);
 }
 

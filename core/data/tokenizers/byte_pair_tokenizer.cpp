@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -11,6 +15,7 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
+#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
@@ -23,20 +28,20 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
                  " (256 bytes and ", special.size(), " special tokens) and ",
                  MergeTable::kMostTokens);
 
-  BytePairTrainer trainer;
+  std::vector<std::string_view> texts;
   const Vocabulary separators = vocabulary_with_special({}, special);
   SpecialTokenSearch search(text, special, separators);
   std::size_t begin = 0;
   while (const auto found = search.next(begin)) {
-    trainer.add_text(text.substr(begin, found->begin - begin));
+    texts.push_back(text.substr(begin, found->begin - begin));
     begin = found->end;
   }
-  trainer.add_text(text.substr(begin));
+  texts.push_back(text.substr(begin));
 
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   const auto token = [&](std::int32_t id) { return tokens[static_cast<std::size_t>(id)]; };
-  const auto pairs = trainer.train(options.size - smallest);
+  const auto pairs = learn_merges(texts, options.size - smallest);
   for (const auto& [left, right] : pairs) tokens.push_back(token(left) + token(right));
 
   Vocabulary vocabulary = vocabulary_with_special(tokens, special);
@@ -45,8 +50,101 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
   return BytePairTokenizer(std::move(vocabulary), std::move(merges));
 }
 
+// The ids of recent pieces. Words repeat, so nearly all pieces of a text are found here. The size
+// is fixed (4 MiB): each set has room for two pieces, and a third one evicts the older.
+class PieceCache {
+ public:
+  static constexpr std::size_t kLongest = 24;  // bytes of a piece
+  static constexpr std::size_t kMostIds = 7;
+
+  // The bytes of a piece, padded with zeros, and their number, which is 0 if there is none.
+  using Key = std::array<std::uint64_t, 4>;
+
+  struct alignas(64) Entry {
+    Key key{};
+    std::int32_t count = 0;  // of ids: 0 if they are not known
+    std::array<std::int32_t, kMostIds> ids{};
+  };
+
+  PieceCache() : entries_(2 * kSets) {}
+
+  // The entry of the piece of so many bytes at text[begin]. It is new, without ids, if the piece
+  // was not there; one that is too long is forgotten with the next one.
+  Entry& operator()(std::string_view text, std::size_t begin, std::size_t length) {
+    if (length > kLongest) return long_ = Entry();
+    const Key key = key_of(text, begin, length);
+    const std::uint64_t mixed = key[0] ^ std::rotl(key[1], 23) ^ std::rotl(key[2], 47);
+    Entry* const set = &entries_[(mixed * 0x9E3779B97F4A7C15 >> 32) % kSets * 2];
+    if (same(set[0].key, key)) return set[0];
+    if (same(set[1].key, key)) return set[1];
+    return add(set, key);
+  }
+
+ private:
+  static constexpr std::size_t kSets = std::size_t{1} << 15;
+
+  // Ones, then zeros: the mask read from kLongest − n on keeps n bytes of a piece.
+  static constexpr auto kMask = [] {
+    std::array<unsigned char, 2 * kLongest> mask{};
+    std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
+    return mask;
+  }();
+
+  static Key key_of(std::string_view text, std::size_t begin, std::size_t length) {
+    Key key{0, 0, 0, length};
+    if (text.size() - begin < kLongest) {
+      std::memcpy(key.data(), text.data() + begin, length);
+      return key;
+    }
+    // Copying a fixed size takes a few instructions; copying `length` bytes is a function call.
+    std::array<std::uint64_t, 3> mask;
+    std::memcpy(mask.data(), kMask.data() + (kLongest - length), kLongest);
+    std::memcpy(key.data(), text.data() + begin, kLongest);
+    for (std::size_t i = 0; i < mask.size(); ++i) key[i] &= mask[i];
+    return key;
+  }
+
+  // Seldom, so what calls it should stay small enough to be inlined.
+  [[gnu::noinline]] static Entry& add(Entry* set, const Key& key) {
+    set[1] = set[0];
+    return set[0] = {.key = key};
+  }
+
+  // Branch-free, because nearly always all parts are equal.
+  static bool same(const Key& a, const Key& b) {
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
+  }
+
+  std::vector<Entry> entries_;
+  Entry long_;
+};
+
+// Lends each cache to one call at a time, so that encoding is thread-safe without a lock in its
+// loop; there are as many as there are simultaneous calls.
+class BytePairTokenizer::Caches {
+ public:
+  // One that no other thread has, an old one if there is any.
+  std::unique_ptr<PieceCache> borrow() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<PieceCache>();
+    std::unique_ptr<PieceCache> cache = std::move(idle_.back());
+    idle_.pop_back();
+    return cache;
+  }
+  void give_back(std::unique_ptr<PieceCache> cache) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(cache));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PieceCache>> idle_;
+};
+
 BytePairTokenizer::BytePairTokenizer(Vocabulary tokens, MergeTable merges)
-    : Tokenizer(std::move(tokens)), merges_(std::move(merges)) {
+    : Tokenizer(std::move(tokens)),
+      merges_(std::move(merges)),
+      caches_(std::make_shared<Caches>()) {
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
     check_argument(vocabulary().is_special(id) || merges_.makes(id), "BytePairTokenizer: token ",
                    id, ", ", in_quotes(token(id)),
@@ -63,15 +161,20 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     if (ids.size() - count < PieceCache::kMostIds) ids.resize(count + 1024);
     end = gpt2_piece_end(text, begin);
-    const std::size_t found = cache->find(text, begin, end, &ids[count]);
-    count += found;
-    if (found > 0) [[likely]]
+    PieceCache::Entry& entry = (*cache)(text, begin, end - begin);
+    if (entry.count > 0) [[likely]] {
+      std::memcpy(&ids[count], entry.ids.data(), sizeof entry.ids);
+      count += static_cast<std::size_t>(entry.count);
       continue;
+    }
     merged.clear();
     merges_.append_ids(text.substr(begin, end - begin), workspace, merged);
-    cache->keep(text, begin, end, merged);
+    if (merged.size() <= entry.ids.size()) {
+      entry.count = static_cast<std::int32_t>(merged.size());
+      std::ranges::copy(merged, entry.ids.begin());
+    }
     if (ids.size() - count < merged.size()) ids.resize(count + merged.size());
-    std::copy(merged.begin(), merged.end(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+    std::ranges::copy(merged, ids.begin() + static_cast<std::ptrdiff_t>(count));
     count += merged.size();
   }
   ids.resize(count);

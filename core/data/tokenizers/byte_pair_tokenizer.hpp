@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/merge_table.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 
@@ -21,7 +20,7 @@ struct BytePairOptions {
 
 /// GPT-2's tokenizer: text is split into pieces (gpt2_pieces.hpp) whose bytes are merged into
 /// tokens (merge_table.hpp). Any bytes can be encoded, and decode returns exactly the same bytes.
-/// The merges are GPT-2's (gpt2_tokenizer) or trained on a text. Movable, not copyable.
+/// The merges are GPT-2's (gpt2_tokenizer) or trained on a text. Copyable and movable.
 class BytePairTokenizer final : public Tokenizer {
  public:
   /// Repeatedly merges the most frequent pair of adjacent tokens; among equally frequent pairs, the
@@ -42,8 +41,10 @@ class BytePairTokenizer final : public Tokenizer {
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
 
+  class Caches;
+
   MergeTable merges_;
-  std::unique_ptr<PieceCachePool> caches_ = std::make_unique<PieceCachePool>();
+  std::shared_ptr<Caches> caches_;  // with all copies, which have the same merges
 };
 
 /// The contents of a file, and its name in messages.

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <optional>
+#include <queue>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/gpt2_pieces.hpp>
 #include <rowgrad/core/data/tokenizers/merge_table.hpp>
@@ -16,7 +19,6 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
-constexpr std::size_t kShort = 32;  // bytes up to which scanning all pairs beats a queue
 
 // A slot has 21 bits for each id and 22 for the rank, so that a rank can never be kNoRank.
 constexpr int kIdBits = 21;
@@ -24,6 +26,10 @@ static_assert(MergeTable::kMostTokens == 1 << kIdBits);
 constexpr int kRankBits = 22;
 constexpr std::uint32_t kNoRank = (1U << kRankBits) - 1;
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
+
+// A rank, and in the bits below it a place in a piece.
+constexpr int kPlaceBits = 32;
+constexpr std::uint64_t kNever = std::uint64_t{kNoRank} << kPlaceBits;
 
 std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << kIdBits | static_cast<std::uint64_t>(right);
@@ -96,169 +102,162 @@ void MergeTable::grow() {
   }
 }
 
+// A knockout tournament among the tokens by the rank of the merge with the next one: the leaves are
+// lowest[size + i], each inner node is the lower one of its two, and lowest[1] the winner. So a
+// merge, which changes three leaves, takes O(log n).
 void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
                             std::vector<std::int32_t>& ids) const {
-  if (piece.size() <= kShort) {
-    append_short(piece, ids);
-  } else {
-    append_long(piece, workspace, ids);
-  }
-}
-
-void MergeTable::append_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  std::array<std::int32_t, kShort> tokens;
-  std::array<std::uint32_t, kShort> ranks;  // of merging each token with the next one
-  std::size_t size = piece.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    tokens[i] = byte_ids_[static_cast<std::uint8_t>(piece[i])];
-  }
-  const auto consider = [&](std::size_t i) {
-    ranks[i] = i + 1 < size ? rank(tokens[i], tokens[i + 1]) : kNoRank;
+  if (piece.empty()) return;
+  const auto size = static_cast<std::uint32_t>(piece.size());
+  check_argument(size == piece.size(), "encode: a word of ", piece.size(),
+                 " bytes, expected less than 2^32");
+  workspace.nodes_.resize(size);
+  workspace.lowest_.resize(2 * piece.size());
+  Workspace::Node* const nodes = workspace.nodes_.data();
+  std::uint64_t* const lowest = workspace.lowest_.data();
+  // Of equal ranks, the leftmost comes first.
+  const auto candidate = [&](std::uint32_t left) {
+    const std::uint32_t right = nodes[left].next;
+    return std::uint64_t{right < size ? rank(nodes[left].id, nodes[right].id) : kNoRank}
+               << kPlaceBits |
+           left;
   };
-  for (std::size_t i = 0; i < size; ++i) consider(i);
-  while (size > 1) {
-    const auto best = std::min_element(ranks.begin(), ranks.begin() + size) - ranks.begin();
-    const auto left = static_cast<std::size_t>(best);
-    if (ranks[left] == kNoRank) break;
-    tokens[left] = merges_[ranks[left]].merged;
-    --size;
-    for (std::size_t i = left + 1; i < size; ++i) {
-      tokens[i] = tokens[i + 1];
-      ranks[i] = ranks[i + 1];
+  const auto replace = [&](std::uint32_t leaf, std::uint64_t value) {
+    std::size_t node = std::size_t{size} + leaf;
+    for (lowest[node] = value; node > 1; lowest[node] = value) {
+      value = std::min(value, lowest[node ^ 1]);
+      node /= 2;
     }
-    consider(left);
-    if (left > 0) consider(left - 1);
-  }
-  ids.insert(ids.end(), tokens.begin(), tokens.begin() + size);
-}
-
-void MergeTable::append_long(std::string_view piece, Workspace& workspace,
-                             std::vector<std::int32_t>& ids) const {
-  auto& nodes = workspace.nodes_;
-  auto& candidates = workspace.candidates_;
-  const std::size_t size = piece.size();
-  const auto consider = [&](std::size_t left) {
-    Workspace::Node& node = nodes[left];
-    node.rank = node.next == size ? kNoRank : rank(node.id, nodes[node.next].id);
-    if (node.rank != kNoRank) candidates.emplace(node.rank, left);
   };
 
-  nodes.resize(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    nodes[i] = {byte_ids_[static_cast<std::uint8_t>(piece[i])], kNoRank, i - 1, i + 1};
-  }
-  for (std::size_t i = 0; i < size; ++i) consider(i);
-
-  while (!candidates.empty()) {
-    const auto [rank, left] = candidates.top();
-    candidates.pop();
+  for (std::uint32_t i = 0; i < size; ++i)
+    nodes[i] = {byte_ids_[static_cast<std::uint8_t>(piece[i])], i - 1, i + 1};
+  for (std::uint32_t i = 0; i < size; ++i) lowest[std::size_t{size} + i] = candidate(i);
+  for (std::size_t i = size; --i > 0;) lowest[i] = std::min(lowest[2 * i], lowest[2 * i + 1]);
+  for (;;) {
+    const std::uint64_t rank = lowest[1] >> kPlaceBits;
+    const auto left = static_cast<std::uint32_t>(lowest[1]);
+    if (rank == kNoRank) break;
     Workspace::Node& node = nodes[left];
-    if (node.rank != rank) continue;  // one of the two has been merged since
-    Workspace::Node& swallowed = nodes[node.next];
-    swallowed.rank = kNoRank;
+    replace(node.next, kNever);
     node.id = merges_[rank].merged;
-    node.next = swallowed.next;
+    node.next = nodes[node.next].next;
     if (node.next < size) nodes[node.next].previous = left;
-    consider(left);
-    if (left > 0) consider(node.previous);
+    replace(left, candidate(left));
+    if (left > 0) replace(node.previous, candidate(node.previous));
   }
-  for (std::size_t i = 0; i < size; i = nodes[i].next) ids.push_back(nodes[i].id);
+  for (std::uint32_t i = 0; i < size; i = nodes[i].next) ids.push_back(nodes[i].id);
 }
 
 // --- Training ------------------------------------------------------------------------------------
 
 namespace {
 
-std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+// The left id in the upper half, the right id in the lower.
+using Pair = std::uint64_t;
+
+Pair pair_of(std::int32_t left, std::int32_t right) {
+  return static_cast<Pair>(left) << 32 | static_cast<Pair>(right);
 }
-std::int32_t left_of(std::uint64_t pair) { return static_cast<std::int32_t>(pair >> 32); }
-std::int32_t right_of(std::uint64_t pair) { return static_cast<std::int32_t>(pair & 0xFFFFFFFF); }
+
+// A piece of the texts, as tokens. Merges never cross pieces, so equal ones are stored once.
+struct Word {
+  std::vector<std::int32_t> ids;
+  std::int64_t count;
+};
+
+// Where two ids are neighbours.
+struct Neighbours {
+  std::int64_t count = 0;          // in all texts
+  std::vector<std::size_t> words;  // that have them or once did
+};
+
+// The words of some texts and their neighbours, which change with each merge.
+class WordPairs {
+ public:
+  explicit WordPairs(const std::vector<std::string_view>& texts) {
+    std::unordered_map<std::string_view, std::int64_t, TextHash> counts;
+    for (const std::string_view text : texts)
+      for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+        end = gpt2_piece_end(text, begin);
+        ++counts[text.substr(begin, end - begin)];
+      }
+    for (const auto& [piece, count] : counts) {
+      Word& word = words_.emplace_back(Word{{}, count});
+      for (const char byte : piece) word.ids.push_back(static_cast<std::uint8_t>(byte));
+      for (std::size_t i = 0; i + 1 < piece.size(); ++i)
+        join(word.ids[i], word.ids[i + 1], words_.size() - 1);
+    }
+  }
+
+  std::int64_t count(Pair pair) const { return pairs_.at(pair).count; }
+
+  // The pairs that there have been since the last call for the first time.
+  std::vector<Pair> take_fresh() { return std::exchange(fresh_, {}); }
+
+  // Replaces each pair of these neighbours, in each word from left to right.
+  void merge(std::int32_t left, std::int32_t right, std::int32_t merged) {
+    for (const std::size_t word : std::exchange(pairs_.at(pair_of(left, right)).words, {})) {
+      std::vector<std::int32_t>& ids = words_[word].ids;
+      std::size_t size = 0;  // of what has been looked at
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (ids[i] != left || i + 1 == ids.size() || ids[i + 1] != right) {
+          ids[size++] = ids[i];
+          continue;
+        }
+        if (size > 0) {
+          separate(ids[size - 1], left, word);
+          join(ids[size - 1], merged, word);
+        }
+        if (++i + 1 < ids.size()) {
+          separate(right, ids[i + 1], word);
+          join(merged, ids[i + 1], word);
+        }
+        ids[size++] = merged;
+      }
+      ids.resize(size);
+    }
+  }
+
+ private:
+  void join(std::int32_t left, std::int32_t right, std::size_t word) {
+    Neighbours& pair = pairs_[pair_of(left, right)];
+    if (pair.words.empty()) fresh_.push_back(pair_of(left, right));
+    if (pair.words.empty() || pair.words.back() != word) pair.words.push_back(word);
+    pair.count += words_[word].count;
+  }
+  void separate(std::int32_t left, std::int32_t right, std::size_t word) {
+    pairs_.at(pair_of(left, right)).count -= words_[word].count;
+  }
+
+  std::vector<Word> words_;
+  std::unordered_map<Pair, Neighbours> pairs_;
+  std::vector<Pair> fresh_;
+};
 
 }  // namespace
 
-void BytePairTrainer::add_text(std::string_view text) {
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    end = gpt2_piece_end(text, begin);
-    const std::string_view piece = text.substr(begin, end - begin);
-    const auto [number, fresh] = word_numbers_.emplace(piece, words_.size());
-    if (fresh) words_.push_back({piece});
-    ++words_[number->second].count;
-  }
-}
-
-std::vector<std::pair<std::int32_t, std::int32_t>> BytePairTrainer::train(std::int64_t count) {
-  lay_out_words();
+std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
+    const std::vector<std::string_view>& texts, std::size_t most) {
+  WordPairs pairs(texts);
+  // By count, then by the complement of the pair, so that the lower ids come first.
+  std::priority_queue<std::pair<std::int64_t, Pair>> candidates;
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
-  while (static_cast<std::int64_t>(merges.size()) < count && !candidates_.empty()) {
-    const auto [expected, complement] = candidates_.top();
-    candidates_.pop();
-    const Pair pair = ~complement;
-    const std::int64_t now = pairs_.at(pair).count;
-    if (now != expected) {  // other merges have taken some of its occurrences
-      add_candidate(pair);
+  while (merges.size() < most) {
+    for (const Pair pair : pairs.take_fresh()) candidates.emplace(pairs.count(pair), ~pair);
+    if (candidates.empty() || candidates.top().first == 0) break;
+    const auto [expected, complement] = candidates.top();
+    candidates.pop();
+    if (const std::int64_t now = pairs.count(~complement); now != expected) {
+      candidates.emplace(now, complement);  // other merges have taken some of its occurrences
       continue;
     }
-    merge(pair, static_cast<std::int32_t>(256 + merges.size()));
-    merges.emplace_back(left_of(pair), right_of(pair));
+    const auto left = static_cast<std::int32_t>(~complement >> 32);
+    const auto right = static_cast<std::int32_t>(~complement & 0xFFFFFFFF);
+    pairs.merge(left, right, static_cast<std::int32_t>(256 + merges.size()));
+    merges.emplace_back(left, right);
   }
   return merges;
-}
-
-void BytePairTrainer::lay_out_words() {
-  const Symbol boundary{kNone, 1, 0};
-  symbols_.assign(1, boundary);
-  for (const Word& word : words_) {
-    for (const char byte : word.text) {
-      symbols_.push_back({static_cast<std::uint8_t>(byte), 1, word.count});
-      join(symbols_.size() - 2, symbols_.size() - 1);
-    }
-    symbols_.push_back(boundary);
-  }
-  for (const Pair pair : std::exchange(fresh_, {})) add_candidate(pair);
-}
-
-// The cost is proportional to the number of times that the pair occurs or once did; the rest of a
-// word is left alone, however long it is.
-void BytePairTrainer::merge(Pair pair, std::int32_t merged) {
-  const std::vector<std::size_t> symbols = std::move(pairs_.at(pair).symbols);
-  for (const std::size_t left : symbols) {
-    if (symbols_[left].id != left_of(pair)) continue;  // since merged with another neighbour
-    const std::size_t right = left + symbols_[left].bytes;
-    if (symbols_[right].id != right_of(pair)) continue;
-    const std::size_t previous = left - symbols_[left - 1].bytes;
-    const std::size_t next = right + symbols_[right].bytes;
-    separate(previous, left);
-    separate(left, right);
-    separate(right, next);
-    symbols_[left].id = merged;
-    symbols_[right].id = kNone;
-    symbols_[left].bytes = symbols_[next - 1].bytes = next - left;
-    join(previous, left);
-    join(left, next);
-  }
-  for (const Pair created : std::exchange(fresh_, {})) add_candidate(created);
-}
-
-// Records that two tokens have become neighbours.
-void BytePairTrainer::join(std::size_t left, std::size_t right) {
-  if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
-  const Pair pair = pair_of(symbols_[left].id, symbols_[right].id);
-  Occurrences& occurrences = pairs_[pair];
-  if (occurrences.symbols.empty()) fresh_.push_back(pair);
-  occurrences.count += symbols_[left].frequency;
-  occurrences.symbols.push_back(left);
-}
-
-// Records that two tokens are about to stop being neighbours.
-void BytePairTrainer::separate(std::size_t left, std::size_t right) {
-  if (symbols_[left].id == kNone || symbols_[right].id == kNone) return;
-  pairs_.at(pair_of(symbols_[left].id, symbols_[right].id)).count -= symbols_[left].frequency;
-}
-
-void BytePairTrainer::add_candidate(Pair pair) {
-  const std::int64_t count = pairs_.at(pair).count;
-  if (count > 0) candidates_.emplace(count, ~pair);
 }
 
 }  // namespace rowgrad

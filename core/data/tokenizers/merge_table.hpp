@@ -3,14 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <queue>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/data/tokenizers/vocabulary.hpp>
 
 namespace rowgrad {
@@ -32,7 +28,18 @@ class MergeTable {
   static constexpr std::int32_t kMostTokens = std::int32_t{1} << 21;
 
   /// Memory for append_ids, which callers reuse from piece to piece.
-  class Workspace;
+  class Workspace {
+    friend class MergeTable;
+
+    // A token that is still separate, or that was merged into the one before it.
+    struct Node {
+      std::int32_t id;
+      std::uint32_t previous;
+      std::uint32_t next;
+    };
+    std::vector<Node> nodes_;
+    std::vector<std::uint64_t> lowest_;
+  };
 
   /// A table without merges. Refuses a vocabulary in which some byte is no ordinary token, and one
   /// of more than kMostTokens tokens.
@@ -61,9 +68,6 @@ class MergeTable {
   std::size_t slot_of(std::uint64_t pair) const;
   std::uint32_t rank(std::int32_t left, std::int32_t right) const;
   void grow();
-  void append_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
-  void append_long(std::string_view piece, Workspace& workspace,
-                   std::vector<std::int32_t>& ids) const;
 
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Merge> merges_;
@@ -74,67 +78,10 @@ class MergeTable {
   std::vector<std::uint64_t> slots_;
 };
 
-/// What append_ids() remembers while it encodes a piece.
-class MergeTable::Workspace {
-  friend class MergeTable;
-
-  // A token that is still separate, or that was merged into the one before it.
-  struct Node {
-    std::int32_t id;
-    std::uint32_t rank;  // of the merge with the next node
-    std::size_t previous;
-    std::size_t next;
-  };
-  using Candidate = std::pair<std::uint32_t, std::size_t>;  // rank, left node
-
-  std::vector<Node> nodes_;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
-};
-
-/// Finds the merges of a byte-pair vocabulary in texts, which must outlive it. Used once, by
-/// BytePairTokenizer::train, whose comment defines the order of merges.
-class BytePairTrainer {
- public:
-  /// Counts the pieces of a text, which are parted from those of other texts.
-  void add_text(std::string_view text);
-
-  /// At most `count` pairs of ids in the order of merging; fewer if no neighbours are left. Ids
-  /// below 256 are bytes, and pair i makes the id 256 + i.
-  std::vector<std::pair<std::int32_t, std::int32_t>> train(std::int64_t count);
-
- private:
-  // A piece of the texts. Merges never cross pieces, so equal pieces are stored once and counted.
-  struct Word {
-    std::string_view text;
-    std::int64_t count = 0;
-  };
-  // A byte of a word. A token is represented by its first byte; its length leads to its neighbours.
-  struct Symbol {
-    std::int32_t id;    // of the token that starts here; kNone inside a token and between words
-    std::size_t bytes;  // length of the token that starts or ends here
-    std::int64_t frequency;  // of the word
-  };
-  static constexpr std::int32_t kNone = -1;
-  using Pair = std::uint64_t;  // the left id in the upper half, the right id in the lower
-  struct Occurrences {
-    std::int64_t count = 0;            // in all texts
-    std::vector<std::size_t> symbols;  // left ones that have or had this neighbour, increasing
-  };
-  // Ordered by count, then by the complement of the pair, so that the lower ids come first.
-  using Candidate = std::pair<std::int64_t, std::uint64_t>;
-
-  void lay_out_words();
-  void merge(Pair pair, std::int32_t merged);
-  void join(std::size_t left, std::size_t right);
-  void separate(std::size_t left, std::size_t right);
-  void add_candidate(Pair pair);
-
-  std::unordered_map<std::string_view, std::size_t, TextHash> word_numbers_;
-  std::vector<Word> words_;
-  std::vector<Symbol> symbols_;  // the bytes of the words, with a boundary around each word
-  std::unordered_map<Pair, Occurrences> pairs_;
-  std::vector<Pair> fresh_;  // pairs that are new and not candidates yet
-  std::priority_queue<Candidate> candidates_;
-};
+/// Finds the merges of a byte-pair vocabulary in texts: at most so many pairs of ids in the order
+/// of merging, which BytePairTokenizer::train defines; fewer if no neighbours are left. Ids below
+/// 256 are bytes, and pair i makes the id 256 + i.
+std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
+    const std::vector<std::string_view>& texts, std::size_t most);
 
 }  // namespace rowgrad

@@ -14,7 +14,7 @@ namespace rowgrad::fuzzing {
 namespace {
 
 constexpr std::size_t kMostMerges = 60;
-constexpr std::size_t kLongestToken = 80;  // longer than a short piece of MergeTable
+constexpr std::size_t kLongestToken = 80;  // bytes
 constexpr std::size_t kMostSpecial = 4;
 constexpr std::size_t kLongestText = 600;
 

@@ -135,11 +135,13 @@ TEST(BytePairTokenizer, EncodesInManyThreadsAtOnce) {
   for (const auto& result : results) EXPECT_EQ(result, expected);
 }
 
-TEST(BytePairTokenizer, StaysUsableAfterAMove) {
+TEST(BytePairTokenizer, MayBeCopiedAndMoved) {
   auto tokenizer = BytePairTokenizer::train("abab", {.size = 257, .special_tokens = {}});
   tokenizer.encode("ab");
+  const BytePairTokenizer copy = tokenizer;
   const BytePairTokenizer moved = std::move(tokenizer);
-  EXPECT_EQ(values(moved.encode("abab")), (std::vector<std::int32_t>{256, 256}));
+  for (const BytePairTokenizer* each : {&copy, &moved})
+    EXPECT_EQ(values(each->encode("abab")), (std::vector<std::int32_t>{256, 256}));
 }
 
 std::vector<std::string> single_bytes() {
