@@ -94,7 +94,7 @@ void print_ids(const Ids& ids) {
 }
 
 // Parses ids that are separated by spaces, tabs or line ends. Throws for anything else.
-Ids parse_ids(std::string_view text) {
+std::vector<std::int32_t> parse_ids(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   std::vector<std::int32_t> ids;
   for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;
@@ -108,7 +108,7 @@ Ids parse_ids(std::string_view text) {
     ids.push_back(id);
     at = end;
   }
-  return to_ids(ids);
+  return ids;
 }
 
 void run(const Options& options) {

@@ -21,6 +21,7 @@ class TokenSequence {
  public:
   /// Ids in memory, of rank 1.
   TokenSequence(Ids ids);
+  TokenSequence(const std::vector<std::int32_t>& ids) : TokenSequence(Ids(ids)) {}
 
   /// Files whose ids make one text, in this order. Throws std::runtime_error for headers with
   /// different vocabularies.
@@ -65,11 +66,6 @@ struct Split {
 /// Splits N ids: the first floor((1 − validation_fraction) · N) are for training, the rest for
 /// validation. The fraction is in [0, 1).
 Split split(const TokenSequence& source, double validation_fraction);
-
-/// The same for ids in memory. (Without it, xtensor's split() would fit as well.)
-inline Split split(const Ids& ids, double validation_fraction) {
-  return split(TokenSequence(ids), validation_fraction);
-}
 
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
 /// the frequencies in `counted`, where each token counts once more than it occurs. Of a very

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
@@ -29,6 +30,10 @@ class Ids {
   /// Makes ids of rank 1, of rank 2 from rows of equal length, or of an array of xtensor.
   Ids(std::initializer_list<std::int32_t> ids) : array_(ids) {}
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows) : array_(rows) {}
+  /// Rank 1, as tokenizers give them.
+  Ids(const std::vector<std::int32_t>& ids) : Ids(shape_type{ids.size()}) {
+    std::copy(ids.begin(), ids.end(), data());
+  }
   explicit Ids(std::same_as<Array> auto array) : array_(std::move(array)) {}
 
   /// Makes uninitialised ids of this shape.

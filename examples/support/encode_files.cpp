@@ -108,7 +108,7 @@ void encode_files(const Tokenizer& tokenizer, const Paths& files, TokenFileWrite
   // As many blocks as there are threads are encoded at a time, and appended in their order.
   struct Encoding {
     Block block;
-    std::future<Ids> ids;
+    std::future<std::vector<std::int32_t>> ids;
   };
   std::deque<Encoding> encodings;
   const std::size_t threads =
@@ -126,7 +126,7 @@ void encode_files(const Tokenizer& tokenizer, const Paths& files, TokenFileWrite
     Encoding& first = encodings.front();
     if (first.block.begin == 0 && first.block.file != &files.front() && separator)
       writer.append(std::span(&*separator, 1));
-    writer.append(first.ids.get().storage());
+    writer.append(first.ids.get());
     done += first.block.text.size();
     encodings.pop_front();
     if (options.after_block) options.after_block(done);

@@ -37,7 +37,7 @@ std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
   std::vector<std::string> pieces;
   std::size_t decoded = 0;
   for (std::size_t i = 1; i <= tokens.size(); ++i) {
-    const std::string text = tokenizer.decode(to_ids(std::span(tokens).first(i)));
+    const std::string text = tokenizer.decode(std::span(tokens).first(i));
     pieces.push_back(text.substr(std::min(decoded, text.size())));
     decoded = text.size();
   }

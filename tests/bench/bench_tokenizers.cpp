@@ -69,7 +69,7 @@ void measure_tokenizer(const std::string& name, const Text& text) {
     std::cout << "  " << name << ": " << error.what() << '\n';
     return;
   }
-  Ids ids;
+  std::vector<std::int32_t> ids;
   const auto encode = [&] { ids = tokenizer->encode(contents); };
   encode();  // so that memory is allocated
   const double first = median_seconds(3, make, encode);

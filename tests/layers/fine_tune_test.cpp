@@ -244,7 +244,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
 
   const std::string question = "a story?";
   const std::string answer = "yes.";
-  const std::int32_t end = tokenizer.encode("\n")(0);
+  const std::int32_t end = tokenizer.encode("\n")[0];
   // [answers]
   const std::vector<Example> answers{
       answer_example(tokenizer.encode(question), tokenizer.encode(answer), end)};

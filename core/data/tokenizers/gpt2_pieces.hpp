@@ -14,5 +14,4 @@ namespace rowgrad {
 /// Source: openai/gpt-2, src/encoder.py.
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin);
 
-
 }  // namespace rowgrad

@@ -198,7 +198,7 @@ void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
   }
 }
 
-std::string WordTokenizer::join(std::span<const std::int32_t> ids) const {
+std::string WordTokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) {
     const std::string& word = token(id);

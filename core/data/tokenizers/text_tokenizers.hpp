@@ -74,12 +74,12 @@ class WordTokenizer final : public Tokenizer {
 
   bool lower() const { return lower_; }  // whether texts are lowered first
 
+  std::string decode(std::span<const std::int32_t> ids) const override;
   std::string to_json() const override;
 
  private:
   void append_ids(std::string_view text, std::size_t offset,
                   std::vector<std::int32_t>& ids) const override;
-  std::string join(std::span<const std::int32_t> ids) const override;
 
   bool lower_;
 };

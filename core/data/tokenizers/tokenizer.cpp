@@ -13,7 +13,8 @@
 
 namespace rowgrad {
 
-Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
+                                            const EncodeOptions& options) const {
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 3);  // typical of text; growing in steps would double the page faults
   SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
@@ -24,12 +25,12 @@ Ids Tokenizer::encode(std::string_view text, const EncodeOptions& options) const
     begin = special->end;
   }
   append_ids(text.substr(begin), options.offset + begin, ids);
-  return to_ids(ids);
+  return ids;
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const { write_file(path, to_json()); }
 
-std::string Tokenizer::join(std::span<const std::int32_t> ids) const {
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) text += token(id);
   return text;

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/vocabulary.hpp>
-#include <rowgrad/core/tensor/ids.hpp>
 
 namespace rowgrad {
 
@@ -40,12 +39,11 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// The ids of a text, rank 1.
-  Ids encode(std::string_view text, const EncodeOptions& options = {}) const;
+  /// The ids of a text.
+  std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The text of ids of any rank, read in row-major order.
-  std::string decode(const Ids& ids) const { return join(ids.storage()); }
-  std::string decode(std::span<const std::int32_t> ids) const { return join(ids); }
+  /// The text of ids, also of an array of any rank, which is read in row-major order.
+  virtual std::string decode(std::span<const std::int32_t> ids) const;
 
   /// The number of ids.
   std::size_t size() const { return vocabulary_.size(); }
@@ -72,9 +70,6 @@ class Tokenizer {
   /// the text that encode() was given; it is used in messages.
   virtual void append_ids(std::string_view text, std::size_t offset,
                           std::vector<std::int32_t>& ids) const = 0;
-
-  /// The tokens joined into a text.
-  virtual std::string join(std::span<const std::int32_t> ids) const;
 
   Vocabulary vocabulary_;
 };
