@@ -4,7 +4,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
@@ -122,27 +121,6 @@ std::vector<std::string_view> words_of(std::string_view text, const char* caller
   return words;
 }
 
-// A word of a text that tokens are made from, and how often it occurs there.
-struct Counted {
-  std::string word;
-  std::size_t count;
-};
-
-std::vector<Counted> counted_words(std::string_view text, const WordOptions& options) {
-  const std::vector<std::string>& special = options.special_tokens;
-  const std::unordered_set<std::string_view, TextHash> ignored(special.begin(), special.end());
-  std::unordered_map<std::string, std::size_t, TextHash> indices;
-  std::vector<Counted> words;  // in the order of their first appearance
-  for (const std::string_view found : split_words(text)) {
-    std::string word = options.lower ? lower_case(found) : std::string(found);
-    if (ignored.contains(word)) continue;
-    const auto [found_at, is_new] = indices.try_emplace(word, words.size());
-    if (is_new) words.push_back({std::move(word), 0});
-    ++words[found_at->second].count;
-  }
-  return words;
-}
-
 }  // namespace
 
 std::vector<std::string_view> split_words(std::string_view text) {
@@ -154,22 +132,23 @@ WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions&
   check_argument(options.max_tokens == 0 || options.max_tokens > special.size(),
                  "WordTokenizer: max_tokens ", options.max_tokens, " leaves no word an id beside ",
                  special.size(), " special tokens");
-  std::vector<Counted> words = counted_words(text, options);
-  std::erase_if(words, [&](const Counted& item) { return item.count < options.min_count; });
-  const std::size_t most = options.max_tokens - special.size();
-  if (options.max_tokens > 0 && words.size() > most) {
-    std::vector<Counted> ranked = words;
-    const auto comes_first = [](const Counted& a, const Counted& b) {
-      return a.count != b.count ? a.count > b.count : a.word < b.word;
-    };
-    std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(most),
-                             comes_first);
-    const Counted& first_without = ranked[most];
-    std::erase_if(words, [&](const Counted& item) { return !comes_first(item, first_without); });
-  }
+  std::unordered_map<std::string, std::size_t, TextHash> counts;
+  for (const std::string_view word : split_words(text))
+    ++counts[options.lower ? lower_case(word) : std::string(word)];
+  for (const std::string& token : special) counts.erase(token);
   std::vector<std::string> tokens;
-  for (Counted& item : words) tokens.push_back(std::move(item.word));
-  if (options.order == WordOptions::Order::sorted) std::ranges::sort(tokens);
+  for (const auto& [word, count] : counts)
+    if (count >= options.min_count) tokens.push_back(word);
+  const std::size_t most = options.max_tokens - special.size();
+  if (options.max_tokens > 0 && tokens.size() > most) {
+    const auto last = tokens.begin() + static_cast<std::ptrdiff_t>(most);
+    std::ranges::nth_element(tokens, last, [&](const std::string& a, const std::string& b) {
+      const std::size_t count_a = counts.at(a), count_b = counts.at(b);
+      return count_a != count_b ? count_a > count_b : a < b;
+    });
+    tokens.erase(last, tokens.end());
+  }
+  std::ranges::sort(tokens);
   return WordTokenizer(vocabulary_with_special(std::move(tokens), special), options.lower);
 }
 

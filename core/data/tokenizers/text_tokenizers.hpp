@@ -33,14 +33,6 @@ class CharacterTokenizer final : public Tokenizer {
 
 /// Options of WordTokenizer.
 struct WordOptions {
-  /// The orders in which words may get their ids.
-  enum class Order {
-    sorted,           // sorted by code points
-    first_appearance  // as they first occur in the text
-  };
-
-  /// The order in which words get their ids; `sorted` compares code points.
-  Order order = Order::sorted;
   /// These get the ids after the words. If kUnknown is one of them, its id represents all words
   /// that the vocabulary lacks.
   std::vector<std::string> special_tokens = {std::string(kEndOfText), std::string(kUnknown)};
@@ -64,8 +56,8 @@ std::vector<std::string_view> split_words(std::string_view text);
 /// white space is lost.
 class WordTokenizer final : public Tokenizer {
  public:
-  /// A tokenizer for the words of a text, except those spelled like a special token. Refuses
-  /// max_tokens that leave no id for a word.
+  /// A tokenizer for the words of a text, except those spelled like a special token, with ids in
+  /// the order of their code points. Refuses max_tokens that leave no id for a word.
   static WordTokenizer from_text(std::string_view text, const WordOptions& options = {});
 
   /// With `lower`, texts are encoded in lower case. Each ordinary token must be one word, and then
