@@ -6,6 +6,7 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/canonical_ids.hpp>
+#include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 namespace rowgrad {
 namespace {
@@ -23,30 +24,24 @@ std::string without_accents(std::string_view text) {
   return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(bytes)};
 }
 
-bool is_space(char32_t code_point) {
-  if (code_point >= U'\t' && code_point <= U'\r') return true;
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
-  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-         category == UTF8PROC_CATEGORY_ZP;
-}
-
 }  // namespace
 
 std::string folded(std::string_view text) {
-  const std::string plain = without_accents(text);
+  const std::string plain = lower_case(without_accents(text));
   std::string result;
   bool space = false;  // between what is there and what comes
-  for (std::size_t at = 0; at < plain.size();) {
+  for (std::size_t at = 0, bytes = 0; at < plain.size(); at += bytes) {
     const Utf8Character character = decode_utf8(plain, at);
-    at += character.bytes;
-    if (is_space(character.code_point)) {
+    bytes = character.bytes;
+    // A "next line" never was white space here, and runs were saved with the ids that this gives.
+    const bool next_line = character.code_point == U'\u0085';
+    if (!next_line && character_class(character.code_point) == CharacterClass::white_space) {
       space = true;
       continue;
     }
     if (space && !result.empty()) result += ' ';
     space = false;
-    append_utf8(result, static_cast<char32_t>(
-                            utf8proc_tolower(static_cast<utf8proc_int32_t>(character.code_point))));
+    result.append(plain, at, bytes);
   }
   if (!result.empty()) return result;
   return space ? " " : std::string(text);

@@ -1,5 +1,5 @@
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utf8proc.h>
 
@@ -48,37 +48,27 @@ std::string lower_case(std::string_view text) {
 
 namespace {
 
-constexpr bool stands_for_itself(int byte) {
-  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+// 0x00 … 0x20, 0x7F … 0xA0 and 0xAD become the code points from 0x100 on.
+constexpr char32_t code_point_of(std::uint8_t byte) {
+  if (byte <= 0x20) return 0x100U + byte;
+  if (byte >= 0x7F && byte <= 0xA0) return 0x121U + byte - 0x7F;
+  return byte == 0xAD ? 0x143U : byte;
 }
 
-constexpr int kOthers = 68;
-constexpr std::int16_t kNoByte = -1;
-constexpr int kCodePoints = 0x100 + kOthers;
-
-struct ByteMap {
-  std::array<std::uint16_t, 256> code_point{};
-  std::array<std::int16_t, kCodePoints> byte{};
-
-  constexpr ByteMap() {
-    byte.fill(kNoByte);
-    int next = 0x100;
-    for (int i = 0; i < 256; ++i) {
-      const int point = stands_for_itself(i) ? i : next++;
-      code_point[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(point);
-      byte[static_cast<std::size_t>(point)] = static_cast<std::int16_t>(i);
-    }
-  }
-};
-
-constexpr ByteMap kByteMap;
+std::optional<std::uint8_t> byte_of(char32_t code_point) {
+  char32_t byte = code_point;
+  if (code_point >= 0x100 && code_point <= 0x120) byte = code_point - 0x100;
+  if (code_point >= 0x121 && code_point <= 0x142) byte = code_point - 0x121 + 0x7F;
+  if (code_point == 0x143) byte = 0xAD;
+  const auto found = static_cast<std::uint8_t>(byte);
+  return code_point_of(found) == code_point ? std::optional(found) : std::nullopt;
+}
 
 }  // namespace
 
 std::string printable_from_bytes(std::string_view bytes) {
   std::string text;
-  for (const char byte : bytes)
-    append_utf8(text, kByteMap.code_point[static_cast<std::uint8_t>(byte)]);
+  for (const char byte : bytes) append_utf8(text, code_point_of(static_cast<std::uint8_t>(byte)));
   return text;
 }
 
@@ -86,10 +76,9 @@ std::string bytes_from_printable(std::string_view text) {
   std::string bytes;
   for (std::size_t offset = 0; offset < text.size();) {
     const Utf8Character character = decode_utf8(text, offset);
-    const bool known = character.code_point < kCodePoints;
-    const std::int16_t byte = known ? kByteMap.byte[character.code_point] : kNoByte;
-    check_argument(byte != kNoByte, in_quotes(text), " has a character that stands for no byte");
-    bytes += static_cast<char>(byte);
+    const std::optional<std::uint8_t> byte = byte_of(character.code_point);
+    check_argument(byte.has_value(), in_quotes(text), " has a character that stands for no byte");
+    bytes += static_cast<char>(*byte);
     offset += character.bytes;
   }
   return bytes;

@@ -26,28 +26,17 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
     check_argument(i == 0 || special_ids_[i - 1] != id, "Vocabulary: special id ", id,
                    " is given twice");
   }
-  for (std::int32_t id = 0; std::cmp_less(id, size()); ++id)
-    check_argument(!token(id).empty(), "Vocabulary: token ", id, " is empty");
-
   slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFreeSlot);
-  const auto refuse_two_ids = [&](std::int32_t first, std::int32_t second) {
-    check_argument(false, "Vocabulary: ", in_quotes(token(first)), " has two ids, ", first, " and ",
-                   second);
-  };
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
-    if (is_special(id)) continue;
-    std::int32_t& slot = slots_[slot_of(token(id))];
-    if (slot != kFreeSlot) refuse_two_ids(slot, id);
-    slot = id;
+    check_argument(!token(id).empty(), "Vocabulary: token ", id, " is empty");
+    const bool special = is_special(id);
+    if (special) check_utf8("Vocabulary: a special token", token(id));
+    std::int32_t& first =
+        special ? special_.emplace(token(id), kFreeSlot).first->second : slots_[slot_of(token(id))];
+    check_argument(first == kFreeSlot, "Vocabulary: ", in_quotes(token(id)), " has two ids, ",
+                   first, " and ", id);
+    first = id;
   }
-
-  special_by_token_ = special_ids_;
-  for (const std::int32_t id : special_ids_) check_utf8("Vocabulary: a special token", token(id));
-  const auto token_of = [&](std::int32_t id) -> std::string_view { return token(id); };
-  std::ranges::sort(special_by_token_, {},
-                    [&](std::int32_t id) { return std::pair(token_of(id), id); });
-  const auto twice = std::ranges::adjacent_find(special_by_token_, {}, token_of);
-  if (twice != special_by_token_.end()) refuse_two_ids(twice[0], twice[1]);
 }
 
 const std::string& Vocabulary::token(std::int32_t id) const {
@@ -66,10 +55,8 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view token) const {
 }
 
 std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) const {
-  const auto text = [&](std::int32_t id) -> std::string_view { return this->token(id); };
-  const auto found = std::ranges::lower_bound(special_by_token_, token, {}, text);
-  const bool there = found != special_by_token_.end() && text(*found) == token;
-  return there ? std::optional(*found) : std::nullopt;
+  const auto found = special_.find(token);
+  return found == special_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::uint64_t Vocabulary::hash() const {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,7 +44,7 @@ class Vocabulary {
 
   std::vector<std::string> tokens_;
   std::vector<std::int32_t> special_ids_;
-  std::vector<std::int32_t> special_by_token_;  // the same ids, sorted by token
+  std::map<std::string, std::int32_t, std::less<>> special_;  // ids by their tokens
   // The ids of ordinary tokens by their hash, in open addressing: the number of slots is a power of
   // two, and at most half are taken. Compact, because loading a vocabulary looks up every merge.
   std::vector<std::int32_t> slots_;
