@@ -119,7 +119,7 @@ struct SignSgdRule : RuleDefaults {
     w = w - rate * select(gradient > 0, 1, select(gradient < 0, -1, 0));
   }
 
-  Idle idle() const { return Idle::kNothing; }  // no gradient: no change
+  IdleStep idle() const { return IdleStep::kNothing; }  // no gradient: no change
 };
 using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]

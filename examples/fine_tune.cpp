@@ -40,14 +40,14 @@ struct Options {
 
 struct Task {
   std::vector<std::string> labels;
-  std::vector<Example> training = {};
-  std::vector<Example> validation = {};
+  std::vector<TrainingExample> training = {};
+  std::vector<TrainingExample> validation = {};
   std::size_t cut = 0;  // examples that are longer than the context
 };
 
 // Passages of a text, forwards and backwards.
-std::vector<Example> passages(std::span<const std::int32_t> text, std::size_t context) {
-  std::vector<Example> examples;
+std::vector<TrainingExample> passages(std::span<const std::int32_t> text, std::size_t context) {
+  std::vector<TrainingExample> examples;
   for (std::size_t begin = 0; begin + context <= text.size(); begin += 12) {
     std::vector<std::int32_t> passage(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                       text.begin() + static_cast<std::ptrdiff_t>(begin + context));

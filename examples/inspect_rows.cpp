@@ -175,7 +175,7 @@ void inspect(const CommandLine& line, const Options& options) {
   if (page) announce(*page, options.report);
 }
 
-OptionTable table_of(Options& o) {
+OptionTable option_table_of(Options& o) {
   const OptionTable own{
       {"--corpus", &o.corpus,
        "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
@@ -188,15 +188,15 @@ OptionTable table_of(Options& o) {
       {"--rows", &o.rows, "rows to print of each table", whole_number(0)},
       {"--json", &o.json, "file for the whole report", file_name()},
       {"--csv", &o.csv, "file for a line a row", file_name()}};
-  OptionTable run = selected(table_of(o.train),
+  OptionTable run = selected(option_table_of(o.train),
                              {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
                               "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
                               "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
                               "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"});
   for (Option& option : run)
     if (option.name == "--layers") option.rules = is_for("--ngrams");
-  const OptionTable all = joined({own, run, table_of(o.report)});
-  return joined({all, table_of(o.why, all)});
+  const OptionTable all = joined({own, run, option_table_of(o.report)});
+  return joined({all, option_table_of(o.why, all)});
 }
 
 }  // namespace
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
     CommandLine line(
         "Shows which rows of the token, position and n-gram tables get gradients, how large they "
         "are, and how far the rows move.",
-        table_of(options));
+        option_table_of(options));
     line.parse(argc, argv);
     line.check_effects();
     line.was_given("--why") ? print_why(options.why, options.corpus) : inspect(line, options);

@@ -201,7 +201,7 @@ void train(const Options& options) {
   std::cout << "I had always" << tokenizer->decode(text) << '\n';
 }
 
-OptionTable table_of(Options& o) {
+OptionTable option_table_of(Options& o) {
   return {
       {"--table", &o.table, "file of the table; what else is saved goes to FILE.run", file_name()},
       {"--rows", &o.rows, "of a new table",
@@ -225,7 +225,8 @@ int main(int argc, char** argv) {
   using namespace rowgrad;
   return run_program("ngram_table", [&] {
     Options options;
-    CommandLine line("Trains a table of n-grams that is larger than memory.", table_of(options));
+    CommandLine line("Trains a table of n-grams that is larger than memory.",
+                     option_table_of(options));
     line.parse(argc, argv);
     options.verify ? verify(options) : train(options);
     return 0;

@@ -126,7 +126,7 @@ void run(const Options& options) {
   }
 }
 
-OptionTable table_of(Options& o) {
+OptionTable option_table_of(Options& o) {
   return {
       {"--tokenizer", &o.tokenizer,
        "word, char and bpe are made from the corpus; gpt2 from GPT-2's files; or a JSON file "
@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
     CommandLine line(
         "Turns the text on standard input into token ids, or with --decode ids into text; with "
         "--output, text files of any size into a file of ids.",
-        table_of(options));
+        option_table_of(options));
     line.parse(argc, argv);
     line.check_effects();
     check(options);

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     TrainProgram program{.train = {.shape = GptShape()}};
     CommandLine line(
         "Trains a GPT, by default a small one on the characters of Edith Wharton's The Verdict.",
-        joined({own_table(program), table_of(program)}));
+        joined({own_table(program), option_table_of(program)}));
     line.set_if_not_given(kDefaultRun);
     line.parse(argc, argv);
     take_presets(line, program);

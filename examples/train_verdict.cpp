@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
         "Trains a next-token model: token embedding + positions, look-back, hidden layers, linear "
         "head.\nWithout options, on the characters of Edith Wharton's The Verdict, in under a "
         "minute.",
-        table_of(program));
+        option_table_of(program));
     line.parse(argc, argv);
     complete(line, program.train);
     run_training_program(line, program);

@@ -48,7 +48,9 @@ struct AdagradRule : RuleDefaults {
     w = w - Number(rate) * d / (sqrt(state[0]) + Number(epsilon));
   }
 
-  Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kNothing : Idle::kReplay; }
+  IdleStep idle() const {
+    return decay == 0 && epsilon > 0 ? IdleStep::kNothing : IdleStep::kReplay;
+  }
 };
 
 /// Adagrad (Duchi et al. 2011, figure 1, diagonal), the update of torch.optim.Adagrad at step t:
@@ -116,7 +118,9 @@ struct RmsPropRule : RuleDefaults {
     }
   }
 
-  Idle idle() const { return decay == 0 && epsilon > 0 ? Idle::kLinear : Idle::kReplay; }
+  IdleStep idle() const {
+    return decay == 0 && epsilon > 0 ? IdleStep::kLinear : IdleStep::kReplay;
+  }
 };
 
 /// RMSprop (Tieleman & Hinton 2012, lecture 6.5), the update of torch.optim.RMSprop:
@@ -192,11 +196,11 @@ struct AdamRuleOf : RuleDefaults {
   /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
   /// shrinks the value: otherwise, it would matter for ever. Without an epsilon of ordinary size,
   /// steps that divide by squares that have faded to nothing would matter as long.
-  Idle idle() const {
+  IdleStep idle() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
     const bool moderate = epsilon >= std::numeric_limits<float>::min() && step_size < real{1e30F};
-    return fades && moderate && decay == 0 ? Idle::kAdam : Idle::kReplay;
+    return fades && moderate && decay == 0 ? IdleStep::kAdam : IdleStep::kReplay;
   }
 
   /// A mean that has faded beside one epsilon may matter again beside a smaller one.

@@ -33,7 +33,7 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 }  // namespace
 
 OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& rule,
-                                       std::unique_ptr<RowSteps> steps)
+                                       std::unique_ptr<RuleSteps> steps)
     : parameter_(&parameter),
       rule_(rule),
       states_(parameter.stored().states({rule.name, parameter.name(), rule.states})),
@@ -68,9 +68,9 @@ void OptimizedParameter::check_step() {
   if (!rows)
     parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
   needs_ = owed_->needs();
-  const RowSteps::Due due =
+  const RuleSteps::Due due =
       owed_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
-  postpones_ = rows && due.idle != Idle::kNothing;
+  postpones_ = rows && due.idle != IdleStep::kNothing;
   continues_ = due.continues;
   if (!rows) return;
   if (!is_pending())
@@ -292,16 +292,16 @@ void OptimizedParameter::take_over() {
 // --- What a step does by itself -----------------------------------------------------------------
 
 std::optional<double> OptimizedParameter::idle_decay() const {
-  const std::unique_ptr<RowSteps> next = owed_->fresh();
-  const Idle idle = next->begin({.step = steps_ + 1, .first_of_state = false}).idle;
-  if (idle == Idle::kNothing) return 0;
+  const std::unique_ptr<RuleSteps> next = owed_->fresh();
+  const IdleStep idle = next->begin({.step = steps_ + 1, .first_of_state = false}).idle;
+  if (idle == IdleStep::kNothing) return 0;
   std::vector<double> one(1 + rule_.states.size(), 0.0);
   one[0] = 1;
   next->idle_step(one.data());
   if (one[0] == 1) return 0;
   // Decay that goes through a state, such as momentum, builds up: no share of each step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
-  return builds_up || idle == Idle::kReplay ? std::nullopt : std::optional(1 - one[0]);
+  return builds_up || idle == IdleStep::kReplay ? std::nullopt : std::optional(1 - one[0]);
 }
 
 }  // namespace rowgrad

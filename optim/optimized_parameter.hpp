@@ -11,13 +11,14 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/optim/row_steps.hpp>
+#include <rowgrad/optim/rule_steps.hpp>
 
 namespace rowgrad {
 
 /// From the first step that postpones updates, each step changes only the rows that have a
 /// gradient. The other rows miss the step, which is kept in a history. A row and its states are up
-/// to date as of the step that RowStates has for it. Reading a row makes the steps that it missed:
+/// to date as of the step that OptimizerStates has for it. Reading a row makes the steps that it
+/// missed:
 ///
 /// - Steps without a closed form are replayed on the stored row, which is then of a later step.
 /// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
@@ -32,7 +33,7 @@ class OptimizedParameter final : public PendingUpdates {
  public:
   /// The parameter and the names of the rule must outlive it, but for a parameter that was
   /// destroyed: see forget(). `steps` are new.
-  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RowSteps> steps);
+  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleSteps> steps);
   ~OptimizedParameter();  // applies what is pending
 
   /// The parameter; null once it was destroyed, which forget() says beforehand.
@@ -53,7 +54,7 @@ class OptimizedParameter final : public PendingUpdates {
   std::uint64_t rows_visited() const { return rows_visited_; }
 
   /// The number of steps ("step"), the states, and while updates are pending ("lazy") what
-  /// RowStates::save_rows has, the history, and a checksum of the values as they are read.
+  /// OptimizerStates::save_rows has, the history, and a checksum of the values as they are read.
   Checkpoint state_dict() const;
 
   /// All names that such a state may have.
@@ -88,13 +89,13 @@ class OptimizedParameter final : public PendingUpdates {
 
   Parameter* parameter_;
   const RuleFacts& rule_;
-  std::unique_ptr<RowStates> states_;
-  std::unique_ptr<RowSteps> owed_;  // which rows may have missed
-  std::uint64_t steps_ = 0;         // made so far, also with dense gradients
-  RowStates::Needs needs_;          // of the step that is due
-  bool postpones_ = false;          // whether rows miss it,
-  bool continues_ = true;           // and whether it has a closed form together with those before
-  bool loaded_ = false;             // pending updates, which take_over() has not announced yet
+  std::unique_ptr<OptimizerStates> states_;
+  std::unique_ptr<RuleSteps> owed_;  // which rows may have missed
+  std::uint64_t steps_ = 0;          // made so far, also with dense gradients
+  OptimizerStates::Needs needs_;     // of the step that is due
+  bool postpones_ = false;           // whether rows miss it,
+  bool continues_ = true;            // and whether it has a closed form together with those before
+  bool loaded_ = false;              // pending updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };
 

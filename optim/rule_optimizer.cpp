@@ -5,7 +5,7 @@
 
 namespace rowgrad {
 
-void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RowSteps& steps) {
+void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleSteps& steps) {
   std::vector<std::unique_ptr<OptimizedParameter>> added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
@@ -48,9 +48,9 @@ void RuleEngine::step() {
 
 // --- Checks of a rule ---------------------------------------------------------------------------
 
-void RuleEngine::check_rule(RowSteps& steps) const {
-  const Idle idle = steps.begin({.step = 2, .first_of_state = false}).idle;
-  if (idle != Idle::kLinear && idle != Idle::kNothing) return;
+void RuleEngine::check_rule(RuleSteps& steps) const {
+  const IdleStep idle = steps.begin({.step = 2, .first_of_state = false}).idle;
+  if (idle != IdleStep::kLinear && idle != IdleStep::kNothing) return;
   const std::size_t count = 1 + rule_.states.size();
   std::vector<double> after(count), expected(count, 0.0);
   for (std::size_t i = 0; i < count; ++i) after[i] = 0.75 - 0.125 * static_cast<double>(i);
@@ -58,7 +58,7 @@ void RuleEngine::check_rule(RowSteps& steps) const {
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<double> unit(count, 0.0);
     unit[i] = 1;
-    if (idle == Idle::kLinear) steps.idle_step(unit.data());
+    if (idle == IdleStep::kLinear) steps.idle_step(unit.data());
     for (std::size_t k = 0; k < count; ++k) {
       expected[k] += after[i] * unit[k];
       magnitude = std::max(magnitude, std::abs(unit[k]));
@@ -69,7 +69,7 @@ void RuleEngine::check_rule(RowSteps& steps) const {
   for (std::size_t k = 0; proves && k < count; ++k)
     check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, rule_.name,
                 ": idle() says that a step without gradient ",
-                idle == Idle::kLinear ? "is linear" : "changes nothing", ", but it makes ",
+                idle == IdleStep::kLinear ? "is linear" : "changes nothing", ", but it makes ",
                 k == 0 ? "the number" : rule_.states[k - 1], " ", after[k], ", expected ",
                 expected[k]);
 }

@@ -29,11 +29,11 @@ class RuleEngine : public Optimizer {
 
   /// Adds parameters, each with its own `steps`. Throws like Optimizer::add_parameters, and then
   /// changes nothing.
-  void add_slots(const std::vector<Parameter*>& parameters, const RowSteps& steps);
+  void add_slots(const std::vector<Parameter*>& parameters, const RuleSteps& steps);
 
   /// Throws std::logic_error if the rule does not do in a step without gradient what its idle()
   /// promises: that nothing changes, or that the change is linear.
-  void check_rule(RowSteps& steps) const;
+  void check_rule(RuleSteps& steps) const;
 
  private:
   using Slots = std::vector<std::unique_ptr<OptimizedParameter>>;  // parameters keep addresses
@@ -117,7 +117,7 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
-  static std::unique_ptr<RowSteps> steps(const Options& options);
+  static std::unique_ptr<RuleSteps> steps(const Options& options);
 
   static RuleFacts facts() {
     RuleFacts facts{.name = Rule::kName,
@@ -147,8 +147,8 @@ class RuleOptimizer : public RuleEngine {
 // Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
 // those of the library are compiled for speed, and the linker would take whichever it meets first.
 template <class Rule>
-std::unique_ptr<RowSteps> RuleOptimizer<Rule>::steps(const Options& options) {
-  return std::make_unique<RowStepsOf<Rule>>(options);
+std::unique_ptr<RuleSteps> RuleOptimizer<Rule>::steps(const Options& options) {
+  return std::make_unique<RuleStepsOf<Rule>>(options);
 }
 
 }  // namespace rowgrad

@@ -42,7 +42,9 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
     w = w - Number(rate) * d;
   }
 
-  Idle idle() const { return momentum == 0 && decay == 0 ? Idle::kNothing : Idle::kLinear; }
+  IdleStep idle() const {
+    return momentum == 0 && decay == 0 ? IdleStep::kNothing : IdleStep::kLinear;
+  }
 };
 
 /// Stochastic gradient descent, the update of torch.optim.SGD (Sutskever et al. 2013 for momentum):

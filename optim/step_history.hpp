@@ -29,7 +29,7 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 class StepRuns {
  public:
   struct Run {          // of equal consecutive steps
-    Idle idle;          // their rule's, or kReplay if they are not bounded
+    IdleStep idle;      // their rule's, or kReplay if they are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
@@ -53,7 +53,7 @@ class StepRuns {
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
-    while (runs_[run].idle != Idle::kReplay) ++run;
+    while (runs_[run].idle != IdleStep::kReplay) ++run;
     return std::max(from, begin_of(run));
   }
 
@@ -87,7 +87,7 @@ class StepHistory : public StepRuns {
     while (last >> powers_.size() != 0)
       powers_.push_back(powers_.empty() ? step_of(runs_.size() - 1)
                                         : compose(powers_.back(), powers_.back()));
-    if (runs_.back().idle == Idle::kReplay) last_replay_ = steps();
+    if (runs_.back().idle == IdleStep::kReplay) last_replay_ = steps();
   }
 
   /// Drops the first `count` runs: all, after which steps count from 1 again, or half of them, a
@@ -168,7 +168,7 @@ class StepHistory : public StepRuns {
       idle_step(rule, unit.data());
       // What else Adam does is not linear: see missed_adam_steps.hpp.
       for (std::size_t i = 0; i < kArrays; ++i)
-        if (i == column || rule.idle() != Idle::kAdam) map[i][column] = unit[i];
+        if (i == column || rule.idle() != IdleStep::kAdam) map[i][column] = unit[i];
     }
     return map;
   }
@@ -189,20 +189,20 @@ class StepHistory : public StepRuns {
   }
 
   void append_run(const Rule& rule, std::uint64_t count) {
-    const bool is_closed = rule.idle() != Idle::kReplay && is_bounded(idle_map(rule));
+    const bool is_closed = rule.idle() != IdleStep::kReplay && is_bounded(idle_map(rule));
     for (std::size_t level = kLeastLevel;
          !runs_.empty() && runs_.size() % (std::size_t{1} << level) == 0; ++level) {
       if (blocks_.size() == level - kLeastLevel) blocks_.emplace_back();
       blocks_[level - kLeastLevel].push_back(block(level, (runs_.size() >> level) - 1));
     }
-    runs_.push_back({is_closed ? rule.idle() : Idle::kReplay, steps() + count});
+    runs_.push_back({is_closed ? rule.idle() : IdleStep::kReplay, steps() + count});
     rules_.push_back(rule);
     powers_.clear();
   }
 
   // One step of a run; meaningless for kReplay.
   Map step_of(std::size_t run) const {
-    return runs_[run].idle == Idle::kReplay ? identity() : idle_map(rules_[run]);
+    return runs_[run].idle == IdleStep::kReplay ? identity() : idle_map(rules_[run]);
   }
 
   // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.

@@ -17,7 +17,7 @@
 namespace rowgrad {
 
 /// What a step does to a value whose gradient is zero, as in rows that were not looked up.
-enum class Idle {
+enum class IdleStep {
   kNothing,  // neither the value nor its states change
   kLinear,   // a linear map of value and states, so that many steps are one matrix
   kAdam,     // Adam's: the states are scaled, and the value moves less and less
@@ -66,7 +66,7 @@ struct RuleDefaults {
   /// The initial value of a state.
   static double start(const auto& /*options*/, std::size_t /*state*/) { return 0; }
 
-  Idle idle() const { return Idle::kReplay; }
+  IdleStep idle() const { return IdleStep::kReplay; }
 
   /// Whether steps of this rule and of the one before have a closed form together. If not, all rows
   /// are brought up to date in between.
@@ -101,7 +101,7 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
   Rule(options, StepNumber());
   rule.update(number, number, state);
   Rule::members(rule);
-  { rule.idle() } -> std::same_as<Idle>;
+  { rule.idle() } -> std::same_as<IdleStep>;
 };
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // no limit

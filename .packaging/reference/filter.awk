@@ -175,7 +175,7 @@ function said_of(code,    name) {
 # What explains all members of a type.
 function explanation(type) {
   if (type ~ /RuleDefaults/) return "See RuleDefaults."
-  if (type ~ /class RowStepsOf/) return "See RowSteps."
+  if (type ~ /class RuleStepsOf/) return "See RuleSteps."
   if (type ~ /class MissedSteps</) return "See MissedSteps."
   if (type ~ /class DataLoader::Iterator/) return "As std::input_iterator asks for."
   if (type ~ /class PoolAllocator/) return "As of any allocator: see std::allocator."

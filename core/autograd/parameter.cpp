@@ -6,11 +6,11 @@
 namespace rowgrad {
 
 Parameter::Parameter(std::string name, Tensor value)
-    : name_(std::move(name)), stored_(rows_in_memory(std::move(value))) {
+    : name_(std::move(name)), stored_(values_in_memory(std::move(value))) {
   element_count(shape(), name_);
 }
 
-Parameter::Parameter(std::string name, std::unique_ptr<RowStore> rows)
+Parameter::Parameter(std::string name, std::unique_ptr<ParameterStorage> rows)
     : name_(std::move(name)), stored_(std::move(rows)) {
   check_argument(stored_ != nullptr, name_, ": its rows are null, expected some");
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/autograd/row_store.hpp>
+#include <rowgrad/core/autograd/parameter_storage.hpp>
 
 namespace rowgrad {
 
@@ -77,7 +77,7 @@ class Parameter {
   /// core/tables. A member of `owner` is registered by it: `Parameter weight{*this, "weight", …}`.
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
   explicit Parameter(std::string name, Tensor value);
-  Parameter(std::string name, std::unique_ptr<RowStore> rows);
+  Parameter(std::string name, std::unique_ptr<ParameterStorage> rows);
   Parameter(ParameterOwner& owner, std::string_view name, auto value_or_rows)
       : Parameter(std::string(name), std::move(value_or_rows)) {
     owner.adopt(name, *this);
@@ -160,7 +160,7 @@ class Parameter {
   // --- For optimizers ----------------------------------------------------------------------------
 
   /// The values as they are stored, without what is pending.
-  RowStore& stored() { return *stored_; }
+  ParameterStorage& stored() { return *stored_; }
 
   /// Throws std::invalid_argument for a table in a file. The message begins with `reason`: what
   /// would take a pass over all rows.
@@ -192,7 +192,7 @@ class Parameter {
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  std::unique_ptr<RowStore> stored_;
+  std::unique_ptr<ParameterStorage> stored_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
   PendingUpdates* pending_ = nullptr;

@@ -84,8 +84,8 @@ struct WindowOptions {
 
 /// The windows of a text of N ids: they start at 0, stride, 2 · stride … < N − context. The target
 /// of an id is the next id, so a window needs context + 1 ids. Or the targets are given, as for
-/// texts of which only some positions are to be learned (core/data/examples.hpp): then the last
-/// window may end with the text. Copyable and movable; copies share the ids.
+/// texts of which only some positions are to be learned (core/data/training_examples.hpp): then the
+/// last window may end with the text. Copyable and movable; copies share the ids.
 class TokenWindows : public Dataset {
  public:
   /// Refuses a text too short for one window.

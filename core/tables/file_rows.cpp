@@ -8,9 +8,9 @@
 namespace rowgrad {
 namespace {
 
-class StatesInFile final : public RowStates {
+class StatesInFile final : public OptimizerStates {
  public:
-  StatesInFile(TableFile& file, const Owner& owner) : RowStates(owner), file_(file) {}
+  StatesInFile(TableFile& file, const Owner& owner) : OptimizerStates(owner), file_(file) {}
 
   bool lacks(const Needs& needs) const override {
     std::size_t missing = 0;
@@ -111,10 +111,10 @@ class StatesInFile final : public RowStates {
   bool begun_ = false;  // whether the states that the file has are those of this optimizer
 };
 
-class RowsInFile final : public RowStore {
+class RowsInFile final : public ParameterStorage {
  public:
   explicit RowsInFile(TableFile& file)
-      : RowStore(file.shape()), file_(file), lease_(file.lease()) {}
+      : ParameterStorage(file.shape()), file_(file), lease_(file.lease()) {}
 
   Tensor* all() override { return nullptr; }
 
@@ -133,7 +133,7 @@ class RowsInFile final : public RowStore {
       std::copy_n(values + i * width, width, file_.row(static_cast<std::size_t>(ids[i])));
   }
 
-  std::unique_ptr<RowStates> states(const RowStates::Owner& owner) override {
+  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override {
     return std::make_unique<StatesInFile>(file_, owner);
   }
 
@@ -152,6 +152,8 @@ class RowsInFile final : public RowStore {
 
 }  // namespace
 
-std::unique_ptr<RowStore> file_rows(TableFile& file) { return std::make_unique<RowsInFile>(file); }
+std::unique_ptr<ParameterStorage> file_rows(TableFile& file) {
+  return std::make_unique<RowsInFile>(file);
+}
 
 }  // namespace rowgrad

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rowgrad/core/autograd/row_store.hpp>
+#include <rowgrad/core/autograd/parameter_storage.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/undo_journal.hpp>
 
@@ -238,6 +238,6 @@ class TableFile {
 
 /// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must
 /// outlive it. Throws std::invalid_argument if another parameter has the file.
-std::unique_ptr<RowStore> file_rows(TableFile& file);
+std::unique_ptr<ParameterStorage> file_rows(TableFile& file);
 
 }  // namespace rowgrad

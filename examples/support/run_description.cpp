@@ -86,7 +86,7 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   const ProcessGroup* ranks = training.run.parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->size(), " ranks, each ") : "";
   TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
-  std::map<std::string, std::string> options = texts_of(table_of(train));
+  std::map<std::string, std::string> options = texts_of(option_table_of(train));
   options.merge(texts_of(line.options()));
   Json all{{"program", std::filesystem::path(line.program()).filename().string()},
            {"command", line.repeated()},

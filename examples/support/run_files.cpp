@@ -45,7 +45,7 @@ std::string metrics_csv(const TrainingRun& run) {
   return std::move(csv).str();
 }
 
-OptionTable table_of(ReportOptions& options) {
+OptionTable option_table_of(ReportOptions& options) {
   return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
            file_name()},
           {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};

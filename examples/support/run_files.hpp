@@ -44,7 +44,7 @@ struct ReportOptions {
   bool wanted() const { return !page.empty() || !data.empty(); }
 };
 
-OptionTable table_of(ReportOptions& options);
+OptionTable option_table_of(ReportOptions& options);
 
 /// What the report of a run is made of, and where it is written. Borrows the run.
 RunReportOptions report_of(const TextRun& training, const ReportOptions& files, Ids prompt);

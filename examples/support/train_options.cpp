@@ -184,7 +184,7 @@ OptionTable shape_table(GptShape& own, TrainOptions& o) {
 
 // A run that does not use what came later is saved as before it came.
 OptionTable saved_table(TrainOptions& options, bool has_ngrams, bool has_starts) {
-  OptionTable table = table_of(options);
+  OptionTable table = option_table_of(options);
   std::erase_if(table, [&](const Option& each) {
     const bool is_start = each.name == "--warmup-start" || each.name == "--clip-from";
     return (each.name.starts_with("--ngram") && !has_ngrams) || (is_start && !has_starts);
@@ -274,7 +274,7 @@ OptionTable optimizer_table(TrainOptions& o) {
            "of the optimizer; another optimizer has another default", finite_number(0)}};
 }
 
-OptionTable table_of(TrainOptions& o) {
+OptionTable option_table_of(TrainOptions& o) {
   const OptionTable text{
       {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
        tokenizer_choice()},
@@ -524,8 +524,8 @@ void complete(const CommandLine& line, TrainOptions& options) {
 TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
                              const TrainOptions& saved) {
   TrainOptions resumed = saved;
-  const OptionTable table = table_of(resumed);
-  for (const Option& wanted : table_of(given)) {
+  const OptionTable table = option_table_of(resumed);
+  for (const Option& wanted : option_table_of(given)) {
     if (!line.was_given(wanted.name)) continue;
     const Option* present = find(table, wanted.name);
     const std::string value = json_of(wanted);
@@ -539,9 +539,9 @@ TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
 }
 
 std::string changed_options(TrainOptions now, TrainOptions before) {
-  const OptionTable earlier = table_of(before);
+  const OptionTable earlier = option_table_of(before);
   std::string text;
-  for (const Option& option : table_of(now))
+  for (const Option& option : option_table_of(now))
     if (const std::string was = json_of(*find(earlier, option.name)); was != json_of(option))
       text +=
           concat(text.empty() ? "" : ", ", option.name, ' ', json_of(option), " instead of ", was);

@@ -146,7 +146,7 @@ struct TrainOptions {
 };
 
 /// All of them as a table, or only those of the optimizer; `options` must outlive it.
-OptionTable table_of(TrainOptions& options);
+OptionTable option_table_of(TrainOptions& options);
 OptionTable optimizer_table(TrainOptions& options);
 
 /// All of them as a JSON object, in the order of their names, and back. Throws std::runtime_error

@@ -72,7 +72,8 @@ void check_files(const TrainProgram& options) {
 void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   TrainOptions options = training.options();
   std::map<std::string, std::string> facts;
-  for (const Option& option : table_of(options)) facts[option.name.substr(2)] = json_of(option);
+  for (const Option& option : option_table_of(options))
+    facts[option.name.substr(2)] = json_of(option);
   facts["model"] = std::holds_alternative<GptShape>(options.shape) ? "gpt" : "next-token";
   facts["text (SHA-256)"] = training.text_hash();
   facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
@@ -207,7 +208,7 @@ std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainPro
   }
   auto training = TextRun::resume(options.resume, corpus, ranks);
   TrainOptions resumed = resumed_options(line, options.train, training->options());
-  line.check_effects(table_of(resumed));
+  line.check_effects(option_table_of(resumed));
   changed = changed_options(resumed, training->options());
   training->set_options(resumed);
   return training;
@@ -302,7 +303,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (page) announce(*page, options.report);
 }
 
-OptionTable table_of(TrainProgram& o) {
+OptionTable option_table_of(TrainProgram& o) {
   const OptionTable before{
       {"--corpus", &o.corpus,
        "text file to train on instead of The Verdict, or files of token ids (.bin), one after "
@@ -341,7 +342,7 @@ OptionTable table_of(TrainProgram& o) {
        "seconds for which ranks of mpirun wait for one of them", finite_number(1)},
       {"--threads", &o.threads, "threads to use; as many as there are cores if not given",
        whole_number(1, 1024)}};
-  return joined({before, table_of(o.report), after, table_of(o.train)});
+  return joined({before, option_table_of(o.report), after, option_table_of(o.train)});
 }
 
 }  // namespace rowgrad

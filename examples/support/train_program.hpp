@@ -37,7 +37,7 @@ struct TrainProgram {
   TrainOptions train = {};
 };
 
-OptionTable table_of(TrainProgram& program);
+OptionTable option_table_of(TrainProgram& program);
 
 /// Trains, and reports, saves and samples as the options say. `line` knows which were given.
 void run_training_program(const CommandLine& line, const TrainProgram& program);

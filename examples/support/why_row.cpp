@@ -8,12 +8,12 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
-#include <rowgrad/optim/training/row_reasons.hpp>
+#include <rowgrad/optim/training/row_movement.hpp>
 
 namespace rowgrad {
 namespace {
 
-Parameter& table_of(LanguageModel& model, const std::string& name) {
+Parameter& table_named(LanguageModel& model, const std::string& name) {
   for (Parameter* parameter : model.parameters())
     if (parameter->name() == name && parameter->shape().size() == 2) return *parameter;
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
@@ -50,7 +50,7 @@ std::string percent(double share) {
   return std::move(text).str();
 }
 
-void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size_t first,
+void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::size_t first,
            std::size_t last, bool has_windows) {
   std::cout << "Moved      " << std::setprecision(4) << all.moved << " in steps " << first + 1
             << " to " << last << '\n'
@@ -67,12 +67,12 @@ void print(const RowReasons::Summary& all, const Tokenizer& tokenizer, std::size
   std::cout << "\nThe steps with a gradient in which it moved farthest"
             << (has_windows ? ", and windows that looked it up:\n" : ":\n")
             << "    step  looked up  gradient norm      moved    share\n";
-  for (const RowReasons::Step& step : all.steps) {
+  for (const RowMovement::Step& step : all.steps) {
     std::cout << std::setw(8) << step.step << std::setw(11) << step.lookups << std::scientific
               << std::setprecision(4) << std::setw(15) << step.gradient_norm << std::setw(11)
               << std::setprecision(3) << step.moved << std::defaultfloat << std::setw(9)
               << percent(step.share) << '\n';
-    for (const RowReasons::Window& window : step.windows)
+    for (const RowMovement::Window& window : step.windows)
       std::cout << "          " << in_quotes(text_around(window, tokenizer)) << '\n';
   }
 }
@@ -87,7 +87,7 @@ void check_has_no_files(const std::string& path) {
 
 }  // namespace
 
-std::string text_around(const RowReasons::Window& window, const Tokenizer& tokenizer) {
+std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer) {
   constexpr std::size_t kBefore = 36;  // bytes
   constexpr std::size_t kInAll = 56;
   std::vector<std::string> pieces = pieces_of(window.tokens, tokenizer);
@@ -105,7 +105,7 @@ std::string text_around(const RowReasons::Window& window, const Tokenizer& token
   return text;
 }
 
-OptionTable table_of(WhyOptions& o, const OptionTable& others) {
+OptionTable option_table_of(WhyOptions& o, const OptionTable& others) {
   OptionRules why = needs("--run");  // which has options of its own
   for (const Option& other : others)
     if (other.name != "--corpus") why.excludes.push_back(other.name);
@@ -127,16 +127,16 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   const std::size_t first = again->run.steps();
   const std::size_t last = end->run.steps();
   check_argument(first < last, "--from: is at step ", first, ", and --run at step ", last);
-  Parameter& table = table_of(again->model(), options.table);
+  Parameter& table = table_named(again->model(), options.table);
   const std::string kind = again->model().names_of_rows(table).kind;
   const auto row = static_cast<std::int32_t>(options.row);
-  RowReasons reasons(again->model(), table, row, {.steps = options.steps, .windows = 2});
+  RowMovement reasons(again->model(), table, row, {.steps = options.steps, .windows = 2});
   again->run.observe(reasons);
   again->run.train(last);
 
   const std::array rows{row};
-  check_runtime(table.rows(rows) == table_of(end->model(), options.table).rows(rows), options.run,
-                ": the run that was trained again ends at other values of row ", row,
+  check_runtime(table.rows(rows) == table_named(end->model(), options.table).rows(rows),
+                options.run, ": the run that was trained again ends at other values of row ", row,
                 "; if it began from other weights, or if its options were changed on the way, give "
                 "a checkpoint after that as --from");
   std::cout << "Row        " << row << " of " << options.table;

@@ -8,7 +8,7 @@
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/optim/training/row_reasons.hpp>
+#include <rowgrad/optim/training/row_movement.hpp>
 
 namespace rowgrad {
 
@@ -21,7 +21,7 @@ struct WhyOptions {
 };
 
 /// The `others` of the program, except for --corpus, are refused together with --why.
-OptionTable table_of(WhyOptions& options, const OptionTable& others);
+OptionTable option_table_of(WhyOptions& options, const OptionTable& others);
 
 /// Trains the run of a checkpoint again, from its start or from an earlier checkpoint, on the same
 /// text, and prints why the row has moved. Throws std::runtime_error if that ends at other values
@@ -29,6 +29,6 @@ OptionTable table_of(WhyOptions& options, const OptionTable& others);
 void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files);
 
 /// A line of the window's text around the first of its positions, which are in brackets.
-std::string text_around(const RowReasons::Window& window, const Tokenizer& tokenizer);
+std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

@@ -21,7 +21,7 @@ Options default_options() {
   return options;
 }
 
-OptionTable table_of(Options& o) {
+OptionTable option_table_of(Options& o) {
   return {
       {"--workload", &o.workloads,
        "only this one, or all that begin so (W1b); can be given more than once"},

@@ -21,7 +21,7 @@ struct Options {
 /// Options with the default number of threads: thread_count(), which OMP_NUM_THREADS limits.
 Options default_options();
 
-OptionTable table_of(Options& options);
+OptionTable option_table_of(Options& options);
 
 /// The workloads that the options choose. Throws std::invalid_argument or std::runtime_error for
 /// what checks of single options cannot see: names, files, and threads that the machine lacks.

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   return rowgrad::run_program("bench_workloads", [&] {
     rowgrad::bench::Options options = rowgrad::bench::default_options();
     rowgrad::CommandLine line("Measures training steps: medians, tokens a second and peak memory.",
-                              table_of(options));
+                              option_table_of(options));
     line.parse(argc, argv);
     rowgrad::bench::run(options);
     return 0;

@@ -28,7 +28,7 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
 
 TEST(CommandLine, TakesPresetsWhereNothingElseIsGiven) {
   TrainOptions options;
-  CommandLine line = given(table_of(options), {"train", "--width", "7"});
+  CommandLine line = given(option_table_of(options), {"train", "--width", "7"});
   line.set_if_not_given(R"({"width": 8, "hidden": [9], "tie": true, "dropout": 0.25})");
   EXPECT_EQ(options.width, 7U);
   EXPECT_EQ(std::get<NextTokenShape>(options.shape).hidden, std::vector<std::uint64_t>{9});

@@ -140,7 +140,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
 TEST(RunsWithNgrams, TakeTheRateOfTheirTablesFromTheOptimizer) {
   const auto rate = [](const std::vector<std::string>& arguments) {
     TrainOptions options{.shape = GptShape()};
-    complete(given(table_of(options), arguments), options);
+    complete(given(option_table_of(options), arguments), options);
     return ngrams_of(options).rate;
   };
   EXPECT_EQ(rate({"train", "--ngrams", "2", "--optimizer", "adamw"}), 5);

@@ -419,7 +419,7 @@ TEST(RunReport, ShowsARunOnTargetsOfTheirOwnWithoutAText) {
   Random random(1);
   GptModel model({.vocabulary = 9, .context = 4, .width = 8, .heads = 2, .layers = 1}, random);
   AdamW optimizer(model.parameters(), {.learning_rate = 1e-3});
-  const std::vector<Example> answers{answer_example({1, 2}, {3, 4}, 5)};
+  const std::vector<TrainingExample> answers{answer_example({1, 2}, {3, 4}, 5)};
   DataLoader loader(padded_windows(answers), {.batch = 1});
   TrainingRun run(
       {.model = model, .optimizer = optimizer, .loader = loader, .random = random, .epochs = 2});

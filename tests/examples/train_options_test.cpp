@@ -14,7 +14,7 @@ using Arguments = std::vector<std::string>;
 
 CommandLine given_to(TrainOptions& options, Arguments arguments) {
   arguments.insert(arguments.begin(), "train");
-  return given(table_of(options), arguments);
+  return given(option_table_of(options), arguments);
 }
 
 TrainOptions resumed(const Arguments& arguments, const TrainOptions& saved) {

@@ -25,16 +25,16 @@ std::vector<Ids> texts() {
   return all;
 }
 
-std::vector<Example> class_examples() {
-  std::vector<Example> examples;
+std::vector<TrainingExample> class_examples() {
+  std::vector<TrainingExample> examples;
   for (const Ids& text : texts())
     examples.push_back(class_example(text, examples.size() % kClasses));
   return examples;
 }
 
 // The first half of a text is the prompt.
-std::vector<Example> answer_examples() {
-  std::vector<Example> examples;
+std::vector<TrainingExample> answer_examples() {
+  std::vector<TrainingExample> examples;
   for (const Ids& text : texts()) {
     const std::span all(text.data(), text.size());
     const std::size_t prompt = std::max<std::size_t>(1, text.size() / 2);
@@ -215,7 +215,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
   model.unfreeze("blocks.1.*,norm.*");
   TextClassifier classifier(model, 2, random);
   classifier.set_loss({.class_weights = Tensor{2, 1}});
-  std::vector<Example> examples;
+  std::vector<TrainingExample> examples;
   for (const auto& [text, label] : reviews)
     examples.push_back(class_example(tokenizer.encode(text), label));
   DataLoader loader(padded_windows(examples), {.batch = 2, .shuffle = true});
@@ -246,7 +246,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
   const std::string answer = "yes.";
   const std::int32_t end = tokenizer.encode("\n")[0];
   // [answers]
-  const std::vector<Example> answers{
+  const std::vector<TrainingExample> answers{
       answer_example(tokenizer.encode(question), tokenizer.encode(answer), end)};
   DataLoader of_answers(packed_windows(answers, {.context = 32, .padding = end}), {.batch = 8});
   // [answers]

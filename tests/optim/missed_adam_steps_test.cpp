@@ -188,7 +188,7 @@ class Idling {
   void steps_until(std::uint64_t count) {
     while (history_.steps() < count) {
       const Rule rule = next_rule();
-      ASSERT_EQ(rule.idle(), Idle::kAdam);
+      ASSERT_EQ(rule.idle(), IdleStep::kAdam);
       history_.append(rule);
       for (std::size_t i = 0; i < kSizes; ++i) rule.update(numbers_[i], Exact{0}, states_[i]);
     }

@@ -152,7 +152,7 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
 }
 
 // A rule with momentum whose idle() returns kSays.
-template <Idle kSays>
+template <IdleStep kSays>
 struct Claiming : RuleDefaults {
   struct Options {
     double learning_rate = 0.5;
@@ -170,17 +170,17 @@ struct Claiming : RuleDefaults {
   template <class Number>
   void update(Number& w, const Number& gradient, std::array<Number, 1>& state) const {
     state[0] = Number(rate) * state[0] + gradient;
-    w = w - state[0] * (kSays == Idle::kLinear ? w : Number(rate));
+    w = w - state[0] * (kSays == IdleStep::kLinear ? w : Number(rate));
   }
-  Idle idle() const { return kSays; }
+  IdleStep idle() const { return kSays; }
 };
 
-static_assert(UpdateRule<Claiming<Idle::kReplay>>);
+static_assert(UpdateRule<Claiming<IdleStep::kReplay>>);
 static_assert(!UpdateRule<SgdOptions>);
 
 // A rule with one more member, which it lists or not.
 template <class Extra, bool kListed>
-struct Larger : Claiming<Idle::kReplay> {
+struct Larger : Claiming<IdleStep::kReplay> {
   Extra extra = 0;
   static auto members(const Larger& r) {
     if constexpr (kListed) {
@@ -189,7 +189,7 @@ struct Larger : Claiming<Idle::kReplay> {
       return std::tie(r.rate);
     }
   }
-  using Claiming<Idle::kReplay>::Claiming;
+  using Claiming<IdleStep::kReplay>::Claiming;
 };
 
 static_assert(kListsItsMembers<Larger<real, true>>);
@@ -201,8 +201,8 @@ static_assert(
     !kListsItsMembers<Larger<std::conditional_t<sizeof(real) == 8, float, double>, true>>);
 
 // All its members are listed, and more bytes follow them.
-struct alignas(4 * sizeof(real)) Padded : Claiming<Idle::kReplay> {
-  using Claiming<Idle::kReplay>::Claiming;
+struct alignas(4 * sizeof(real)) Padded : Claiming<IdleStep::kReplay> {
+  using Claiming<IdleStep::kReplay>::Claiming;
 };
 static_assert(!kListsItsMembers<Padded>);
 
@@ -212,13 +212,13 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
       std::logic_error,
       "Claiming: idle() says that a step without gradient changes nothing, but it makes the "
       "number 0.59375, expected 0.75",
-      RuleOptimizer<Claiming<Idle::kNothing>> optimizer({&table}));
+      RuleOptimizer<Claiming<IdleStep::kNothing>> optimizer({&table}));
   EXPECT_ERROR(
       std::logic_error,
       "Claiming: idle() says that a step without gradient is linear, but it makes the number "
       "0.515625, expected 0.75",
-      RuleOptimizer<Claiming<Idle::kLinear>> optimizer({&table}));
-  EXPECT_NO_THROW(RuleOptimizer<Claiming<Idle::kReplay>>({&table}));
+      RuleOptimizer<Claiming<IdleStep::kLinear>> optimizer({&table}));
+  EXPECT_NO_THROW(RuleOptimizer<Claiming<IdleStep::kReplay>>({&table}));
   for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
@@ -243,7 +243,7 @@ struct SignRule : RuleDefaults {
   void update(Number& w, const Number& gradient, std::array<Number, 0>&) const {
     w = w - rate * select(gradient > 0, 1, -1);
   }
-  Idle idle() const { return Idle::kReplay; }
+  IdleStep idle() const { return IdleStep::kReplay; }
 };
 
 TEST(RuleOptimizer, ChoosesForEachValue) {
@@ -261,7 +261,7 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
   for (const std::uint64_t seed : {0U, 1U, 2U}) {
     expect_passed(row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9}, seed));
     expect_passed(row_check<Adam>({}, seed));
-    expect_passed(row_check<RuleOptimizer<Claiming<Idle::kReplay>>>({}, seed));
+    expect_passed(row_check<RuleOptimizer<Claiming<IdleStep::kReplay>>>({}, seed));
   }
   // Both diverge to numbers that cannot be compared.
   const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 300});

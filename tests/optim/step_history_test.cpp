@@ -99,12 +99,12 @@ TEST(StepHistory, ReplaysStepsThatMakeNumbersGrowWithoutBound) {
     history.append(SgdRule(options, {.step = 2, .first_of_state = false}));
     return history.runs().front().idle;
   };
-  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 0.999, .weight_decay = 0.9}), Idle::kLinear);
-  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1}), Idle::kLinear);
-  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 1.9}), Idle::kLinear);
-  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 2.1}), Idle::kReplay);
-  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1.1}), Idle::kReplay);
-  EXPECT_EQ(idle({.learning_rate = 1e30, .momentum = 0.5}), Idle::kReplay);
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 0.999, .weight_decay = 0.9}), IdleStep::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1}), IdleStep::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 1.9}), IdleStep::kLinear);
+  EXPECT_EQ(idle({.learning_rate = 1, .weight_decay = 2.1}), IdleStep::kReplay);
+  EXPECT_EQ(idle({.learning_rate = 1, .momentum = 1.1}), IdleStep::kReplay);
+  EXPECT_EQ(idle({.learning_rate = 1e30, .momentum = 0.5}), IdleStep::kReplay);
 }
 
 TEST(StepHistory, KeepsItsSecondHalfWhenItForgetsTheFirst) {

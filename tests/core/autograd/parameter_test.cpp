@@ -52,7 +52,7 @@ TEST(Parameter, RefusesValuesAndGradientsOfAnotherShape) {
 
 TEST(Parameter, RefusesRowsThatItCannotHave) {
   EXPECT_INVALID("x: its rows are null, expected some",
-                 Parameter("x", std::unique_ptr<RowStore>()));
+                 Parameter("x", std::unique_ptr<ParameterStorage>()));
   Parameter table("x", zeros({4, 2}));
   const auto assign = [&](const std::vector<std::int32_t>& ids, const Tensor& values) {
     table.assign_rows(ids, values);

@@ -126,7 +126,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
       {.model = model, .optimizer = adamw, .loader = loader, .random = random, .steps = 2});
   run.observe(history);
   const std::int32_t row = model.memories[0].hash().rows(texts(1, {1, 2})).data()[2];
-  RowReasons reasons(model, model.memories[0].table.weight, row);
+  RowMovement reasons(model, model.memories[0].table.weight, row);
   run.observe(reasons);
   run.train();
   ASSERT_EQ(history.tables().size(), 3U);
@@ -151,10 +151,10 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   }
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(table.table().shape()[0]); ++id)
     EXPECT_EQ(table.was_touched(id), expected.contains(id));
-  const RowReasons::Summary why = reasons.summary();
+  const RowMovement::Summary why = reasons.summary();
   ASSERT_EQ(why.steps.size(), 2U);
   EXPECT_FALSE(why.steps[0].windows.empty());
-  for (const RowReasons::Window& window : why.steps[0].windows)
+  for (const RowMovement::Window& window : why.steps[0].windows)
     for (const std::size_t place : window.positions) {
       const Ids rows = model.memories[0].hash().rows(texts(1, window.tokens));
       EXPECT_TRUE(std::ranges::count(std::span(rows.data() + 2 * place, 2), row));

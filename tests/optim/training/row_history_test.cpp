@@ -446,8 +446,8 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
       rows.after_backward(alone));
   EXPECT_INVALID("RowHistory: table.weight is no parameter of the model",
                  rows.of(other.table.weight));
-  EXPECT_INVALID("RowReasons: table.weight is no parameter of the model",
-                 RowReasons(model, other.table.weight, 0));
+  EXPECT_INVALID("RowMovement: table.weight is no parameter of the model",
+                 RowMovement(model, other.table.weight, 0));
   const std::string untold =
       "RowHistory: before_update(1, …) was not called before that step was "
       "made";

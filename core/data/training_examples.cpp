@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/data/examples.hpp>
+#include <rowgrad/core/data/training_examples.hpp>
 
 namespace rowgrad {
 namespace {
@@ -12,7 +12,7 @@ void check_ids(const char* caller, const char* what, const Ids& ids) {
 }
 
 // Examples next to each other until a window is full, or one a window.
-TokenWindows windows_of(const char* caller, std::span<const Example> examples,
+TokenWindows windows_of(const char* caller, std::span<const TrainingExample> examples,
                         const ExampleWindowOptions& options, bool packed) {
   check_argument(!examples.empty(), caller, ": there are no examples");
   std::size_t context = options.context;
@@ -43,35 +43,35 @@ TokenWindows windows_of(const char* caller, std::span<const Example> examples,
 
 }  // namespace
 
-Example class_example(const Ids& ids, std::size_t label, std::size_t most) {
+TrainingExample class_example(const Ids& ids, std::size_t label, std::size_t most) {
   check_ids("class_example", "the text", ids);
   check_argument(most > 0, "class_example: at most 0 ids are to be kept, expected at least 1");
   check_argument(label <= std::numeric_limits<std::int32_t>::max(), "class_example: the label is ",
                  label, ", expected less than 2^31");
   const std::size_t length = std::min(ids.size(), most);
-  Example example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
-                  std::vector<std::int32_t>(length, kIgnoredTarget)};
+  TrainingExample example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
+                          std::vector<std::int32_t>(length, kIgnoredTarget)};
   example.targets.back() = static_cast<std::int32_t>(label);
   return example;
 }
 
-Example answer_example(const Ids& prompt, const Ids& answer, std::int32_t end) {
+TrainingExample answer_example(const Ids& prompt, const Ids& answer, std::int32_t end) {
   check_ids("answer_example", "the prompt", prompt);
   check_ids("answer_example", "the answer", answer);
-  Example example{{prompt.begin(), prompt.end()},
-                  std::vector<std::int32_t>(prompt.size() - 1, kIgnoredTarget)};
+  TrainingExample example{{prompt.begin(), prompt.end()},
+                          std::vector<std::int32_t>(prompt.size() - 1, kIgnoredTarget)};
   example.inputs.insert(example.inputs.end(), answer.begin(), answer.end());
   example.targets.insert(example.targets.end(), answer.begin(), answer.end());
   example.targets.push_back(end);
   return example;
 }
 
-TokenWindows padded_windows(std::span<const Example> examples,
+TokenWindows padded_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options) {
   return windows_of("padded_windows", examples, options, false);
 }
 
-TokenWindows packed_windows(std::span<const Example> examples,
+TokenWindows packed_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options) {
   return windows_of("packed_windows", examples, options, true);
 }

@@ -2,15 +2,15 @@
 #include <optional>
 #include <utility>
 
-#include <rowgrad/core/autograd/row_store.hpp>
+#include <rowgrad/core/autograd/parameter_storage.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad {
 namespace {
 
-class StatesInMemory final : public RowStates {
+class StatesInMemory final : public OptimizerStates {
  public:
-  StatesInMemory(Tensor& values, const Owner& owner) : RowStates(owner), values_(values) {}
+  StatesInMemory(Tensor& values, const Owner& owner) : OptimizerStates(owner), values_(values) {}
 
   bool lacks(const Needs& needs) const override {
     for (std::size_t i = 0; i < arrays_.size(); ++i)
@@ -80,9 +80,10 @@ class StatesInMemory final : public RowStates {
   std::optional<Tensor> loaded_;
 };
 
-class RowsInMemory final : public RowStore {
+class ValuesInMemory final : public ParameterStorage {
  public:
-  explicit RowsInMemory(Tensor values) : RowStore(values.shape()), values_(std::move(values)) {}
+  explicit ValuesInMemory(Tensor values)
+      : ParameterStorage(values.shape()), values_(std::move(values)) {}
 
   Tensor* all() override { return &values_; }
 
@@ -97,7 +98,7 @@ class RowsInMemory final : public RowStore {
                   values_.data() + static_cast<std::size_t>(ids[i]) * width);
   }
 
-  std::unique_ptr<RowStates> states(const RowStates::Owner& owner) override {
+  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override {
     return std::make_unique<StatesInMemory>(values_, owner);
   }
 
@@ -107,8 +108,8 @@ class RowsInMemory final : public RowStore {
 
 }  // namespace
 
-std::unique_ptr<RowStore> rows_in_memory(Tensor values) {
-  return std::make_unique<RowsInMemory>(std::move(values));
+std::unique_ptr<ParameterStorage> values_in_memory(Tensor values) {
+  return std::make_unique<ValuesInMemory>(std::move(values));
 }
 
 std::vector<std::string> saved_names(std::span<const std::string_view> names) {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rowgrad/core/autograd/row_store.hpp>
+#include <rowgrad/core/autograd/parameter_storage.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/optim/missed_steps.hpp>
 
@@ -39,24 +39,24 @@ struct RuleFacts {
   std::size_t members;                       // the number of its coefficients
 };
 
-/// What may be asked of the steps of a rule without knowing which it is. RowStepsOf<Rule>
+/// What may be asked of the steps of a rule without knowing which it is. RuleStepsOf<Rule>
 /// implements it.
-class RowSteps {
+class RuleSteps {
  public:
-  RowSteps() = default;
-  RowSteps(const RowSteps&) = delete;
-  RowSteps& operator=(const RowSteps&) = delete;
-  virtual ~RowSteps() = default;
+  RuleSteps() = default;
+  RuleSteps(const RuleSteps&) = delete;
+  RuleSteps& operator=(const RuleSteps&) = delete;
+  virtual ~RuleSteps() = default;
 
   /// Another one with the same options, and without steps.
-  virtual std::unique_ptr<RowSteps> fresh() const = 0;
+  virtual std::unique_ptr<RuleSteps> fresh() const = 0;
 
   /// Which states the options ask for.
-  virtual RowStates::Needs needs() const = 0;
+  virtual OptimizerStates::Needs needs() const = 0;
 
   /// The step that is due, as to rows without a gradient.
   struct Due {
-    Idle idle;       // what it does to them: nothing with RowUpdates::kTouchedOnly
+    IdleStep idle;   // what it does to them: nothing with RowUpdates::kTouchedOnly
     bool continues;  // whether it has a closed form together with the steps in the history
   };
 
@@ -92,21 +92,21 @@ class RowSteps {
 
 /// That of one rule.
 template <class Rule>
-class RowStepsOf final : public RowSteps {
+class RuleStepsOf final : public RuleSteps {
  public:
   using Options = typename Rule::Options;
 
   /// Borrows the options, which may change.
-  explicit RowStepsOf(const Options& options) : options_(options) {}
+  explicit RuleStepsOf(const Options& options) : options_(options) {}
 
-  std::unique_ptr<RowSteps> fresh() const override {
-    return std::make_unique<RowStepsOf>(options_);
+  std::unique_ptr<RuleSteps> fresh() const override {
+    return std::make_unique<RuleStepsOf>(options_);
   }
 
   // --- The step that is due ----------------------------------------------------------------------
 
-  RowStates::Needs needs() const override {
-    RowStates::Needs needs;
+  OptimizerStates::Needs needs() const override {
+    OptimizerStates::Needs needs;
     std::ranges::copy(Rule::uses(options_), needs.uses.begin());
     for (std::size_t i = 0; i < Rule::kStates.size(); ++i)
       needs.starts[i] = Rule::start(options_, i);
@@ -115,7 +115,7 @@ class RowStepsOf final : public RowSteps {
   Due begin(const StepNumber& number) override {
     due_ = Rule(options_, number);
     const std::size_t runs = history_.runs().size();
-    return {.idle = options_.rows == RowUpdates::kExact ? due_->idle() : Idle::kNothing,
+    return {.idle = options_.rows == RowUpdates::kExact ? due_->idle() : IdleStep::kNothing,
             .continues = runs == 0 || due_->continues(history_.rule(runs - 1))};
   }
   void idle_step(double* values) const override { History::idle_step(*due_, values); }
@@ -210,7 +210,7 @@ class RowStepsOf final : public RowSteps {
   using History = StepHistory<Rule>;
   using Vectors = RuleVectors<Rule>;
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
-  using RowOf = Row<kArrays>;
+  using RowOf = StoredRow<kArrays>;
 
   // Row i of the range, if it has so many, with its states.
   static void prefetch(const RowRange& range, std::size_t i) {
@@ -236,7 +236,7 @@ class RowStepsOf final : public RowSteps {
         rules[count++] = &history_.rule(run);
         if (++step == history_.runs()[run].end) ++run;
       } while (count < rules.size() && history_.has_replay(step) &&
-               history_.runs()[run].idle == Idle::kReplay);
+               history_.runs()[run].idle == IdleStep::kReplay);
       change_values<Rule>(width, row.arrays, nullptr, [&](Vectors& x, const Simd& zero) {
         for (std::size_t i = 0; i < count; ++i) update(*rules[i], x, zero);
       });

@@ -16,11 +16,12 @@ Rows targets_of(const TokenWindows& windows) { return rows_of(windows, 1); }
 constexpr std::int32_t kNone = kIgnoredTarget;
 
 TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
-  const Example of_class = class_example(to_ids(std::vector{5, 6, 7}), 2);
+  const TrainingExample of_class = class_example(to_ids(std::vector{5, 6, 7}), 2);
   EXPECT_EQ(of_class.inputs, (std::vector{5, 6, 7}));
   EXPECT_EQ(of_class.targets, (std::vector{kNone, kNone, 2}));
   EXPECT_EQ(class_example(to_ids(std::vector{5, 6, 7}), 1, 2).targets, (std::vector{kNone, 1}));
-  const Example answer = answer_example(to_ids(std::vector{1, 2}), to_ids(std::vector{3, 4}), 9);
+  const TrainingExample answer =
+      answer_example(to_ids(std::vector{1, 2}), to_ids(std::vector{3, 4}), 9);
   EXPECT_EQ(answer.inputs, (std::vector{1, 2, 3, 4}));
   EXPECT_EQ(answer.targets, (std::vector{kNone, 3, 4, 9}));
   const Ids none = to_ids(std::vector<std::int32_t>());
@@ -33,7 +34,7 @@ TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
 }
 
 TEST(Examples, ArePaddedOrPackedIntoWindows) {
-  const std::vector<Example> examples{
+  const std::vector<TrainingExample> examples{
       {{1, 2, 3}, {kNone, kNone, 7}}, {{4}, {8}}, {{5, 6}, {kNone, 9}}, {{1, 2, 3}, {1, 1, 1}}};
   const TokenWindows padded = padded_windows(examples, {.padding = 50});
   EXPECT_EQ(inputs_of(padded), (Rows{{1, 2, 3}, {4, 50, 50}, {5, 6, 50}, {1, 2, 3}}));
@@ -56,7 +57,7 @@ TEST(Examples, ArePaddedOrPackedIntoWindows) {
                  class_example(to_ids(std::vector{5}), std::size_t{1} << 31));
   EXPECT_INVALID("packed_windows: there are no examples", packed_windows({}));
   EXPECT_INVALID("packed_windows: example 0 has 1 ids and 0 targets, expected equally many",
-                 packed_windows(std::vector<Example>{{{1}, {}}}));
+                 packed_windows(std::vector<TrainingExample>{{{1}, {}}}));
   EXPECT_INVALID("TokenWindows: there are 1 targets for 2 tokens",
                  TokenWindows(ids({2}, {1, 2}), ids({1}, {1}), {.context = 1, .stride = 1}));
   EXPECT_INVALID("TokenWindows: the text has 2 tokens, but a window has a context of 3",

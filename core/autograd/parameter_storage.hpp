@@ -22,7 +22,7 @@ constexpr std::size_t kMostStates = 8;  // the most states that an optimizer has
 /// One row: its values and then its states, null for a state that is not in use, and the step of an
 /// optimizer that all of them are of.
 template <std::size_t N>
-struct Row {
+struct StoredRow {
   std::array<real*, N> arrays;  // the values, then the states
   std::uint64_t* step;          // the step that values and states are of
 };
@@ -33,7 +33,7 @@ struct RowCopy {
   std::uint64_t step = 0;    // the step that all of them are of
 };
 
-class RowStates;
+class OptimizerStates;
 
 /// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
 struct RowView {
@@ -42,11 +42,11 @@ struct RowView {
   std::size_t width = 0;                       // the number of values in a row
   std::uint64_t* steps = nullptr;              // the step of row 0, if steps have begun
   std::size_t step_stride = 1;                 // from one row's step to the next
-  const RowStates* copied_by = nullptr;        // has rows that must not change when they are read
+  const OptimizerStates* copied_by = nullptr;  // has rows that must not change when they are read
 
   /// Row i, of a table whose steps have begun. N is one more than the number of states.
   template <std::size_t N>
-  Row<N> row(std::size_t i) const {
+  StoredRow<N> row(std::size_t i) const {
     return {arrays<N>(i), steps + i * step_stride};
   }
 
@@ -68,14 +68,14 @@ struct RowView {
   /// A row to read, whose steps may be replayed before. As a file changes only in steps, this is a
   /// copy there unless `replays(step)` says that none of the steps since `step` has to be replayed.
   template <std::size_t N>
-  Row<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
+  StoredRow<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
 };
 
 /// What one optimizer keeps for the values of a parameter: states (momentum, for example), each as
 /// large as the values, and for each row the step that it is of. In memory these are arrays of its
 /// own, so several optimizers can use a table in turn; a file has them beside the values, for one
 /// optimizer at a time. What has nothing to do for rows in memory does nothing by default.
-class RowStates {
+class OptimizerStates {
  public:
   /// Whose states they are, for messages and for saving. All must outlive the states.
   struct Owner {
@@ -91,10 +91,10 @@ class RowStates {
   };
 
   /// States of which none has begun.
-  explicit RowStates(const Owner& owner) : owner_(owner) {}
-  RowStates(const RowStates&) = delete;
-  RowStates& operator=(const RowStates&) = delete;
-  virtual ~RowStates() = default;
+  explicit OptimizerStates(const Owner& owner) : owner_(owner) {}
+  OptimizerStates(const OptimizerStates&) = delete;
+  OptimizerStates& operator=(const OptimizerStates&) = delete;
+  virtual ~OptimizerStates() = default;
 
   /// Whether a step needs states that have not begun. Throws std::invalid_argument if a file has no
   /// room for them, or if they do not start as zeros there.
@@ -145,18 +145,18 @@ class RowStates {
   const Owner owner_;  // whose states they are
 };
 
-/// All names that RowStates::save may put for states of these names.
+/// All names that OptimizerStates::save may put for states of these names.
 std::vector<std::string> saved_names(std::span<const std::string_view> names);
 
 /// The values of a parameter: a tensor of any shape in memory, or a table [rows, width] elsewhere.
 /// What has nothing to do for values in memory does nothing by default.
-class RowStore {
+class ParameterStorage {
  public:
   /// Values of this shape.
-  explicit RowStore(Shape shape) : shape_(std::move(shape)) {}
-  RowStore(const RowStore&) = delete;
-  RowStore& operator=(const RowStore&) = delete;
-  virtual ~RowStore() = default;
+  explicit ParameterStorage(Shape shape) : shape_(std::move(shape)) {}
+  ParameterStorage(const ParameterStorage&) = delete;
+  ParameterStorage& operator=(const ParameterStorage&) = delete;
+  virtual ~ParameterStorage() = default;
 
   /// The shape of all values.
   const Shape& shape() const { return shape_; }
@@ -172,7 +172,7 @@ class RowStore {
   virtual void assign(std::span<const std::int32_t> ids, const real* values) = 0;
 
   /// What a new optimizer keeps for them.
-  virtual std::unique_ptr<RowStates> states(const RowStates::Owner& owner) = 0;
+  virtual std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) = 0;
 
   /// The path of the file, for messages.
   virtual std::string path() const { return {}; }
@@ -196,15 +196,15 @@ class RowStore {
 };
 
 /// Values in memory.
-std::unique_ptr<RowStore> rows_in_memory(Tensor values);
+std::unique_ptr<ParameterStorage> values_in_memory(Tensor values);
 
 template <std::size_t N>
-Row<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) const {
+StoredRow<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) const {
   if (copied_by == nullptr || (copied_by->is_stored(i) && !replays(*row<N>(i).step)))
     return row<N>(i);
   copied_by->copy(i, copy);
   // The copy has values and states at the same distances as the file has them.
-  Row<N> result{.arrays = {copy.values.data()}, .step = &copy.step};
+  StoredRow<N> result{.arrays = {copy.values.data()}, .step = &copy.step};
   for (std::size_t k = 1; k < N; ++k)
     if (first[k] != nullptr) result.arrays[k] = copy.values.data() + (first[k] - first[0]);
   return result;

@@ -13,7 +13,7 @@ Ids random_words(std::size_t tokens) {
   return to_ids(ids);
 }
 
-// What happens to the row in a run, observed apart from RowReasons.
+// What happens to the row in a run, observed apart from RowMovement.
 struct WatchedRow : RunObserver {
   explicit WatchedRow(const Parameter& of) : table(of) {}
 
@@ -47,7 +47,7 @@ struct WatchedRow : RunObserver {
 };
 
 struct FollowedRun {
-  explicit FollowedRun(RowReasonsOptions options = {})
+  explicit FollowedRun(RowMovementOptions options = {})
       : reasons(model, model.token.weight, kFollowed, options) {}
 
   void train(Optimizer& optimizer, std::size_t steps = 20) {
@@ -65,18 +65,18 @@ struct FollowedRun {
   NextTokenModel model{{.vocabulary = kWordCount, .context = 4, .width = 6}, random};
   DataLoader loader{TokenWindows(random_words(200), {.context = 4, .stride = 4}), {.batch = 2}};
   WatchedRow watched{model.token.weight};
-  RowReasons reasons;
+  RowMovement reasons;
 };
 
-double sum_of_shares(const RowReasons::Summary& all) {
+double sum_of_shares(const RowMovement::Summary& all) {
   return all.by_gradients + all.by_momentum + all.by_decay;
 }
 
-TEST(RowReasons, NameTheStepsAndTheWindowsThatMovedTheRow) {
+TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   FollowedRun trained;
   SGD sgd(trained.model.parameters(), {.learning_rate = 0.5});
   trained.train(sgd);
-  const RowReasons::Summary all = trained.reasons.summary();
+  const RowMovement::Summary all = trained.reasons.summary();
   const WatchedRow& watched = trained.watched;
   ASSERT_GT(watched.norms.size(), 3U);
   EXPECT_EQ(all.lookups, watched.lookups);
@@ -84,12 +84,12 @@ TEST(RowReasons, NameTheStepsAndTheWindowsThatMovedTheRow) {
   EXPECT_EQ(all.without, 20 - watched.norms.size());
   ASSERT_EQ(all.steps.size(), watched.norms.size());
   double shares = 0;
-  for (const RowReasons::Step& step : all.steps) {
+  for (const RowMovement::Step& step : all.steps) {
     EXPECT_DOUBLE_EQ(step.gradient_norm, watched.norms.at(step.step));
     EXPECT_NEAR(step.moved, watched.moved.at(step.step), 1e-12);
     shares += step.share;
     std::size_t lookups = 0;
-    for (const RowReasons::Window& window : step.windows) {
+    for (const RowMovement::Window& window : step.windows) {
       EXPECT_EQ(window.tokens.size(), 4U);
       for (const std::size_t position : window.positions)
         EXPECT_EQ(window.tokens[position], kFollowed);
@@ -104,11 +104,11 @@ TEST(RowReasons, NameTheStepsAndTheWindowsThatMovedTheRow) {
   EXPECT_EQ(all.by_decay, 0);
 }
 
-TEST(RowReasons, TellWhatMomentumAndDecayAdded) {
+TEST(RowMovement, TellWhatMomentumAndDecayAdded) {
   FollowedRun with_momentum;
   SGD momentum(with_momentum.model.parameters(), {.learning_rate = 0.1, .momentum = 0.9});
   with_momentum.train(momentum);
-  const RowReasons::Summary all = with_momentum.reasons.summary();
+  const RowMovement::Summary all = with_momentum.reasons.summary();
   EXPECT_NEAR(sum_of_shares(all), 1, 1e-9);
   EXPECT_GT(std::abs(all.by_momentum), 0.01);
   EXPECT_EQ(all.by_decay, 0);
@@ -127,18 +127,18 @@ TEST(RowReasons, TellWhatMomentumAndDecayAdded) {
   EXPECT_FALSE(with_l2.reasons.summary().knows_decay);
 }
 
-TEST(RowReasons, KeepTheStepsThatMovedTheRowFarthest) {
+TEST(RowMovement, KeepTheStepsThatMovedTheRowFarthest) {
   FollowedRun all;
   SGD sgd(all.model.parameters(), {.learning_rate = 0.5});
   all.train(sgd);
   FollowedRun few({.steps = 2, .windows = 1});
   SGD same(few.model.parameters(), {.learning_rate = 0.5});
   few.train(same);
-  std::vector<RowReasons::Step> steps = all.reasons.summary().steps;
-  std::ranges::sort(steps, std::greater<>(), &RowReasons::Step::moved);
+  std::vector<RowMovement::Step> steps = all.reasons.summary().steps;
+  std::ranges::sort(steps, std::greater<>(), &RowMovement::Step::moved);
   steps.resize(2);
-  std::ranges::sort(steps, {}, &RowReasons::Step::step);
-  const RowReasons::Summary summary = few.reasons.summary();
+  std::ranges::sort(steps, {}, &RowMovement::Step::step);
+  const RowMovement::Summary summary = few.reasons.summary();
   ASSERT_EQ(summary.steps.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(summary.steps[i].step, steps[i].step);
@@ -149,7 +149,7 @@ TEST(RowReasons, KeepTheStepsThatMovedTheRowFarthest) {
   EXPECT_EQ(summary.by_gradients, all.reasons.summary().by_gradients);
 }
 
-TEST(RowReasons, ChangeNothingOfTheRun) {
+TEST(RowMovement, ChangeNothingOfTheRun) {
   FollowedRun watched;
   AdamW adamw(watched.model.parameters());
   watched.train(adamw);
@@ -164,15 +164,15 @@ TEST(RowReasons, ChangeNothingOfTheRun) {
   EXPECT_EQ(watched.model.token.weight.value(), alone.model.token.weight.value());
 }
 
-TEST(RowReasons, RefuseWhatIsNoRow) {
+TEST(RowMovement, RefuseWhatIsNoRow) {
   struct Model : Layer {
     Parameter table{*this, "table", zeros({4, 2})};
     Parameter bias{*this, "bias", zeros({4})};
   } model;
   for (const std::int32_t row : {-1, 4})
-    EXPECT_INVALID(concat("RowReasons: row ", row, " of table, which has 4"),
-                   RowReasons(model, model.table, row));
-  EXPECT_INVALID("RowReasons: bias is no table, of shape [4]", RowReasons(model, model.bias, 0));
+    EXPECT_INVALID(concat("RowMovement: row ", row, " of table, which has 4"),
+                   RowMovement(model, model.table, row));
+  EXPECT_INVALID("RowMovement: bias is no table, of shape [4]", RowMovement(model, model.bias, 0));
 }
 
 }  // namespace

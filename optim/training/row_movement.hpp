@@ -3,10 +3,10 @@
 // Why one row of a table moved: in which steps, by which windows of the text, and how much of its
 // way momentum and weight decay made.
 //
-//   RowReasons reasons(model, model.token.weight, 17);
+//   RowMovement reasons(model, model.token.weight, 17);
 //   run.observe(reasons);
 //   run.train();
-//   for (const RowReasons::Step& step : reasons.summary().steps) …
+//   for (const RowMovement::Step& step : reasons.summary().steps) …
 //
 // What a row has moved is the sum of what it moved in each step. The share of a step is the length
 // of its part in the direction of that sum, so that all shares add up to 1: that of a step which
@@ -25,12 +25,12 @@ namespace rowgrad {
 
 /// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that of
 /// this many rows and windows, however long the run is.
-struct RowReasonsOptions {
+struct RowMovementOptions {
   std::size_t steps = 20;   // the most steps that are kept
   std::size_t windows = 4;  // the most windows of each of them
 };
 
-class RowReasons : public RunObserver {
+class RowMovement : public RunObserver {
  public:
   /// A window that looked the row up, at some of its positions.
   struct Window {
@@ -65,8 +65,8 @@ class RowReasons : public RunObserver {
   /// Borrows the table of the model. Rows of tokens and of n-grams, which are looked up at their
   /// last token, have windows. Throws std::invalid_argument for a table that is none of the model,
   /// and a row that it does not have.
-  RowReasons(const Layer& model, const Parameter& table, std::int32_t row,
-             const RowReasonsOptions& options = {});
+  RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
+              const RowMovementOptions& options = {});
 
   Summary summary() const;  // the summary of the steps so far
 
@@ -86,7 +86,7 @@ class RowReasons : public RunObserver {
   const Parameter* table_;
   std::int32_t row_;
   std::string kind_;  // what rows stand for
-  RowReasonsOptions options_;
+  RowMovementOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;
   std::vector<double> by_gradients_;  // sums over steps

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include <rowgrad/optim/training/row_reasons.hpp>
+#include <rowgrad/optim/training/row_movement.hpp>
 
 namespace rowgrad {
 namespace {
@@ -34,24 +34,24 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
 
 }  // namespace
 
-RowReasons::RowReasons(const Layer& model, const Parameter& table, std::int32_t row,
-                       const RowReasonsOptions& options)
+RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
+                         const RowMovementOptions& options)
     : table_(&table), row_(row), kind_(model.names_of_rows(table).kind), options_(options) {
-  check_argument(table.shape().size() == 2, "RowReasons: ", table.name(), " is no table, of shape ",
-                 bracketed(table.shape()));
-  check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowReasons: row ",
+  check_argument(table.shape().size() == 2, "RowMovement: ", table.name(),
+                 " is no table, of shape ", bracketed(table.shape()));
+  check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowMovement: row ",
                  row, " of ", table.name(), ", which has ", table.shape()[0]);
-  check_argument(std::ranges::count(model.parameters(), &table) > 0, "RowReasons: ", table.name(),
+  check_argument(std::ranges::count(model.parameters(), &table) > 0, "RowMovement: ", table.name(),
                  " is no parameter of the model");
   by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
 }
 
-std::vector<double> RowReasons::read() const {
+std::vector<double> RowMovement::read() const {
   const Tensor values = table_->rows({&row_, 1});
   return {values.begin(), values.end()};
 }
 
-void RowReasons::after_backward(const TrainingRun&, const Tape& tape) {
+void RowMovement::after_backward(const TrainingRun&, const Tape& tape) {
   for (const Tape::Lookup& lookup : tape.lookups()) {
     if (lookup.table != table_) continue;
     now_.lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, row_));
@@ -72,7 +72,7 @@ void RowReasons::after_backward(const TrainingRun&, const Tape& tape) {
   }
 }
 
-void RowReasons::before_update(const TrainingRun& run) {
+void RowMovement::before_update(const TrainingRun& run) {
   if (start_.empty()) start_ = latest_ = read();
   const std::span<const real> gradient = gradient_of(*table_, row_);
   has_gradient_ = !gradient.empty();
@@ -82,7 +82,7 @@ void RowReasons::before_update(const TrainingRun& run) {
   decay_ = run.parts().optimizer.idle_decay(*table_);
 }
 
-void RowReasons::after_step(const TrainingRun& run, double /*loss*/) {
+void RowMovement::after_step(const TrainingRun& run, double /*loss*/) {
   Way values = read();
   Way way(values.size());
   for (std::size_t i = 0; i < way.size(); ++i) {
@@ -103,14 +103,14 @@ void RowReasons::after_step(const TrainingRun& run, double /*loss*/) {
   now_ = {};
 }
 
-void RowReasons::keep(KeptStep kept) {
+void RowMovement::keep(KeptStep kept) {
   kept_.push_back(std::move(kept));
   if (kept_.size() <= options_.steps) return;
   kept_.erase(
       std::ranges::min_element(kept_, {}, [](const KeptStep& each) { return each.step.moved; }));
 }
 
-RowReasons::Summary RowReasons::summary() const {
+RowMovement::Summary RowMovement::summary() const {
   Summary result = counts_;
   Way way(latest_.size());
   std::ranges::transform(latest_, start_, way.begin(), std::minus<>());
