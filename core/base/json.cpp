@@ -139,7 +139,10 @@ Json::Json(std::initializer_list<Member> members) : value_(Members()) {
 
 Json& Json::operator[](const std::string& key) {
   if (value_.index() == 0) value_ = Members();
-  return std::get<Members>(value_)[key];
+  auto* const members = std::get_if<Members>(&value_);
+  check_argument(members != nullptr, "Json: there is no ", in_quotes(key),
+                 ", as this is no object");
+  return (*members)[key];
 }
 
 void Json::push_back(Json element) {

@@ -54,6 +54,9 @@ void DataLoader::load_state_dict(const Checkpoint& state) {
       check_argument(saved.integer(name) == present.integer(name),
                      "DataLoader::load_state_dict: the state is of a loader with ", name, ' ',
                      saved.integer(name), ", this one has ", present.integer(name));
+    check_argument(
+        saved.names() == present.names(),
+        "DataLoader::load_state_dict: the state is of a loader with data of another kind");
   }
   const Position position = {.epoch = state.count("epoch"), .batch = state.count("batch")};
   check_argument(position.batch < size_, "DataLoader::load_state_dict: there is no batch ",

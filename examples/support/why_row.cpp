@@ -130,8 +130,8 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   Parameter& table = table_named(again->model(), options.table);
   const std::string kind = again->model().names_of_rows(table).kind;
   const auto row = static_cast<std::int32_t>(options.row);
-  RowMovement reasons(again->model(), table, row, {.steps = options.steps, .windows = 2});
-  again->run.observe(reasons);
+  RowMovement movement(again->model(), table, row, {.steps = options.steps, .windows = 2});
+  again->run.observe(movement);
   again->run.train(last);
 
   const std::array rows{row};
@@ -142,7 +142,7 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   std::cout << "Row        " << row << " of " << options.table;
   if (kind == "token") std::cout << ", " << in_quotes(again->tokenizer().token(row));
   std::cout << "; trained again, it ends at the same values, bit for bit\n";
-  print(reasons.summary(), again->tokenizer(), first, last, kind == "token" || kind == "n-gram");
+  print(movement.summary(), again->tokenizer(), first, last, kind == "token" || kind == "n-gram");
 }
 
 }  // namespace rowgrad

@@ -136,7 +136,7 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
   const Checkpoint model = file.part("model");
   // Of tables in files of their own, there are only marks.
   const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& name) {
-    return std::holds_alternative<std::string>(model.at(name));
+    return name.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(name));
   });
   check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: there are ", tables.size(),
                  " tables, expected ", in_files, ": those of ", path.string(),

@@ -3,10 +3,10 @@
 // Why one row of a table moved: in which steps, by which windows of the text, and how much of its
 // way momentum and weight decay made.
 //
-//   RowMovement reasons(model, model.token.weight, 17);
-//   run.observe(reasons);
+//   RowMovement movement(model, model.token.weight, 17);
+//   run.observe(movement);
 //   run.train();
-//   for (const RowMovement::Step& step : reasons.summary().steps) …
+//   for (const RowMovement::Step& step : movement.summary().steps) …
 //
 // What a row has moved is the sum of what it moved in each step. The share of a step is the length
 // of its part in the direction of that sum, so that all shares add up to 1: that of a step which

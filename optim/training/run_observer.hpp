@@ -8,7 +8,6 @@
 #include <optional>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
 
 namespace rowgrad {
 

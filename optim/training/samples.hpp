@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/layers/language_model.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {

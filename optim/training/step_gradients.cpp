@@ -101,6 +101,8 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         const auto found = indices_.find(&parameter);
         if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
+        check_state(found != indices_.end(), "TrainingRun: ", parameter.name(),
+                    " was added to the optimizer during a step");
         const std::size_t p = found->second;
         if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));

@@ -179,7 +179,8 @@ class TrainingRun {
   /// as if it had never stopped, bit for bit, if it computes with the same. Loading throws
   /// std::invalid_argument for a state that does not fit a part or contradicts itself, and then
   /// changes nothing (if the optimizer has check_state_dict()); after a failure of the memory or
-  /// the disk, load a state again. Examples, batches and their order have to be the same
+  /// the disk, and if the values of the model are not those that the optimizer's state belongs to,
+  /// load a state again. Examples, batches and their order have to be the same
   /// (DataLoader::state_dict), and so does `accumulate`. States of version 0.2.0 are refused.
   ///
   /// What else its parts are made with may change, and is taken as it is now: the length of the

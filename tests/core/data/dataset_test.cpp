@@ -77,4 +77,21 @@ TEST(TensorDataset, IsToldFromOthersByAChecksum) {
   EXPECT_INVALID("DataLoader: there is no dataset", DataLoader{std::shared_ptr<const Dataset>()});
 }
 
+// Three examples, which are described by their number alone.
+class Numbered : public Dataset {
+ public:
+  std::size_t size() const override { return 3; }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    return three_rows().rows(examples);
+  }
+};
+
+TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
+  const Checkpoint state = DataLoader(TensorDataset(three_rows())).state_dict();
+  DataLoader loader{Numbered()};
+  EXPECT_INVALID("DataLoader::load_state_dict: the state is of a loader with data of another kind",
+                 loader.load_state_dict(state));
+  loader.load_state_dict(DataLoader(Numbered()).state_dict());
+}
+
 }  // namespace
