@@ -58,7 +58,7 @@ class StepRuns {
   }
 
  protected:
-  std::vector<Run> runs_;
+  std::vector<Run> runs_;          // of equal steps
   std::uint64_t last_replay_ = 0;  // the last step that has no closed form
 };
 

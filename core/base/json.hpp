@@ -103,7 +103,7 @@ class Json {
 
 /// A member of an object that is made.
 struct Json::Member {
-  std::string key;
+  std::string key;     // its name
   mutable Json value;  // moved into the object
 };
 

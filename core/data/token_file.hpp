@@ -27,17 +27,18 @@ namespace rowgrad {
 
 /// The first 64 bytes of a file, little-endian.
 struct TokenFileHeader {
+  /// What such a file begins with.
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
   static constexpr std::uint32_t kVersion = 1;  // the version of this format
 
-  std::array<char, 8> magic = kMagic;
-  std::uint32_t version = kVersion;   // others are refused
-  std::uint32_t bytes_per_id = 0;     // 2 or 4
-  std::uint64_t count = 0;            // the number of ids
-  std::uint64_t vocabulary_size = 0;  // the tokenizer's number of ids; all are below it
-  std::uint64_t vocabulary_hash = 0;  // the tokenizer's Vocabulary::hash()
-  std::uint64_t checksum = 0;         // the checksum of the ids (class Checksum)
-  std::array<std::uint64_t, 2> unused = {};
+  std::array<char, 8> magic = kMagic;        // others are refused
+  std::uint32_t version = kVersion;          // others are refused
+  std::uint32_t bytes_per_id = 0;            // 2 or 4
+  std::uint64_t count = 0;                   // the number of ids
+  std::uint64_t vocabulary_size = 0;         // the tokenizer's number of ids; all are below it
+  std::uint64_t vocabulary_hash = 0;         // the tokenizer's Vocabulary::hash()
+  std::uint64_t checksum = 0;                // the checksum of the ids (class Checksum)
+  std::array<std::uint64_t, 2> unused = {};  // zeros
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 
