@@ -253,7 +253,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
         << '\n';
   if (ranks != nullptr) tell_other_arithmetic(*ranks);
 
-  const HeldInterrupts held;
+  const HeldInterrupts until_they_stop_it;
   StopsOnInterrupts interrupts;
   run.observe(interrupts);
   if (options.untrained && run.steps() == 0)

@@ -122,9 +122,9 @@ void run(std::string_view input) {
   const std::string text = data.ConsumeBytesAsString(kLongestText);
 
   const BytePairTokenizer tokenizer = recipe.tokenizer();
-  const Ids ids = tokenizer.encode(text, {.allowed_special = recipe.special});
+  const std::vector<std::int32_t> ids = tokenizer.encode(text, {.allowed_special = recipe.special});
   const std::vector<std::int32_t> expected = encoded(recipe, text);
-  expect(std::equal(ids.begin(), ids.end(), expected.begin(), expected.end()), "other ids");
+  expect(ids == expected, "other ids");
   expect(tokenizer.decode(ids) == text, "another text");
   expect(tokenizer.decode(tokenizer.encode(text)) == text, "another text, without special tokens");
 

@@ -31,7 +31,7 @@ void run(std::string_view input) {
   std::optional<BytePairTokenizer> tokenizer;
   if (refusal_of(both, [&] { tokenizer.emplace(gpt2_tokenizer(merges, encoder, {"<s>"})); }))
     return;
-  const Ids ids = tokenizer->encode(both, {.allowed_special = {"<s>"}});
+  const auto ids = tokenizer->encode(both, {.allowed_special = {"<s>"}});
   expect(tokenizer->decode(ids) == both, "another text");
   const std::string json = tokenizer->to_json();
   const auto again = tokenizer_from_json(json);

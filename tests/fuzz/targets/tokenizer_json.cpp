@@ -16,7 +16,7 @@ void run(std::string_view input) {
     options.allowed_special.push_back(tokenizer->token(id));
   const bool words = json.find("word\",\n \"tokens\"") != std::string::npos;
   try {
-    const Ids ids = tokenizer->encode(input, options);
+    const auto ids = tokenizer->encode(input, options);
     const std::string text = tokenizer->decode(ids);
     const bool unknown = tokenizer->vocabulary().find_special(kUnknown).has_value();
     expect(words || unknown || text == input, "another text");
