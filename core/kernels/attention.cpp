@@ -151,7 +151,7 @@ class Forward {
       const Simd weight(scores_.data()[key]);
       map_span(
           attention_.width, to,
-          [&](const Simd& sum, const Simd& value) { return sum + weight * value; }, to,
+          [&](const Simd& sum, const Simd& value) { return fma(weight, value, sum); }, to,
           v + key * row);
     }
   }
