@@ -76,7 +76,8 @@ class Json {
   std::vector<std::string> strings() const;
   std::vector<std::uint64_t> whole_numbers() const;
 
-  /// The member of an object, which is made if it is not there. Null becomes an object.
+  /// The member of an object, which is made if it is not there. Null becomes an object; for others
+  /// this throws std::invalid_argument.
   Json& operator[](const std::string& key);
 
   /// Adds an element to an array. Null becomes an array.

@@ -29,6 +29,7 @@ std::size_t DataLoader::rows(std::size_t batch) const {
 Checkpoint DataLoader::data() const {
   if (!description_) description_ = dataset_->description();
   Checkpoint data = *description_;
+  for (const std::string& name : data.names()) data.integer(name);  // throws for another kind
   data.put("batch", options_.batch);
   data.put("drop_last", options_.drop_last);
   data.put("shuffle", options_.shuffle);
@@ -102,7 +103,10 @@ Batch DataLoader::read() const {
             static_cast<std::int64_t>(position_.batch * options_.batch + rows.begin));
   if (!order_.empty())
     for (std::int64_t& example : examples) example = order_[static_cast<std::size_t>(example)];
-  return dataset_->batch(examples);
+  Batch batch = dataset_->batch(examples);
+  check_argument(batch.rows() == examples.size(), "DataLoader: the data gave ", batch.rows(),
+                 " examples, expected ", examples.size());
+  return batch;
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {

@@ -55,8 +55,9 @@ class Dataset {
   /// The examples with these numbers, in this order; there may be none.
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
 
-  /// What tells these examples from others, integers by name, for the state of a loader: the number
-  /// of examples, unless a class overrides it.
+  /// What tells these examples from others, integers by name, for the state of a loader, which adds
+  /// its own (batch, drop_last, generator, shuffle, shuffle_seed). The number of examples, unless a
+  /// class overrides it.
   virtual Checkpoint description() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.

@@ -94,4 +94,22 @@ TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
   loader.load_state_dict(DataLoader(Numbered()).state_dict());
 }
 
+TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {
+  struct OneTooFew : Numbered {
+    Batch batch(std::span<const std::int64_t> examples) const override {
+      return three_rows().rows(examples.subspan(1));
+    }
+  };
+  DataLoader short_of_one(OneTooFew(), {.batch = 3});
+  EXPECT_INVALID("DataLoader: the data gave 2 examples, expected 3", short_of_one.begin());
+  struct Named : Numbered {
+    Checkpoint description() const override {
+      Checkpoint description;
+      description.put("name", std::string("ratings"));
+      return description;
+    }
+  };
+  EXPECT_INVALID(R"(Checkpoint: "name" is not a whole number)", DataLoader(Named()).state_dict());
+}
+
 }  // namespace
