@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -77,7 +78,9 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
       parts.push_back(parts_.shards == 1
                           ? std::move(batches[i])
                           : part_of(batches[i], parts_.loader.rows(first + i), shard));
-      shares[shard * count + i] = parts_.model.weight(parts.back());
+      const double weight = shares[shard * count + i] = parts_.model.weight(parts.back());
+      check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
+                     weight, ", expected a finite number, not negative");
     }
   const std::vector<double> weights = sums_of_shards(shares, count);
   for (std::size_t i = 0; i < shares.size(); ++i)
