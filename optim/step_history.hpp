@@ -206,7 +206,7 @@ class StepHistory : public StepRuns {
   }
 
   // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.
-  Map block(std::size_t level, std::size_t i) const {
+  [[gnu::noinline]] Map block(std::size_t level, std::size_t i) const {
     if (level == 0) return power(i, runs_[i].end - begin_of(i));
     if (level >= kLeastLevel && level - kLeastLevel < blocks_.size())
       if (const auto& kept = blocks_[level - kLeastLevel]; i < kept.size()) return kept[i];
@@ -214,7 +214,7 @@ class StepHistory : public StepRuns {
   }
 
   // The step of a run, applied `count` times.
-  Map power(std::size_t run, std::uint64_t count) const {
+  [[gnu::noinline]] Map power(std::size_t run, std::uint64_t count) const {
     Map result = identity();
     bool first = true;
     const bool is_known = run + 1 == runs_.size();
