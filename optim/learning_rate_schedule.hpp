@@ -120,6 +120,9 @@ class LearningRateSchedule {
   /// Throws what step() would throw now.
   void check_step() const { check_rates(step_count_ + 1, base_rates_); }
 
+  /// Whose rates it sets.
+  const Optimizer& optimizer() const { return optimizer_; }
+
   /// How often step() has been called, including the calls before a loaded state was saved.
   std::uint64_t step_count() const { return step_count_; }
 

@@ -64,7 +64,7 @@ void Optimizer::check_uses_all() const {
     check_state(!parameter->trainable() || !parameter->gradient().is_none(), "Optimizer: '",
                 parameter->name(), "' ", bracketed(parameter->shape()),
                 " is a parameter of the optimizer, but the loss does not use it: does forward use "
-                "its layer?");
+                "its layer? If it is not meant to, freeze it.");
 }
 
 void Optimizer::zero_grad() {

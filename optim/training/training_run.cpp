@@ -36,6 +36,8 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
+  check_argument(parts_.schedule == nullptr || &parts_.schedule->optimizer() == &parts_.optimizer,
+                 "TrainingRun: the schedule is of another optimizer");
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);

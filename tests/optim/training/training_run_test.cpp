@@ -465,7 +465,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
     EXPECT_ERROR(
         std::logic_error,
         "Optimizer: 'norm.weight' [1, 4] is a parameter of the optimizer, but the loss does "
-        "not use it: does forward use its layer?",
+        "not use it: does forward use its layer? If it is not meant to, freeze it.",
         TrainingRun(parts).run_epoch());
     EXPECT_TRUE(bits_of(model.state_dict()) == before);
     loader.rewind();
@@ -557,6 +557,10 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
             "TrainingRun: there is no loader for the evaluation every 5 steps");
   EXPECT_EQ(message([&](auto& parts) { parts.schedule = &later; }),
             "TrainingRun: the schedule is not at step 0");
+  SGD other(trained.model.parameters(), {.learning_rate = 0.1});
+  LearningRateSchedule of_another(other, Schedule::constant());
+  EXPECT_EQ(message([&](auto& parts) { parts.schedule = &of_another; }),
+            "TrainingRun: the schedule is of another optimizer");
   TrainingRun plain({.model = trained.model,
                      .optimizer = trained.optimizer,
                      .loader = loader,
