@@ -4,7 +4,7 @@
 #   examples/train.sh --gpt [options of train_gpt]   a GPT
 #   examples/train.sh --ranks N …                  either, in N processes of this machine
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
 program=train_verdict
 ranks=0

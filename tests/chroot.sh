@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # Debian systems of their own, made by debootstrap, for debian.sh and packages.sh. Must be root. To be
-# sourced after .setup.sh; `system` is the folder.
+# sourced after core/packaging/setup.sh; `system` is the folder.
 
 # make_system RELEASE: unless it is there.
 make_system() {

@@ -6,7 +6,7 @@
 #   CXX=clang++-14 PACKAGES="clang-14 libomp-14-dev" tests/debian.sh bookworm
 # Must be root, for chroot. The sources are those of HEAD.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chroot.sh"
 
 if (($# < 1 || $# > 2)) || ((EUID != 0)); then

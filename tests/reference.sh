@@ -2,8 +2,8 @@
 # Makes the reference of the public headers. Every public name must be documented, and every link
 # must lead somewhere: what is not so is listed.
 set -euo pipefail
-# shellcheck source=SCRIPTDIR/../.setup.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+# shellcheck source=SCRIPTDIR/../core/packaging/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
 install_packages doxygen
 configure -DROWGRAD_REFERENCE=ON

@@ -5,7 +5,7 @@
 # ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
 # are found as all programs find them: in $ROWGRAD_DATA, in the cache or on the network.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
 cmake_options=()
 ctest_options=()

@@ -4,7 +4,7 @@
 # ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 : "${ROWGRAD_BUILD:=$(dirname "${BASH_SOURCE[0]}")/../build-thread}"
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
 install_packages
 echo "Building rowgrad and the tests of threads in $build"

@@ -5,7 +5,7 @@
 # With --alone, rowgrad and its floor only, and PyTorch is not needed.
 # Writes a table, a JSON file and a plot. Nothing else should run on the machine.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 torch=python3-torch
 for option; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # How fast the levels of packages are, beside a build for this one processor: medians of rounds in turn.
 #   tests/bench/levels.sh [WORKLOAD...]      W1, W2 and W3, if none is named
-# Builds native programs in build, and those of .packaging/make.sh in build-packages. Nothing else
+# Builds native programs in build, and those of core/packaging/make.sh in build-packages. Nothing else
 # should run on the machine.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 rounds=5
 workloads=("$@")
@@ -18,7 +18,7 @@ install_packages libbenchmark-dev
 configure -DROWGRAD_BENCHMARKS=ON
 compile bench_workloads train_verdict
 native=$build
-ROWGRAD_BUILD=$root/build-packages "$root/.packaging/make.sh" -DROWGRAD_BENCHMARKS=ON >/dev/null
+ROWGRAD_BUILD=$root/build-packages "$root/core/packaging/make.sh" -DROWGRAD_BENCHMARKS=ON >/dev/null
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

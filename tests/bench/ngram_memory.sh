@@ -6,7 +6,7 @@
 # Writes results.json, table.md and losses.svg to build/ngram_memory; runs that are there already are
 # not made again (--times measures the times of steps again; nothing else should run then).
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 install_packages bible-kjv bible-kjv-text python3-torch python3-numpy python3-matplotlib
 configure -DROWGRAD_EXAMPLES=ON

@@ -9,7 +9,7 @@
 # As root, or where user namespaces are allowed, with file systems of its own; else these are left
 # out, and it says so. ROWGRAD_BUILD names another build folder.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/checkpoints.sh"
 kills=${1-30}
 [[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/crash/run.sh [KILLS]" >&2 && exit 2; }

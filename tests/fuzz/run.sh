@@ -8,7 +8,7 @@
 # tests/fuzz/corpus has the first inputs; the build folder keeps those that were found to be new.
 # CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 build=$build-fuzz
 
 seconds=${1:-10}

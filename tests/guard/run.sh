@@ -5,7 +5,7 @@
 # ROWGRAD_BUILD names another build folder; `-guard` is added to it. ROWGRAD_GUARD_BUILD names one that
 # has been configured with the two options below, to save a build of the library.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 build=${ROWGRAD_GUARD_BUILD:-$build-guard}
 numbers=$root/tests/guard/instructions.txt
 program=$build/tests/guard/guard_workloads

@@ -4,7 +4,7 @@
 #   tests/package/chroot.sh RELEASE [FOLDER]
 # e.g. bookworm; FOLDER has the packages; without it, they are made there first. Must be root.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/../chroot.sh"
 
 if (($# < 1 || $# > 2)) || ((EUID != 0)); then
@@ -33,7 +33,7 @@ if [[ ! $made ]]; then
   system=$scratch/builder
   make_system "$release"
   copy_sources
-  inside /rowgrad/.packaging/make.sh
+  inside /rowgrad/core/packaging/make.sh
   made=$scratch/made
   mkdir "$made"
   cp "$system"/rowgrad/build-packages/*.deb "$made/"

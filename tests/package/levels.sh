@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # One program on the levels of a shared library: the loader takes the best that the processor has, or
 # is said to have, and each level trains; the first on an emulated processor that has no more.
-#   tests/package/levels.sh [FOLDER]       a build of .packaging/make.sh
+#   tests/package/levels.sh [FOLDER]       a build of core/packaging/make.sh
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 install_packages qemu-user
 folder=${1:-$root/build-packages}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Whether libraries, programs and headers are the same wherever they are made: the packages of
-# .packaging/make.sh, and those that their archive of the sources makes in another folder, without git
+# core/packaging/make.sh, and those that their archive of the sources makes in another folder, without git
 # and without a compiler cache. (The reference is not: doxygen names the pages of folders by their path.)
 #   tests/package/reproduce.sh [-DOPTION=VALUE...]     with these options, both times
 # ROWGRAD_BUILD names the first build folder, or it is build-packages.
 set -euo pipefail
 ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build-packages}
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 export CCACHE_DISABLE=1
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
@@ -15,12 +15,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 first=$build
-ROWGRAD_BUILD=$first "$root/.packaging/make.sh" "$@"
+ROWGRAD_BUILD=$first "$root/core/packaging/make.sh" "$@"
 mkdir "$scratch/elsewhere"
 sources=$(find "$first" -maxdepth 1 -name 'rowgrad-*.tar.xz' -not -name "*-$(uname -s)-*")
 tar x -J -C "$scratch/elsewhere" --strip-components 1 -f "$sources"
 second=$scratch/other-build
-ROWGRAD_BUILD=$second "$scratch/elsewhere/.packaging/make.sh" "$@"
+ROWGRAD_BUILD=$second "$scratch/elsewhere/core/packaging/make.sh" "$@"
 
 differ=
 while read -r file; do

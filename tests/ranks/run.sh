@@ -4,7 +4,7 @@
 #   tests/ranks/run.sh
 # ROWGRAD_BUILD names another build folder. Where MPI is missing, it says so and does nothing.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../.setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/checkpoints.sh"
 
 if ! command -v mpirun >/dev/null; then

@@ -28,7 +28,7 @@ after(async () => {
 function bundlePage() {
   mkdirSync(out, { recursive: true });
   const file = `${out}page-${process.pid}.html`;
-  execFileSync("cmake", [`-DOUT=${file}`, `-DDYGRAPHS=${dygraphs}`, "-P", `${source}bundle.cmake`]);
+  execFileSync("cmake", [`-DOUT=${file}`, `-DDYGRAPHS=${dygraphs}`, "-P", `${source}../bundle.cmake`]);
   return readFileSync(file, "utf8");
 }
 

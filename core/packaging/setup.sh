@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What every script does first; to be sourced. Callers may set ROWGRAD_BUILD, the build folder.
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${ROWGRAD_BUILD:-$root/build}
 
 packages=(

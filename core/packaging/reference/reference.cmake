@@ -8,7 +8,7 @@ endif()
 find_package(Doxygen 1.9.4 REQUIRED)
 
 function(rowgrad_reference)
-  set(folder ${PROJECT_SOURCE_DIR}/.packaging/reference)
+  set(folder ${PROJECT_SOURCE_DIR}/core/packaging/reference)
   set(output ${PROJECT_BINARY_DIR}/reference)
   file(MAKE_DIRECTORY ${output})
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes all packages, in build-packages: Debian's, a .tar.xz, and one of the sources.
-#   .packaging/make.sh [-DOPTION=VALUE...]
+#   core/packaging/make.sh [-DOPTION=VALUE...]
 # ROWGRAD_BUILD names another build folder. $SOURCE_DATE_EPOCH dates the packages, or the last commit.
 set -euo pipefail
-ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build-packages}
-source "$(dirname "${BASH_SOURCE[0]}")/../.setup.sh"
+ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build-packages}
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 levels=("-DROWGRAD_LEVELS=x86-64;x86-64-v3;x86-64-v4")
 [[ $(uname -m) == x86_64 ]] || levels=(-DBUILD_SHARED_LIBS=ON "-DROWGRAD_LEVELS=armv8-a")
