@@ -1,0 +1,19 @@
+# The headers that programs include.
+
+# Links in the build tree make <rowgrad/core/...> mean the same here as after install.
+set(ROWGRAD_INCLUDES ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${ROWGRAD_INCLUDES}/rowgrad)
+foreach(room core layers optim examples)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${ROWGRAD_INCLUDES}/rowgrad/${room} SYMBOLIC)
+endforeach()
+
+# <rowgrad/rowgrad.hpp> includes every public header, so it is written from their list.
+file(GLOB ROWGRAD_HEADERS CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+     core/base/*.hpp core/tensor/*.hpp core/blas/*.hpp core/autograd/*.hpp core/tables/*.hpp core/ops/*.hpp core/data/*.hpp
+     core/data/tokenizers/*.hpp core/parallel/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp optim/training/*.hpp)
+list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for backward rules of one's own
+list(TRANSFORM ROWGRAD_HEADERS REPLACE "(.+)" "#include <rowgrad/\\1>\n" OUTPUT_VARIABLE ROWGRAD_INCLUDE_LINES)
+list(JOIN ROWGRAD_INCLUDE_LINES "" ROWGRAD_INCLUDE_LINES)
+configure_file(core/packaging/version.hpp.in ${ROWGRAD_INCLUDES}/rowgrad/version.hpp @ONLY)
+file(CONFIGURE OUTPUT ${ROWGRAD_INCLUDES}/rowgrad/rowgrad.hpp
+     CONTENT "#pragma once\n\n// All of rowgrad.\n\n#if __cplusplus < 202002L\n#error \"rowgrad needs C++20 (-std=c++20)\"\n#endif\n\n@ROWGRAD_INCLUDE_LINES@#include <rowgrad/version.hpp>\n" @ONLY)

@@ -1,0 +1,38 @@
+# Installation: find_package(rowgrad), then link rowgrad::rowgrad or rowgrad::rowgrad_double.
+# Components: runtime, what programs need to run; dev, what they need to be built; tools, the programs
+# of examples; doc, the reference. Each is a package (core/packaging).
+set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
+set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_mpi)
+if(ZLIB_FOUND)
+  list(APPEND ROWGRAD_TARGETS rowgrad_report)
+endif()
+install(TARGETS ${ROWGRAD_TARGETS} EXPORT rowgradTargets
+        LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev ARCHIVE COMPONENT dev)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
+install(DIRECTORY core layers optim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad
+        FILES_MATCHING PATTERN "*.hpp")
+install(FILES ${ROWGRAD_INCLUDES}/rowgrad/rowgrad.hpp ${ROWGRAD_INCLUDES}/rowgrad/version.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad)
+install(EXPORT rowgradTargets NAMESPACE rowgrad:: DESTINATION ${ROWGRAD_CMAKE_FOLDER})
+configure_package_config_file(core/packaging/rowgradConfig.cmake.in rowgradConfig.cmake
+                              INSTALL_DESTINATION ${ROWGRAD_CMAKE_FOLDER})
+write_basic_package_version_file(rowgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgradConfig.cmake
+              ${PROJECT_BINARY_DIR}/rowgradConfigVersion.cmake
+        DESTINATION ${ROWGRAD_CMAKE_FOLDER})
+# What there is to read: the rooms' READMEs, and the sources of the programs.
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
+     core/README.md core/parallel/README.md layers/README.md optim/README.md optim/OWED_STEPS.md
+     optim/report/README.md tests/README.md tests/bench/README.md tests/bench/ngram_memory.svg examples/*.cpp examples/README.md examples/support/*.[ch]pp
+     examples/*/README.md optim/report/pictures/*)
+foreach(file IN LISTS ROWGRAD_DOCS)
+  cmake_path(GET file PARENT_PATH folder)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+
+include(core/packaging/reference/reference.cmake)
+include(core/packaging/pkgconfig/pkgconfig.cmake)
+if(PROJECT_IS_TOP_LEVEL)
+  include(core/packaging/packages.cmake)
+endif()

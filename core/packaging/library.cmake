@@ -1,0 +1,105 @@
+# How libraries and programs of rowgrad are made.
+
+function(rowgrad_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow)
+  # GCC takes the inline storage of xtensor's shapes for uninitialised when it inlines a lot, and
+  # GCC 12 what its own AVX-512 functions are built on.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+      target_compile_options(${target} PRIVATE -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow)
+    endif()
+  endif()
+  if(ROWGRAD_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# For programs and tests: what they do themselves is not worth the optimiser's time, as the library
+# does the work.
+function(rowgrad_compile_quickly target)
+  if(ROWGRAD_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -fno-math-errno -fno-trapping-math)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+    endif()
+  endif()
+endfunction()
+
+# What compiling the library's sources takes.
+function(rowgrad_library_sources target type)
+  set_target_properties(${target} PROPERTIES ROWGRAD_LEVEL ${ROWGRAD_LEVEL})
+  target_include_directories(${target} SYSTEM PRIVATE
+    ${XTENSOR_BLAS_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR}
+    ${NLOHMANN_JSON_INCLUDE_DIR})
+  target_compile_options(${target} PRIVATE -fno-math-errno -fno-trapping-math)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none
+    target_compile_options(${target} PRIVATE -O3)
+  endif()
+  if(type STREQUAL SHARED)  # for its level, whatever programs that use it are compiled for
+    target_compile_options(${target} PRIVATE -march=${ROWGRAD_LEVEL} -fvisibility-inlines-hidden
+                                             -fno-semantic-interposition)
+    set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default POSITION_INDEPENDENT_CODE ON)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROWGRAD_UNITY} UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # or it stops inlining where many sources are one: 6 % of a small step
+    target_compile_options(${target} PRIVATE --param=large-unit-insns=1000000)
+  endif()
+  rowgrad_warnings(${target})
+endfunction()
+
+# A shared library exports what has a name in rowgrad (core/packaging/exports.map), and calls its own functions directly.
+function(rowgrad_library target)
+  set(type ${ROWGRAD_LIBRARY_TYPE})
+  cmake_parse_arguments(PARSE_ARGV 1 arg STATIC "" "")
+  if(arg_STATIC)
+    set(type STATIC)
+  endif()
+  add_library(${target} ${type} ${arg_UNPARSED_ARGUMENTS})
+  add_library(rowgrad::${target} ALIAS ${target})
+  rowgrad_library_sources(${target} ${type})
+  if(type STREQUAL SHARED)
+    target_link_options(${target} PRIVATE LINKER:-Bsymbolic-functions
+                                          LINKER:--version-script=${PROJECT_SOURCE_DIR}/core/packaging/exports.map)
+    set_target_properties(${target} PROPERTIES
+      VERSION ${PROJECT_VERSION} SOVERSION ${ROWGRAD_ABI} INSTALL_RPATH $ORIGIN
+      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/core/packaging/exports.map LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  endif()
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)  # also of one that is made of objects
+endfunction()
+
+# The library of tensors whose numbers are `number`, for ROWGRAD_LEVEL. Levels after the first are in
+# folders where the loader looks for them (glibc's ld.so, from 2.33 on).
+function(rowgrad_tensor_library name number)
+  set(target ${name})
+  if(TARGET ${name})
+    set(target ${name}.level-${ROWGRAD_LEVEL})
+  endif()
+  add_library(${target}_loops OBJECT ${ROWGRAD_SOURCES})
+  add_library(${target}_quiet OBJECT ${ROWGRAD_QUIET_SOURCES})
+  target_compile_options(${target}_quiet PRIVATE $<$<CONFIG:Release>:-O1>)
+  foreach(part ${target}_loops ${target}_quiet)
+    rowgrad_library_sources(${part} ${ROWGRAD_LIBRARY_TYPE})
+    target_link_libraries(${part} PRIVATE rowgrad_common)
+    target_precompile_headers(${part} PRIVATE <rowgrad/core/tensor/xtensor.hpp>)  # one for each -O
+    target_compile_definitions(${part} PRIVATE $<$<STREQUAL:${number},double>:ROWGRAD_DOUBLE>)
+  endforeach()
+  # In this order: of an inline function that both have, the linker takes the first.
+  rowgrad_library(${target} $<TARGET_OBJECTS:${target}_loops> $<TARGET_OBJECTS:${target}_quiet>)
+  target_link_libraries(${target} PUBLIC rowgrad_common PRIVATE rowgrad::openblas)
+  set_target_properties(${target} PROPERTIES INTERFACE_rowgrad_number_type ${number})
+  set_property(TARGET ${target} PROPERTY COMPATIBLE_INTERFACE_STRING rowgrad_number_type)
+  if(number STREQUAL double)
+    target_compile_definitions(${target} PUBLIC ROWGRAD_DOUBLE)
+  endif()
+  if(NOT target STREQUAL name)
+    set(folder glibc-hwcaps/${ROWGRAD_LEVEL})
+    set_target_properties(${target} PROPERTIES
+      OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder}
+      INSTALL_RPATH $ORIGIN/../..)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder}
+            COMPONENT runtime NAMELINK_SKIP)
+  endif()
+endfunction()
