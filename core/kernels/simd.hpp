@@ -23,8 +23,12 @@
 // is therefore named by the kind of vectors: the linker must not take one for the other.
 #if defined(__AVX512F__)
 #define ROWGRAD_VECTORS avx512
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && defined(__FMA__)
 #define ROWGRAD_VECTORS avx2
+#elif defined(__AVX__)
+#define ROWGRAD_VECTORS avx
+#elif defined(__SSE3__)
+#define ROWGRAD_VECTORS sse3
 #else
 #define ROWGRAD_VECTORS baseline
 #endif

@@ -1,7 +1,7 @@
 # Libraries that rowgrad stands on.
 
 find_package(Threads REQUIRED)
-find_package(xtensor REQUIRED)
+find_package(xtensor 0.24...<0.28 REQUIRED)  # those that it was built with
 # Its types are in the public headers, so programs have to be built with the version that rowgrad has.
 string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" ROWGRAD_XTENSOR "${xtensor_VERSION}")
 math(EXPR ROWGRAD_NEXT_XTENSOR "${CMAKE_MATCH_2} + 1")

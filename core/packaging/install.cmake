@@ -8,6 +8,23 @@ if(ZLIB_FOUND)
 endif()
 install(TARGETS ${ROWGRAD_TARGETS} EXPORT rowgradTargets
         LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev ARCHIVE COMPONENT dev)
+foreach(level IN LISTS ROWGRAD_LEVELS)
+  if(TARGET rowgrad.level-${level})
+    install(TARGETS rowgrad.level-${level} rowgrad_double.level-${level} COMPONENT runtime
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${level} NAMELINK_SKIP)
+  endif()
+endforeach()
+
+# Programs find shared libraries beside them, and the OpenBLAS that they were linked with.
+if(ROWGRAD_EXAMPLES)
+  file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(${ROWGRAD_PROGRAMS} PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
+  if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
+    set_target_properties(${ROWGRAD_PROGRAMS} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  endif()
+  install(TARGETS ${ROWGRAD_PROGRAMS} RUNTIME COMPONENT tools)
+endif()
+
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 install(DIRECTORY core layers optim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad
         FILES_MATCHING PATTERN "*.hpp")

@@ -1,7 +1,7 @@
 # The processors that rowgrad is compiled for, and whether its libraries are static or shared.
 
 set(ROWGRAD_LEVELS native CACHE STRING
-    "What -march gets. One: here and in programs that use the library. Several, as x86-64;x86-64-v3;x86-64-v4: \
+    "What -march gets. One: a static library. Several, as x86-64;x86-64-v3;x86-64-v4: \
 a shared library for each, of which the loader takes the last that the processor can run")
 if(DEFINED ROWGRAD_ARCH AND NOT ROWGRAD_ARCH STREQUAL native)
   message(FATAL_ERROR "ROWGRAD_ARCH is now called ROWGRAD_LEVELS: give -UROWGRAD_ARCH -DROWGRAD_LEVELS=${ROWGRAD_ARCH}")
@@ -39,5 +39,9 @@ if(BUILD_SHARED_LIBS OR levels GREATER 1)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=rowgrad
                       -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+else()
+  # The programs of this folder as well, but not those of others, which are compiled for what they like.
+  add_compile_options(-march=${ROWGRAD_LEVELS})
+  message(STATUS "rowgrad is compiled for the processor '${ROWGRAD_LEVELS}' (-DROWGRAD_LEVELS=…)")
 endif()
 list(GET ROWGRAD_LEVELS 0 ROWGRAD_LEVEL)  # of what is compiled once

@@ -99,7 +99,5 @@ function(rowgrad_tensor_library name number)
     set_target_properties(${target} PROPERTIES
       OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder}
       INSTALL_RPATH $ORIGIN/../..)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder}
-            COMPONENT runtime NAMELINK_SKIP)
   endif()
 endfunction()

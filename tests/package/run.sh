@@ -35,6 +35,10 @@ if grep -nE "/lib[a-z0-9-]*\.(so|a)|$scratch/first" "$targets"/*.cmake |
   grep -vF "\${_IMPORT_PREFIX}"; then
   fail "the targets have absolute paths"
 fi
+# Nor do they, or what pkg-config says, choose a processor or run paths for programs of others.
+if grep -rnE -e '-march|rpath' "$targets" "$targets/../../pkgconfig"; then
+  fail "programs of others are told for which processor they are, or where libraries are"
+fi
 
 consumer=(cmake -S "$root/tests/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed")
 mpi=
@@ -69,6 +73,8 @@ done
 
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
+quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
+[[ ! -e $scratch/parents ]] || fail "a project installs rowgrad with itself, unasked"
 [[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
 expect_failure "rowgrad was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
 echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"

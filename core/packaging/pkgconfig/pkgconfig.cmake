@@ -1,12 +1,11 @@
 # pkg-config --cflags --libs rowgrad, rowgrad_double or rowgrad_report.
 
-# A shared library knows what it needs itself; programs have the static one compiled as they are.
+# A shared library knows what it needs itself.
 set(common_libraries "")
 set(common_flags -DXTENSOR_USE_XSIMD)
 set(report_libraries "")
 if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
   set(common_libraries "-lopenblas -lutf8proc")
-  string(APPEND common_flags " -march=${ROWGRAD_LEVELS}")
   set(report_libraries -lz)
 endif()
 
