@@ -12,6 +12,13 @@ file(GLOB ROWGRAD_HEADERS CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      core/base/*.hpp core/tensor/*.hpp core/blas/*.hpp core/autograd/*.hpp core/tables/*.hpp core/ops/*.hpp core/data/*.hpp
      core/data/tokenizers/*.hpp core/parallel/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp optim/training/*.hpp)
 list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for backward rules of one's own
+
+# What is installed: these, and what they include of kernels, which authors of ops may name, too.
+set(ROWGRAD_INSTALLED_HEADERS ${ROWGRAD_HEADERS} optim/report/run_report.hpp)
+foreach(kernel elementwise parallel rows simd)
+  list(APPEND ROWGRAD_INSTALLED_HEADERS core/kernels/${kernel}.hpp)
+endforeach()
+
 list(TRANSFORM ROWGRAD_HEADERS REPLACE "(.+)" "#include <rowgrad/\\1>\n" OUTPUT_VARIABLE ROWGRAD_INCLUDE_LINES)
 list(JOIN ROWGRAD_INCLUDE_LINES "" ROWGRAD_INCLUDE_LINES)
 configure_file(core/packaging/version.hpp.in ${ROWGRAD_INCLUDES}/rowgrad/version.hpp @ONLY)

@@ -26,8 +26,10 @@ if(ROWGRAD_EXAMPLES)
 endif()
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
-install(DIRECTORY core layers optim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad
-        FILES_MATCHING PATTERN "*.hpp")
+foreach(header IN LISTS ROWGRAD_INSTALLED_HEADERS)
+  cmake_path(GET header PARENT_PATH room)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad/${room})
+endforeach()
 install(FILES ${ROWGRAD_INCLUDES}/rowgrad/rowgrad.hpp ${ROWGRAD_INCLUDES}/rowgrad/version.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad)
 install(EXPORT rowgradTargets NAMESPACE rowgrad:: DESTINATION ${ROWGRAD_CMAKE_FOLDER})

@@ -29,6 +29,12 @@ mv "$scratch/first" "$scratch/installed"
 for file in README.md core/README.md examples/first_step.cpp; do
   [[ -f $scratch/installed/share/doc/rowgrad/$file ]] || fail "$file is not installed"
 done
+# Of the headers, those that programs may name are there, with all that they include.
+include=$scratch/installed/include
+[[ ! -e $include/rowgrad/core/kernels/attention.hpp ]] || fail "the library's own headers are installed"
+while IFS= read -r header; do
+  [[ -f $include/$header ]] || fail "$header is not installed, but included"
+done < <(grep -rhoE '^#include <rowgrad/[^>]+' "$include" | cut -d'<' -f2 | sort -u)
 # The targets say which libraries they need, not where these are on this machine.
 targets=$(dirname "$scratch"/installed/lib*/cmake/rowgrad/rowgradTargets.cmake)
 if grep -nE "/lib[a-z0-9-]*\.(so|a)|$scratch/first" "$targets"/*.cmake |
