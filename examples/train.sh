@@ -35,6 +35,8 @@ command=("$build/examples/$program" "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.
   ((EUID)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  command[0]+=_mpi
+  compile "${command[0]##*/}"
   command=(mpirun --oversubscribe -n "$ranks" "${command[@]}")
 fi
 exec "${command[@]}"

@@ -1,8 +1,8 @@
 # Installation: find_package(rowgrad), then link rowgrad::rowgrad or rowgrad::rowgrad_double.
 # Components: runtime, what programs need to run; dev, what they need to be built; tools, the programs
-# of examples; doc, the reference. Each is a package (core/packaging).
+# of examples; mpi, all that needs MPI; doc, the reference. Each is a package.
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
-set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_mpi)
+set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double)
 if(ZLIB_FOUND)
   list(APPEND ROWGRAD_TARGETS rowgrad_report)
 endif()
@@ -14,15 +14,20 @@ foreach(level IN LISTS ROWGRAD_LEVELS)
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${level} NAMELINK_SKIP)
   endif()
 endforeach()
+if(MPI_FOUND)
+  install(TARGETS rowgrad_mpi EXPORT rowgradMpiTargets ARCHIVE COMPONENT mpi)
+  install(EXPORT rowgradMpiTargets NAMESPACE rowgrad:: DESTINATION ${ROWGRAD_CMAKE_FOLDER} COMPONENT mpi)
+endif()
 
 # Programs find shared libraries beside them, and the OpenBLAS that they were linked with.
 if(ROWGRAD_EXAMPLES)
   file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(${ROWGRAD_PROGRAMS} PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
+  set_target_properties(${ROWGRAD_PROGRAMS} ${ROWGRAD_MPI_PROGRAMS} PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
   if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
-    set_target_properties(${ROWGRAD_PROGRAMS} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    set_target_properties(${ROWGRAD_PROGRAMS} ${ROWGRAD_MPI_PROGRAMS} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   endif()
   install(TARGETS ${ROWGRAD_PROGRAMS} RUNTIME COMPONENT tools)
+  install(TARGETS ${ROWGRAD_MPI_PROGRAMS} RUNTIME COMPONENT mpi)
 endif()
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
@@ -39,12 +44,11 @@ write_basic_package_version_file(rowgradConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgradConfig.cmake
               ${PROJECT_BINARY_DIR}/rowgradConfigVersion.cmake
         DESTINATION ${ROWGRAD_CMAKE_FOLDER})
-# What there is to read: the rooms' READMEs, and the sources of the programs.
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What there is to read: the changelog, the rooms' READMEs, and the sources of the programs.
+install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
-     core/README.md core/parallel/README.md layers/README.md optim/README.md optim/OWED_STEPS.md
-     optim/report/README.md tests/README.md tests/bench/README.md tests/bench/ngram_memory.svg examples/*.cpp examples/README.md examples/support/*.[ch]pp
-     examples/*/README.md optim/report/pictures/*)
+     README.md */README.md */*/README.md optim/OWED_STEPS.md tests/bench/ngram_memory.svg optim/report/pictures/*
+     examples/*.cpp examples/support/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})

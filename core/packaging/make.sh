@@ -11,7 +11,7 @@ levels=("-DROWGRAD_LEVELS=x86-64;x86-64-v3;x86-64-v4")
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 
-# MPI has the static libraries of ranks and the programs; what the packages need is found with dpkg-dev.
+# rowgrad-mpi needs MPI; what the packages need is found with dpkg-dev.
 install_packages libopenmpi-dev help2man dpkg-dev file doxygen
 configure -DCMAKE_INSTALL_PREFIX=/usr "${levels[@]}" -DROWGRAD_REFERENCE=ON "$@"
 compile all rowgrad_manuals rowgrad_reference

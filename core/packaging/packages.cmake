@@ -7,20 +7,24 @@ if(ROWGRAD_EXAMPLES)
   find_program(HELP2MAN help2man)
   if(HELP2MAN)
     add_custom_target(rowgrad_manuals COMMENT "Making the manual pages")
-    foreach(program IN LISTS ROWGRAD_PROGRAMS)
+  endif()
+  foreach(program IN LISTS ROWGRAD_PROGRAMS ROWGRAD_MPI_PROGRAMS)
+    set(component tools)
+    if(program IN_LIST ROWGRAD_MPI_PROGRAMS)
+      set(component mpi)
+    endif()
+    if(HELP2MAN)
       add_custom_command(TARGET rowgrad_manuals POST_BUILD VERBATIM
         COMMAND ${CMAKE_CURRENT_LIST_DIR}/manual.sh $<TARGET_FILE_DIR:${program}> ${program}
-                ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/${program}.1)
+                ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/${program}.1 ${ROWGRAD_PROGRAMS})
       add_dependencies(rowgrad_manuals ${program})
       install(FILES ${PROJECT_BINARY_DIR}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-              COMPONENT tools OPTIONAL)
-    endforeach()
-  endif()
-  # bash-completion reads the file named like the command; `_longopt` reads the command's --help.
-  foreach(program IN LISTS ROWGRAD_PROGRAMS)
+              COMPONENT ${component} OPTIONAL)
+    endif()
+    # bash-completion reads the file named like the command; `_longopt` reads the command's --help.
     file(WRITE ${PROJECT_BINARY_DIR}/completions/${program} "complete -F _longopt ${program}\n")
     install(FILES ${PROJECT_BINARY_DIR}/completions/${program}
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ${component})
   endforeach()
 endif()
 
@@ -43,6 +47,9 @@ set(CPACK_THREADS 0)
 set(CPACK_SYSTEM_NAME ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_GENERATOR TXZ DEB)
 set(CPACK_COMPONENTS_ALL runtime dev tools)
+if(MPI_FOUND)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 if(ROWGRAD_REFERENCE)
   list(APPEND CPACK_COMPONENTS_ALL doc)
 endif()
@@ -75,18 +82,20 @@ libxtensor-dev (>= ${ROWGRAD_XTENSOR}), libxtensor-dev (<< ${ROWGRAD_NEXT_XTENSO
   "development files" "This package has what programs need to be built with it.")
 rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "programs"
   "This package has programs that train models and show which rows got gradients.")
+rowgrad_package(mpi rowgrad-mpi science "${library} (= ${release})" "programs and library for MPI"
+  "This package has programs that mpirun starts in several processes, and the\nlibrary with which others are built for it.")
 rowgrad_package(doc rowgrad-doc doc "" "reference"
   "This package has the reference of all names.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, libopenmpi-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, rowgrad-mpi")
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "librowgrad-dev (= ${release}), libopenmpi-dev")
 
 # Which package programs that link the libraries need, and that the loader's cache is to be made anew.
 # (CPack's own list would name each level.)
 set(shlibs "")
 foreach(target IN LISTS ROWGRAD_TARGETS)
-  if(NOT target STREQUAL rowgrad_mpi)
-    string(APPEND shlibs "lib${target} ${ROWGRAD_ABI} ${library} (>= ${PROJECT_VERSION})\n")
-  endif()
+  string(APPEND shlibs "lib${target} ${ROWGRAD_ABI} ${library} (>= ${PROJECT_VERSION})\n")
 endforeach()
 file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "${shlibs}")
 file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")

@@ -200,8 +200,8 @@ std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
 #else
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {
   check_runtime(!started_by_mpi(),
-                "rowgrad was built without MPI, so the processes of mpirun know "
-                "nothing of each other: install libopenmpi-dev and build it again");
+                "this program is without MPI: the processes of mpirun know nothing of each other; "
+                "start train_mpi (package rowgrad-mpi), or link rowgrad::mpi (libopenmpi-dev)");
   return std::make_unique<SingleProcess>();
 }
 #endif

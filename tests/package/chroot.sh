@@ -54,13 +54,23 @@ mkdir "$system/packages"
 cp "$made"/*.deb "$system/packages/"
 
 # --- The programs -------------------------------------------------------------------------------
+# run_programs PACKAGE: all programs of the package start, and have a manual page.
+run_programs() {
+  local program
+  for program in $(inside dpkg -L "$1" | sed -n 's,^/usr/bin/,,p'); do
+    [[ $(inside "$program" --help) == *Usage:* ]] || fail "$program does not run"
+    [[ -s $system/usr/share/man/man1/$program.1.gz ]] || fail "there is no manual page of $program"
+  done
+}
 apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
+! inside dpkg --get-selections | grep openmpi || fail "rowgrad-tools needs MPI"
+run_programs rowgrad-tools
 inside train_verdict --version
 inside train_verdict --max-steps 5 --sample 10 | grep 'Computing'
-for program in train_gpt inspect_rows tokenize ngram_table exact_rows; do
-  [[ $(inside "$program" --help) == *Usage:* ]] || fail "$program does not run"
-done
-[[ -s $system/usr/share/man/man1/train_verdict.1.gz ]] || fail "there is no manual page"
+apt install "$(package rowgrad-mpi)" openmpi-bin
+run_programs rowgrad-mpi
+inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  mpirun --oversubscribe -n 2 train_verdict_mpi --max-steps 5 --sample 0 | grep 'sent by each of 2 ranks'
 
 # --- Programs of others ---------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config
@@ -77,7 +87,7 @@ for number in rowgrad rowgrad_double; do
 done
 
 # --- Removal ----------------------------------------------------------------------------------------
-apt purge librowgrad0 librowgrad-dev rowgrad-tools rowgrad-doc
+apt purge librowgrad0 librowgrad-dev rowgrad-tools rowgrad-mpi rowgrad-doc
 rm -rf "$system/root/consumer" "$system/root/found"
 [[ ! $(traces) ]] || fail "removal leaves: $(traces)"
 echo "Debian $release: the packages are installed, run, used by other projects, and removed without a trace"

@@ -48,7 +48,7 @@ fi
 
 consumer=(cmake -S "$root/tests/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed")
 mpi=
-! grep -q MPI::MPI_CXX "$targets"/rowgradTargets.cmake || mpi=mpi
+[[ ! -e $targets/rowgradMpiTargets.cmake ]] || mpi=mpi
 quietly "${consumer[@]}" -B "$scratch/consumer" -DCMAKE_BUILD_TYPE=Release "-DROWGRAD_COMPONENTS=report;$mpi"
 quietly cmake --build "$scratch/consumer"
 "$scratch/consumer/consumer_rowgrad"
@@ -70,6 +70,8 @@ if [[ $mpi ]]; then
     env PMIX_RANK=1 "$scratch/consumer/consumer_mpi"
   expect_failure "MPI, with which rowgrad was built, is not installed" \
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+  rm "$targets"/rowgradMpiTargets*
+  expect_failure "rowgrad::mpi is not installed" "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi
 fi
 
 for levels in "x86-64-v4;x86-64" nonsense; do
@@ -82,5 +84,5 @@ quietly cmake --build "$scratch/parent" --target one_rank
 quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
 [[ ! -e $scratch/parents ]] || fail "a project installs rowgrad with itself, unasked"
 [[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
-expect_failure "rowgrad was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
+expect_failure "this program is without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
 echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"

@@ -12,7 +12,7 @@ if ! command -v mpirun >/dev/null; then
   exit 0
 fi
 configure
-compile train_verdict train_gpt
+compile train_verdict_mpi train_gpt_mpi train_verdict
 scratch=$(mktemp -d)
 finish() {
   # shellcheck disable=SC2046
@@ -38,9 +38,9 @@ fail() {
 
 corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
 text=("${corpus[@]}" --sample 0)
-verdict=("$build/examples/train_verdict" "${text[@]}")
+verdict=("$build/examples/train_verdict_mpi" "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
-gpt=("$build/examples/train_gpt" "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
+gpt=("$build/examples/train_gpt_mpi" "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
   --evaluate-every 7 --evaluate-batches 2)
 
 # --- The same bits ------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-r
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
-sampled=("$build/examples/train_verdict" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+sampled=("$build/examples/train_verdict_mpi" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
   --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 "${sampled[@]}" --save alone >log 2>&1 || fail "the run alone failed"
 last=$(grep -A 1 "^Sample" log)
@@ -118,6 +118,11 @@ status=0
 on_ranks 3 "${run[@]}" --shards 2 --max-steps 2 >log 2>&1 || status=$?
 ((status != 0)) || fail "two shards were enough for three ranks"
 expect_error "2 shards for 3 ranks"
+
+on_ranks 2 "$build/examples/train_verdict" "${text[@]}" --max-steps 2 >log 2>&1 &&
+  fail "a program without MPI trained on each rank alone"
+expect_error "this program is without MPI: .*; start train_mpi (package rowgrad-mpi)"
+echo "a program without MPI: words, instead of runs that know nothing of each other"
 
 timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --max-steps 2 : \
   -n 1 "${run[@]}" --max-steps 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
