@@ -1,6 +1,6 @@
 # Installation: find_package(rowgrad), then link rowgrad::rowgrad or rowgrad::rowgrad_double.
 # Components: runtime, what programs need to run; dev, what they need to be built; tools, the programs
-# of examples; mpi, all that needs MPI; doc, the reference. Each is a package.
+# of examples; mpi, all that needs MPI; doc, what there is to read. Each is a package.
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
 set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double)
 if(ZLIB_FOUND)
@@ -45,13 +45,13 @@ install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgra
               ${PROJECT_BINARY_DIR}/rowgradConfigVersion.cmake
         DESTINATION ${ROWGRAD_CMAKE_FOLDER})
 # What there is to read: the changelog, the rooms' READMEs, and the sources of the programs.
-install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
      README.md */README.md */*/README.md optim/OWED_STEPS.md tests/bench/ngram_memory.svg optim/report/pictures/*
      examples/*.cpp examples/support/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)
-  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)
 endforeach()
 
 include(core/packaging/reference/reference.cmake)

@@ -46,12 +46,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_THREADS 0)
 set(CPACK_SYSTEM_NAME ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_GENERATOR TXZ DEB)
-set(CPACK_COMPONENTS_ALL runtime dev tools)
+set(CPACK_COMPONENTS_ALL runtime dev tools doc)
 if(MPI_FOUND)
   list(APPEND CPACK_COMPONENTS_ALL mpi)
-endif()
-if(ROWGRAD_REFERENCE)
-  list(APPEND CPACK_COMPONENTS_ALL doc)
 endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -84,8 +81,8 @@ rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "program
   "This package has programs that train models and show which rows got gradients.")
 rowgrad_package(mpi rowgrad-mpi science "${library} (= ${release})" "programs and library for MPI"
   "This package has programs that mpirun starts in several processes, and the\nlibrary with which others are built for it.")
-rowgrad_package(doc rowgrad-doc doc "" "reference"
-  "This package has the reference of all names.")
+rowgrad_package(doc rowgrad-doc doc "" "documentation"
+  "This package has the reference of all names, guides, and sources of programs.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, rowgrad-mpi")
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)

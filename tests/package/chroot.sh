@@ -74,7 +74,9 @@ inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 
 # --- Programs of others ---------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config
-[[ -s $system/usr/share/doc/rowgrad/html/index.html ]] || fail "there is no reference"
+for page in html/index.html README.md core/README.md CHANGELOG.md; do
+  [[ -s $system/usr/share/doc/rowgrad/$page ]] || fail "there is no $page"
+done
 cp -r "$root/tests/package" "$system/root/consumer"
 quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_COMPONENTS=report
 quietly inside make -C /root/found -j "$(nproc)" consumer_rowgrad consumer_rowgrad_double consumer_report
