@@ -31,6 +31,7 @@ fi
 [[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
 configure
 compile "$program"
+[[ " ${options[*]} " == *" --corpus"* ]] || "$root/examples/texts.sh" || true  # programs say what they lack
 command=("$build/examples/$program" "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.

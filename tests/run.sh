@@ -3,7 +3,7 @@
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
 # GTEST_FILTER='Embedding.*:Adam*' runs those tests alone.
 # ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
-# are found as all programs find them: in $ROWGRAD_DATA, in the cache or on the network.
+# are those of examples/texts.sh: from $ROWGRAD_DATA, the cache or the network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
@@ -21,13 +21,11 @@ echo "Building rowgrad and its tests in $build"
 configure "${cmake_options[@]}"
 compile
 
-if [[ -x $build/examples/texts ]]; then
-  if reason=$("$build/examples/texts" "$build/texts" 2>&1 >/dev/null); then
-    export ROWGRAD_DATA=$build/texts
-  else
-    echo "Without texts: ${reason#texts: }"
-    unset ROWGRAD_DATA
-  fi
+if reason=$("$root/examples/texts.sh" "$build/texts" 2>&1 >/dev/null); then
+  export ROWGRAD_DATA=$build/texts
+else
+  echo "Without texts: ${reason#texts.sh: }"
+  unset ROWGRAD_DATA
 fi
 
 log=$build/Testing/Temporary/LastTest.log

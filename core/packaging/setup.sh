@@ -11,7 +11,7 @@ packages=(
   nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
   libjs-dygraphs zlib1g-dev                  # the programs' reports: charts, and data in the page
-  libcurl4-openssl-dev libssl-dev ca-certificates  # the programs' downloads
+  curl ca-certificates                       # examples/texts.sh
   libgtest-dev
 )
 

@@ -55,7 +55,7 @@ std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
   return rowgrad::make_tokenizer(name, text_, vocabulary);
 }
 
-std::string Corpus::hash() const { return has_ids() ? ids_hash_ : sha256(text_); }
+std::string Corpus::hash() const { return has_ids() ? ids_hash_ : checksum(text_); }
 
 Split Corpus::split(const Tokenizer& tokenizer, double validation) const {
   if (has_ids()) {

@@ -10,33 +10,21 @@
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 
 namespace rowgrad {
+namespace {
 
-const PublishedFile kGpt2Weights = {
-    .name = "model.safetensors",
-    .title = "GPT-2's weights",
-    .url =
-        "https://huggingface.co/openai-community/gpt2/resolve/"
-        "607a30d783dfa663caf39e06633721c8d4cfcd7e/model.safetensors",
-    .sha256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
-    .bytes = 548'105'171};
+constexpr const char* kWeights = "model.safetensors";
 
-Checkpoint read_gpt2_weights(const std::filesystem::path& folder, const PublishedFile& published) {
-  const std::filesystem::path path = folder / published.name;
-  const std::string advice = concat("download ", published.url, " (", published.bytes,
-                                    " bytes, SHA-256 ", published.sha256, ") into that folder");
-  check_runtime(file_exists(path), "there is no ", path.string(), ": ", advice);
-  {
-    const InputFile file(path);
-    if (file.size_bytes() == published.bytes) {
-      const std::string found = sha256(file);
-      check_runtime(found == published.sha256, path.string(), " is damaged, its SHA-256 is ", found,
-                    ": ", advice);
-    }
-  }
+}  // namespace
+
+Checkpoint read_gpt2_weights(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kWeights;
+  const std::string advice =
+      concat("examples/texts.sh --gpt2 ", folder.string(), " fetches and checks GPT-2's weights");
+  check_runtime(file_exists(path), "there is no ", path.string(), "; ", advice);
   try {
     return read_safetensors(path);
   } catch (const std::runtime_error& error) {  // such as a part of a download
-    throw std::runtime_error(concat(error.what(), "; for ", published.title, ", ", advice));
+    throw std::runtime_error(concat(error.what(), "; ", advice));
   }
 }
 
@@ -64,7 +52,7 @@ GptShape read_gpt2_config(const std::filesystem::path& folder) {
 Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options) {
   Checkpoint weights = read_gpt2_weights(folder);
   check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
-                (std::filesystem::path(folder) / kGpt2Weights.name).string(),
+                (std::filesystem::path(folder) / kWeights).string(),
                 ": has no weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";

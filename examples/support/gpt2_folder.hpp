@@ -8,19 +8,13 @@
 #include <string>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace rowgrad {
 
-/// GPT-2, 124 million parameters.
-extern const PublishedFile kGpt2Weights;
-
-/// The model.safetensors in the folder. A file of another size than the published one is another
-/// model. Throws std::runtime_error if there is no file or none that can be read, saying what to
-/// download, and if it has the published size, but another SHA-256.
-Checkpoint read_gpt2_weights(const std::filesystem::path& folder,
-                             const PublishedFile& published = kGpt2Weights);
+/// The model.safetensors in the folder. Throws std::runtime_error if there is no file or none that
+/// can be read, saying how to get GPT-2's, of 124 million parameters.
+Checkpoint read_gpt2_weights(const std::filesystem::path& folder);
 
 /// What the folder's config.json says and the weights do not: heads (0 if it has no "n_head"), GELU
 /// and norm_epsilon (GPT-2's if it has none). Throws std::runtime_error if the file is not JSON,

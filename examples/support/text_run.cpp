@@ -13,7 +13,7 @@ namespace rowgrad {
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 8";
+constexpr const char* kFormat = "rowgrad training 9";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.context, .stride = stride});
@@ -145,7 +145,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("format", kFormat);
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
-  file.put("text_sha256", text_hash_);
+  file.put("text_checksum", text_hash_);
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   write_safetensors(path, file);
@@ -168,7 +168,7 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
     return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
   };
   try {
-    check_argument(file.text("text_sha256") == corpus.hash(), "the run was on another text");
+    check_argument(file.text("text_checksum") == corpus.hash(), "the run was on another text");
     const TrainOptions options = train_options(file.text("options"));
     check_argument(to_json(options) == file.text("options"),
                    "its options are not as they were written");  // a negative number, for example

@@ -75,8 +75,8 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   for (const Option& option : option_table_of(options))
     facts[option.name.substr(2)] = json_of(option);
   facts["model"] = std::holds_alternative<GptShape>(options.shape) ? "gpt" : "next-token";
-  facts["text (SHA-256)"] = training.text_hash();
-  facts["tokenizer (SHA-256)"] = sha256(training.tokenizer().to_json());
+  facts["text"] = training.text_hash();
+  facts["tokenizer"] = checksum(training.tokenizer().to_json());
   facts["step"] = concat(training.run.steps());
   facts["version of rowgrad"] = ROWGRAD_VERSION;
   facts["bytes of a number"] = concat(sizeof(real));

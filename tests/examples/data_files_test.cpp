@@ -1,5 +1,7 @@
 #include <stdlib.h>
 
+#include "tests/support/published_data.hpp"
+#include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -33,213 +35,78 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-const std::string kContents = "Once, and only once.\n";
-
-// Only an empty cache folder is set; the network is a function that counts its calls.
+// Only an empty cache folder is set.
 class DataFiles : public ::testing::Test {
  protected:
   DataFiles() {
     environment.set("ROWGRAD_DATA", std::nullopt);
-    environment.set("ROWGRAD_OFFLINE", std::nullopt);
     environment.set("XDG_CACHE_HOME", folder.path());
     environment.set("HOME", std::nullopt);
   }
 
-  DataFile find() { return find_published(file, fetch); }
-  std::string why_unavailable() {
-    return error_of<Unavailable>([this] { find(); });
+  std::string unavailable(const std::string& title, const std::string& place) const {
+    return title + " is not in $ROWGRAD_DATA and not in the cache (" + place +
+           "); examples/texts.sh fetches it";
   }
 
   const TemporaryFolder folder;
+  const TemporaryFolder user;
   Environment environment;
-  const fs::path cached = folder / "rowgrad/tale.txt";
-  const fs::path stamp = folder / "rowgrad/tale.txt.failed";
-  const PublishedFile file = {.name = "tale.txt",
-                              .title = "A Tale",
-                              .url = "https://tales.example/tale.txt",
-                              .sha256 = sha256(kContents)};
-  const std::string nowhere =
-      "A Tale is not in $ROWGRAD_DATA, not in the cache (" + cached.string() + "), and ";
-
-  int downloads = 0;
-  std::string served = kContents;  // empty: the network is down
-  const Download fetch = [this](const std::string&) {
-    ++downloads;
-    if (served.empty()) throw std::runtime_error("no network");
-    return served;
-  };
 };
 
-TEST(Sha256, AgreesWithThePublishedExamples) {
-  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
-TEST_F(DataFiles, ComeFromTheUsersFolderFirst) {
-  const TemporaryFolder user;
-  const std::string path = user / "tale.txt";
-  environment.set("ROWGRAD_DATA", user.path());
-  write_file(path, kContents);
-
-  const DataFile found = find();
-  EXPECT_EQ(found.title, "A Tale");
-  EXPECT_EQ(found.source, "A Tale, from $ROWGRAD_DATA (" + path + ")");
-  EXPECT_EQ(found.contents, kContents);
-  EXPECT_EQ(downloads, 0);
-}
-
 TEST_F(DataFiles, OfTheUserAreUsedWhateverTheyHold) {
-  const TemporaryFolder user;
-  const std::string path = user / "tale.txt";
+  const std::string path = user / "the-verdict.txt";
   environment.set("ROWGRAD_DATA", user.path());
-  write_file(path, "another one");
-
-  const DataFile found = find();
-  EXPECT_EQ(found.title, "tale.txt");
-  EXPECT_EQ(found.source, "tale.txt, from $ROWGRAD_DATA (" + path +
-                              "); its SHA-256 is not that of A Tale as published");
-  EXPECT_EQ(found.contents, "another one");
+  write_file(path, "an edition of one's own");
+  const DataFile found = find_corpus();
+  EXPECT_EQ(found.title, "the-verdict.txt");
+  EXPECT_EQ(found.source, "the-verdict.txt, from $ROWGRAD_DATA (" + path +
+                              "); it is not The Verdict as published");
+  EXPECT_EQ(found.contents, "an edition of one's own");
 }
 
 TEST_F(DataFiles, OfTheUserAreNotPassedOverWhenTheyAreOfNoUse) {
-  const TemporaryFolder user;
   environment.set("ROWGRAD_DATA", user / "missing");
-  EXPECT_EQ(error_of<std::runtime_error>([this] { find(); }),
-            "$ROWGRAD_DATA is " + (user / "missing").string() + ", which is no folder");
+  EXPECT_ERROR(std::runtime_error,
+               "$ROWGRAD_DATA is " + (user / "missing").string() + ", which is no folder",
+               find_corpus());
   environment.set("ROWGRAD_DATA", user.path());
-  write_file(user / "tale.txt", "");
-  EXPECT_EQ(error_of<std::runtime_error>([this] { find(); }),
-            (user / "tale.txt").string() + " is empty");
-  EXPECT_EQ(downloads, 0);
+  write_file(user / "the-verdict.txt", "");
+  EXPECT_ERROR(std::runtime_error, (user / "the-verdict.txt").string() + " is empty",
+               find_corpus());
 }
 
-TEST_F(DataFiles, AreDownloadedOnceAndKept) {
-  const TemporaryFolder user;  // has no such file
-  environment.set("ROWGRAD_DATA", user.path());
-
-  const DataFile first = find();
-  EXPECT_EQ(first.source,
-            "A Tale, downloaded from https://tales.example/tale.txt, kept as " + cached.string());
-  EXPECT_EQ(first.contents, kContents);
-
-  const DataFile second = find();
-  EXPECT_EQ(second.title, "A Tale");
-  EXPECT_EQ(second.source, "A Tale, from the cache (" + cached.string() + ")");
-  EXPECT_EQ(second.contents, kContents);
-  EXPECT_EQ(downloads, 1);
-}
-
-TEST_F(DataFiles, AreCachedUnderHomeWhereNothingElseIsSaid) {
-  environment.set("HOME", folder / "home");
-  for (const char* cache : {"", "relative"}) {
-    environment.set("XDG_CACHE_HOME", cache);
-    find();
-    EXPECT_EQ(read_file(folder / "home/.cache/rowgrad/tale.txt"), kContents);
-  }
-  EXPECT_EQ(downloads, 1);
-}
-
-TEST_F(DataFiles, AreUsedEvenWhereNothingCanBeKept) {
-  environment.set("XDG_CACHE_HOME", std::nullopt);
-  EXPECT_EQ(find().source, "A Tale, downloaded from https://tales.example/tale.txt");
-  environment.set("XDG_CACHE_HOME", folder.path());
-  write_file(folder / "rowgrad", "a file where the folder should be");
-  EXPECT_EQ(find().source, "A Tale, downloaded from https://tales.example/tale.txt");
-  EXPECT_EQ(downloads, 2);
-}
-
-TEST_F(DataFiles, AreDownloadedAnewWhenTheCacheIsDamaged) {
-  fs::create_directory(folder / "rowgrad");
-  write_file(cached, "Once, and onl");
-  EXPECT_EQ(find().contents, kContents);
-  EXPECT_EQ(read_file(cached), kContents);
-
-  write_file(cached, "Once, and onl");
-  served.clear();
-  EXPECT_EQ(why_unavailable(), nowhere + "its download failed (no network)");
-}
-
-TEST_F(DataFiles, AreNotKeptWhenTheChecksumIsWrong) {
-  served = "something else";
-  EXPECT_EQ(why_unavailable(),
-            nowhere +
-                "its download failed (https://tales.example/tale.txt no longer holds the "
-                "file with the known SHA-256)");
-  EXPECT_FALSE(fs::exists(cached));
-}
-
-TEST_F(DataFiles, AreNotAskedForAgainWithinTenMinutesOfAFailure) {
-  using std::chrono::minutes;
-  const auto set_age = [this](minutes age) {
-    fs::last_write_time(stamp, fs::file_time_type::clock::now() - age);
-  };
-  served.clear();
-  EXPECT_EQ(why_unavailable(), nowhere + "its download failed (no network)");
-  EXPECT_EQ(why_unavailable(),
-            nowhere + "its download failed less than ten minutes ago (no network)");
-  EXPECT_EQ(downloads, 1);
-  set_age(minutes(9));
-  why_unavailable();
-  EXPECT_EQ(downloads, 1);
-  set_age(minutes(10));
-  why_unavailable();
-  EXPECT_EQ(downloads, 2);
-  set_age(minutes(-60));  // the clock was wrong
-  why_unavailable();
-  EXPECT_EQ(downloads, 3);
-
-  set_age(minutes(11));
-  served = kContents;
-  EXPECT_EQ(find().contents, kContents);
-  EXPECT_FALSE(fs::exists(stamp));
-}
-
-TEST_F(DataFiles, StayOffTheNetworkWhenTold) {
-  environment.set("ROWGRAD_OFFLINE", "1");
-  EXPECT_EQ(why_unavailable(), nowhere + "ROWGRAD_OFFLINE forbids its download");
-  EXPECT_EQ(downloads, 0);
-  EXPECT_FALSE(fs::exists(stamp));
-  environment.set("ROWGRAD_OFFLINE", "0");
-  EXPECT_EQ(find().contents, kContents);
-}
-
-TEST_F(DataFiles, HaveTheChosenCorpus) {
+TEST_F(DataFiles, HaveTheChosenCorpusAndNoSubstituteForIt) {
   const std::string path = folder / "mine.txt";
   write_file(path, "mine");
-  const DataFile found = find_corpus(path, fetch);
+  const DataFile found = find_corpus(path);
   EXPECT_EQ(found.title, "mine.txt");
   EXPECT_EQ(found.source, path);
   EXPECT_EQ(found.contents, "mine");
-}
-
-TEST_F(DataFiles, HaveNoSubstituteForTheChosenCorpus) {
   const std::string missing = folder / "missing.txt";
   EXPECT_ERROR(std::runtime_error, "cannot read " + missing + ": No such file or directory",
-               find_corpus(missing, fetch));
+               find_corpus(missing));
   const std::string empty = folder / "empty.txt";
   write_file(empty, "");
-  EXPECT_ERROR(std::runtime_error, empty + " is empty", find_corpus(empty, fetch));
-  EXPECT_EQ(downloads, 0);
-}
-
-TEST_F(DataFiles, HaveTheVerdictFromTheUsersFolder) {
-  const TemporaryFolder user;
-  environment.set("ROWGRAD_DATA", user.path());
-  write_file(user / "the-verdict.txt", "an edition of one's own");
-  EXPECT_EQ(find_corpus({}, fetch).contents, "an edition of one's own");
-  EXPECT_EQ(downloads, 0);
+  EXPECT_ERROR(std::runtime_error, empty + " is empty", find_corpus(empty));
 }
 
 TEST_F(DataFiles, EndWithTheBuiltInStory) {
-  served.clear();
-  const DataFile found = find_corpus({}, fetch);
-  EXPECT_EQ(found.title, "The Slow Clock");
-  EXPECT_EQ(found.contents, kBuiltinStory);
-  EXPECT_EQ(found.source,
-            "The Slow Clock, the story that comes with rowgrad: The Verdict is not in "
-            "$ROWGRAD_DATA, not in the cache (" +
-                (folder / "rowgrad/the-verdict.txt").string() +
-                "), and its download failed (no network)");
+  const auto expect_story = [&](const std::string& place) {
+    const DataFile found = find_corpus();
+    EXPECT_EQ(found.title, "The Slow Clock");
+    EXPECT_EQ(found.contents, kBuiltinStory);
+    EXPECT_EQ(found.source, "The Slow Clock, the story that comes with rowgrad: " +
+                                unavailable("The Verdict", place));
+  };
+  expect_story(folder / "rowgrad/the-verdict.txt");
+  fs::create_directory(folder / "rowgrad");
+  write_file(folder / "rowgrad/the-verdict.txt", "not all of it");  // which is not as published
+  expect_story(folder / "rowgrad/the-verdict.txt");
+  environment.set("XDG_CACHE_HOME", "relative");
+  expect_story("no $HOME");
+  environment.set("HOME", folder / "home");
+  expect_story(folder / "home/.cache/rowgrad/the-verdict.txt");
 }
 
 TEST(BuiltinStory, IsPlainText) {
@@ -251,35 +118,138 @@ TEST(BuiltinStory, IsPlainText) {
 }
 
 TEST_F(DataFiles, HaveGpt2sVocabulary) {
-  const TemporaryFolder user;
+  EXPECT_EQ(error_of<Unavailable>([] { find_gpt2_files(); }),
+            unavailable("GPT-2's vocab.bpe", folder / "rowgrad/vocab.bpe"));
   environment.set("ROWGRAD_DATA", user.path());
   write_file(user / "vocab.bpe", "merges");
   write_file(user / "encoder.json", "{}");
-  const Gpt2Files found = find_gpt2_files(fetch);
+  const Gpt2Files found = find_gpt2_files();
   EXPECT_EQ(found.merges.contents, "merges");
   EXPECT_EQ(found.encoder.contents, "{}");
 }
 
-TEST_F(DataFiles, SayHowToGetGpt2sVocabulary) {
-  served.clear();
-  EXPECT_EQ(
-      error_of<Unavailable>([this] { find_gpt2_files(fetch); }),
-      "GPT-2's vocab.bpe is not in $ROWGRAD_DATA, not in the cache (" +
-          (folder / "rowgrad/vocab.bpe").string() +
-          "), and its download failed (no network). Save "
-          "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe (SHA-256 "
-          "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5) and "
-          "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json "
-          "(SHA-256 196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783) in a "
-          "folder and set ROWGRAD_DATA to that folder, or choose another tokenizer.");
+class PublishedDataFiles : public PublishedData {};
+
+TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
+  const std::string from = file("the-verdict.txt");
+  EXPECT_EQ(find_corpus().source, "The Verdict, from $ROWGRAD_DATA (" + from + ")");
+  EXPECT_EQ(find_gpt2_files().merges.title, "GPT-2's vocab.bpe");
+  EXPECT_EQ(find_gpt2_files().encoder.title, "GPT-2's encoder.json");
+
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "rowgrad");
+  fs::copy_file(from, folder / "rowgrad/the-verdict.txt");
+  Environment environment;
+  environment.set("ROWGRAD_DATA", std::nullopt);
+  environment.set("XDG_CACHE_HOME", folder.path());
+  const DataFile found = find_corpus();
+  EXPECT_EQ(found.title, "The Verdict");
+  EXPECT_EQ(found.source,
+            "The Verdict, from the cache (" + (folder / "rowgrad/the-verdict.txt").string() + ")");
 }
 
-TEST(Download, TakesNothingButHttps) {
-  for (const char* url : {"file:///etc/hostname", "http://localhost/"}) {
-    const std::string error = error_of<std::runtime_error>([url] { download(url); });
-    // libcurl's words differ from version to version.
-    EXPECT_HAS(error, "Protocol");
+// The script, with the SHA-256 of one short text for those of all files, and a curl that gives the
+// file `served` and counts how often it was asked.
+class FetchedTexts : public ::testing::Test {
+ protected:
+  FetchedTexts() {
+    const std::string sha256 = shell("printf 'a tale' | sha256sum | tr -d ' -'").output;
+    const std::string script = ROWGRAD_TEST_DATA "/../../examples/texts.sh";
+    shell("sed -E 's/\\b[0-9a-f]{64}\\b/" + sha256.substr(0, 64) + "/' " + script + " >" +
+          (folder / "texts.sh").string());
+    write_file(folder / "curl",
+               "#!/bin/sh\nwhile [ \"$1\" != --output ]; do shift; done\n"
+               "echo $3 >>" +
+                   (folder / "asked").string() + "\ncat " + (folder / "served").string() +
+                   " >\"$2\"\n");
+    write_file(folder / "served", "a tale");
+    fs::permissions(folder / "curl", fs::perms::owner_all);
   }
+
+  // The script in an empty cache, unless `variables` say otherwise.
+  Outcome fetch(const std::string& variables = "", const std::string& arguments = "") {
+    const std::string here = folder.path().string();
+    return shell("cd " + here + "; export PATH=.:$PATH XDG_CACHE_HOME=" + here + "/cache; " +
+                 variables + " bash texts.sh " + arguments);
+  }
+
+  std::size_t downloads() const {
+    if (!fs::exists(folder / "asked")) return 0;
+    const std::string asked = read_file(folder / "asked");
+    return static_cast<std::size_t>(std::count(asked.begin(), asked.end(), '\n'));
+  }
+
+  void expect_refused(const Outcome& outcome, const std::string& words) const {
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_HAS(outcome.output, words);
+  }
+
+  const TemporaryFolder folder;
+  const std::string kFailed = (folder / "cache/rowgrad/the-verdict.txt.failed").string();
+};
+
+TEST_F(FetchedTexts, AreKeptInTheCache) {
+  const Outcome first = fetch();
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_HAS(first.output, "The Verdict, downloaded from https://raw.githubusercontent.com/");
+  EXPECT_EQ(downloads(), 3U);
+  for (const std::string name : {"the-verdict.txt", "vocab.bpe", "encoder.json"})
+    EXPECT_EQ(read_file(folder / "cache/rowgrad" / name), "a tale");
+  EXPECT_EQ(fetch().output, "");
+  EXPECT_EQ(downloads(), 3U);
+  write_file(folder / "cache/rowgrad/vocab.bpe", "damaged");
+  EXPECT_EQ(fetch().status, 0);
+  EXPECT_EQ(read_file(folder / "cache/rowgrad/vocab.bpe"), "a tale");
+  EXPECT_EQ(downloads(), 4U);
+}
+
+TEST_F(FetchedTexts, OfTheUserAreNotFetched) {
+  fs::create_directory(folder / "mine");
+  for (const std::string name : {"the-verdict.txt", "vocab.bpe"})
+    write_file(folder / "mine" / name, "my own");
+  EXPECT_EQ(fetch("ROWGRAD_DATA=mine").status, 0);
+  EXPECT_EQ(downloads(), 1U);
+  fs::remove_all(folder / "cache");
+  expect_refused(fetch("ROWGRAD_DATA=none"), "$ROWGRAD_DATA is none, which is no folder");
+}
+
+TEST_F(FetchedTexts, ArePutIntoAFolder) {
+  fs::create_directory(folder / "mine");
+  write_file(folder / "mine/vocab.bpe", "a tale");
+  write_file(folder / "mine/the-verdict.txt", "my own");  // the tests need the published one
+  const Outcome outcome = fetch("ROWGRAD_DATA=mine", "'a folder'");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_HAS(outcome.output, "GPT-2's vocab.bpe, from mine/vocab.bpe");
+  EXPECT_EQ(downloads(), 2U);
+  EXPECT_EQ(read_file(folder / "a folder/the-verdict.txt"), "a tale");
+  EXPECT_EQ(fetch("unset XDG_CACHE_HOME;", "other").status, 0);  // without any cache
+  EXPECT_EQ(downloads(), 5U);
+  expect_refused(fetch("unset XDG_CACHE_HOME;"), "there is no cache without $HOME");
+}
+
+TEST_F(FetchedTexts, AreNotAskedForAgainWithinTenMinutesOfAFailure) {
+  write_file(folder / "served", "something else");
+  expect_refused(fetch(), "no longer holds the file with the known SHA-256");
+  EXPECT_EQ(downloads(), 1U);
+  EXPECT_FALSE(fs::exists(folder / "cache/rowgrad/the-verdict.txt"));
+  expect_refused(fetch(), "its download failed less than ten minutes ago (");
+  EXPECT_EQ(downloads(), 1U);
+  write_file(folder / "curl", "#!/bin/sh\necho no network >&2\nexit 6\n");
+  shell("touch -d '11 minutes ago' " + kFailed);
+  expect_refused(fetch(), "is not in $ROWGRAD_DATA, not in " + (folder / "cache/rowgrad").string() +
+                              ", and its download failed (no network)");
+  expect_refused(fetch("export ROWGRAD_OFFLINE=1;"), "ROWGRAD_OFFLINE forbids its download");
+}
+
+TEST_F(FetchedTexts, AreGpt2sWeights) {
+  EXPECT_EQ(fetch("", "--gpt2 weights").status, 0);
+  EXPECT_EQ(read_file(folder / "weights/model.safetensors"), "a tale");
+  EXPECT_EQ(fetch("", "--gpt2 weights").output, "");
+  write_file(folder / "weights/model.safetensors", "a part");
+  EXPECT_EQ(fetch("", "--gpt2 weights").status, 0);
+  EXPECT_EQ(downloads(), 2U);
+  expect_refused(fetch("", "--gpt2"), "usage: ");
+  expect_refused(fetch("", "a b"), "usage: ");
 }
 
 }  // namespace

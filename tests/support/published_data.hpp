@@ -17,7 +17,7 @@
 namespace rowgrad::testing {
 
 /// For tests on the-verdict.txt, vocab.bpe and encoder.json in the folder that ROWGRAD_DATA names,
-/// as the program `texts` puts them there. Without the variable they are skipped; with it, a
+/// as examples/texts.sh puts them there. Without the variable they are skipped; with it, a
 /// missing file is a failure.
 class PublishedData : public ::testing::Test {
  protected:
