@@ -7,7 +7,6 @@
 #include <iostream>
 #include <string>
 
-#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
@@ -124,7 +123,7 @@ struct SignSgdRule : RuleDefaults {
 using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]
 
-int run() {
+int main() {
   // [check]
   Random random(123);
   const auto of_op =
@@ -171,5 +170,3 @@ int run() {
   }
   return last < first ? EXIT_SUCCESS : EXIT_FAILURE;
 }
-
-int main() { return run_program("custom_layer", run); }

@@ -2,12 +2,11 @@
 
 #include <iostream>
 
-#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
 
-int run() {
+int main() {
   const std::string text = "the cat sat on the mat, and the dog sat on the cat";
   // [step]
   const auto tokenizer = WordTokenizer::from_text(text);
@@ -28,7 +27,4 @@ int run() {
   for (const auto [row, values] : model.token.weight.gradient().rows())
     std::cout << "row " << row << " '" << tokenizer.token(row) << "' " << values.front() << " …\n";
   // [rows]
-  return 0;
 }
-
-int main() { return run_program("first_step", run); }

@@ -1,5 +1,6 @@
 // A language model of one's own, complete: trained by a TrainingRun, evaluated, and asked for a
 // text, which it reads token by token.
+//   own_model examples/data/the-slow-clock.txt
 
 #include <cstdlib>
 #include <iomanip>
@@ -7,8 +8,6 @@
 #include <memory>
 #include <string>
 
-#include <rowgrad/examples/support/builtin_story.hpp>
-#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
@@ -83,18 +82,23 @@ class RecurrentModel : public LanguageModel {
 };
 // [model]
 
-int run() {
-  const auto tokenizer = CharacterTokenizer::from_text(kBuiltinStory);
-  const std::size_t cut = kBuiltinStory.rfind('\n', kBuiltinStory.size() * 9 / 10);
-  const auto windows = [&](std::string_view text) {
-    return TokenWindows(tokenizer.encode(text), {.context = 32, .stride = 32});
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: own_model examples/data/the-slow-clock.txt\n";
+    return EXIT_FAILURE;
+  }
+  const std::string text = read_file(argv[1]);
+  const auto tokenizer = CharacterTokenizer::from_text(text);
+  const std::size_t cut = text.rfind('\n', text.size() * 9 / 10);
+  const auto windows = [&](std::string_view part) {
+    return TokenWindows(tokenizer.encode(part), {.context = 32, .stride = 32});
   };
   // [train]
   Random random(123);
   RecurrentModel model(tokenizer.size(), 32, 64, random);
   AdamW optimizer(model.parameters(), {.learning_rate = 5e-3});
-  DataLoader loader(windows(kBuiltinStory.substr(0, cut)), {.batch = 8, .shuffle = true});
-  DataLoader validation(windows(kBuiltinStory.substr(cut)), {.batch = 8});
+  DataLoader loader(windows(text.substr(0, cut)), {.batch = 8, .shuffle = true});
+  DataLoader validation(windows(text.substr(cut)), {.batch = 8});
   TrainingRun run({.model = model,
                    .optimizer = optimizer,
                    .loader = loader,
@@ -115,5 +119,3 @@ int run() {
   const bool learned = *history.back().validation_loss < *history.front().validation_loss;
   return learned ? EXIT_SUCCESS : EXIT_FAILURE;
 }
-
-int main() { return run_program("own_model", run); }

@@ -79,10 +79,19 @@ TEST(Programs, EndWhereMemoryRunsOut) {
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
   for (const std::string command :
-       {"first_step", "custom_layer", "own_model", "inspect_rows", "exact_rows --rows 30 --steps 1", "tokenize --tokenizer char </dev/null",
+       {"inspect_rows", "exact_rows --rows 30 --steps 1", "tokenize --tokenizer char </dev/null",
         "train_verdict --max-steps 1 --sample 0", "train_verdict --help"})
     for (const std::string lost : {" >/dev/full", " >&-"})
       expect_refused(command + lost, "cannot write to standard output");
+}
+
+TEST(Programs, OfTheReadmesRun) {
+  const std::string story = ROWGRAD_TEST_DATA "/../../examples/data/the-slow-clock.txt";
+  for (const std::string command : {"first_step", "custom_layer", "own_model"}) {
+    const Outcome run = shell(command == "own_model" ? command + " " + story : command);
+    EXPECT_EQ(run.status, 0) << run.output;
+  }
+  expect_refused("own_model", "usage: own_model examples/data/the-slow-clock.txt");
 }
 
 // The table of examples/README.md; what rowgrad's row differs by is rounding.
