@@ -1,4 +1,4 @@
-// Compares two checkpoints of train_verdict or train_gpt: the first losses, parameters and rows in
+// Compares two checkpoints of train: the first losses, parameters and rows in
 // which they differ. Ends with 0 if the runs are equal, and with 1 if not, as diff does.
 
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include <rowgrad/examples/support/checkpoint_difference.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/rowgrad.hpp>

@@ -12,11 +12,9 @@
 #include <sstream>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/run_description.hpp>
-#include <rowgrad/examples/support/run_files.hpp>
+#include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/table_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/why_row.hpp>
@@ -31,19 +29,20 @@ struct Options {
   std::string csv;
   ReportOptions report;
   WhyOptions why;
-  TrainOptions train{
-      .tokenizer = "word",
-      .validation = 0,
-      .context = 4,
-      .stride = 4,
-      .batch = 8,
-      .shuffle = false,
-      .width = 256,
-      .dropout = 0,
-      .steps = 1,
-      .learning_rate = 0.1,
-      .shape =
-          GptShape{.heads = 1, .layers = 1, .ngrams = {.rows = 1000, .layers = {0}, .rate = 1}}};
+  TrainOptions train{.tokenizer = "word",
+                     .validation = 0,
+                     .stride = 4,
+                     .loader = {.batch = 8},
+                     .gpt = {.context = 4,
+                             .width = 256,
+                             .heads = 1,
+                             .layers = 1,
+                             .memories = {.blocks = {0}, .ngrams = {.orders = {}, .rows = 1000}}},
+                     .look_back = 1,
+                     .hidden = {0},
+                     .ngram_rate = 1,
+                     .steps = 1,
+                     .learning_rate = 0.1};
 };
 
 // The gates of a memory on a text.
@@ -108,8 +107,8 @@ struct Losses : RunObserver {
 
 void inspect(const CommandLine& line, const Options& options) {
   TrainOptions train = options.train;
-  if (train.positions == "learned" && train.ngrams() == nullptr)
-    train.shape = NextTokenShape{.look_back = 1, .hidden = {0}};
+  const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
+  if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(train.tokenizer));
   check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
@@ -123,8 +122,7 @@ void inspect(const CommandLine& line, const Options& options) {
   std::optional<RunReport> page;
   if (options.report.wanted()) {
     RunReportOptions shown =
-        report_of(training, options.report, training.first_words(train.context));
-    shown.about = about_run(line, training, corpus);
+        report_of(line, training, corpus, options.report, training.first_words(train.gpt.context));
     shown.rows = &rows;
     shown.samples = nullptr;  // it makes none
     page.emplace(run, std::move(shown));
@@ -137,14 +135,14 @@ void inspect(const CommandLine& line, const Options& options) {
   std::cout << "Text       " << corpus.source() << '\n'
             << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
             << "Steps      " << train.steps << " of SGD at rate " << train.learning_rate << ", "
-            << train.batch << " windows of " << train.context << " tokens, stride " << train.stride
-            << ", no shuffle\n"
+            << train.loader.batch << " windows of " << train.gpt.context << " tokens, stride "
+            << train.stride << ", no shuffle\n"
             << "Loss       " << losses.first << " before the first update"
             << (train.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
   Json report{{"text", corpus.source()},
               {"tokenizer", train.tokenizer},
-              {"batch", train.batch},
-              {"context", train.context},
+              {"batch", train.loader.batch},
+              {"context", train.gpt.context},
               {"stride", train.stride},
               {"steps", train.steps},
               {"learning_rate", train.learning_rate},
@@ -180,9 +178,11 @@ OptionTable option_table_of(Options& o) {
       {"--corpus", &o.corpus,
        "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
        file_name()},
-      {"--positions", &o.train.positions,
-       "learned; t5 and shaw are those of a GPT of one block, by distance",
-       one_of({"learned", "t5", "shaw"})},
+      {"--positions",
+       choice<Positions>(
+           o.train.gpt.positions,
+           {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
+       "learned; t5 and shaw are those of a GPT of one block, by distance"},
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
       {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)},
       {"--rows", &o.rows, "rows to print of each table", whole_number(0)},
@@ -196,7 +196,7 @@ OptionTable option_table_of(Options& o) {
   for (Option& option : run)
     if (option.name == "--layers") option.rules = is_for("--ngrams");
   const OptionTable all = joined({own, run, option_table_of(o.report)});
-  return joined({all, option_table_of(o.why, all)});
+  return under("", joined({all, option_table_of(o.why, all)}));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include <rowgrad/core/base/hash.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/rowgrad.hpp>

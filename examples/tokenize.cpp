@@ -5,9 +5,9 @@
 #include <iostream>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/encode_files.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>

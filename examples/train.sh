@@ -1,17 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and trains a model on The Verdict:
-#   examples/train.sh [options of train_verdict]   a next-token model
-#   examples/train.sh --gpt [options of train_gpt]   a GPT
-#   examples/train.sh --ranks N …                  either, in N processes of this machine
+#   examples/train.sh [options of train]   a next-token model, or with --model gpt a GPT
+#   examples/train.sh --ranks N …          in N processes of this machine
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
-program=train_verdict
 ranks=0
 options=()
 while (($#)); do
   case $1 in
-    --gpt) program=train_gpt ;;
     --ranks)
       ranks=${2-}
       [[ $ranks =~ ^[1-9][0-9]{0,3}$ ]] || { echo "--ranks: expected a number of processes" >&2 && exit 2; }
@@ -28,11 +25,11 @@ if ((ranks)); then
 else
   install_packages
 fi
-[[ -x $build/examples/$program ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
+[[ -x $build/examples/train ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
 configure
-compile "$program"
+compile train
 [[ " ${options[*]} " == *" --corpus"* ]] || "$root/examples/texts.sh" || true  # programs say what they lack
-command=("$build/examples/$program" "${options[@]}")
+command=("$build/examples/train" "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.
   ((EUID)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

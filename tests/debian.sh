@@ -28,6 +28,6 @@ if [[ ${PACKAGES-} ]]; then
   quietly inside apt-get install --yes \
     --no-install-recommends "${extra[@]}"
 fi
-inside /rowgrad/examples/train.sh --max-steps 300 --sample 40
+inside /rowgrad/examples/train.sh --stop-after 300 --sample 40
 inside /rowgrad/tests/run.sh
 echo "Debian $release: both commands work, with $(inside "${CXX:-c++}" --version | head -n 1)"

@@ -28,8 +28,8 @@ Checkpoint read_gpt2_weights(const std::filesystem::path& folder) {
   }
 }
 
-GptShape read_gpt2_config(const std::filesystem::path& folder) {
-  GptShape shape{.heads = 0, .qkv_bias = true};
+GptOptions read_gpt2_config(const std::filesystem::path& folder) {
+  GptOptions shape{.heads = 0, .qkv_bias = true};
   const std::filesystem::path path = folder / "config.json";
   if (!file_exists(path)) return shape;
   const Json config(read_file(path), path.string());
@@ -39,7 +39,7 @@ GptShape read_gpt2_config(const std::filesystem::path& folder) {
     check_runtime(name == "gelu" || name == "gelu_new" || name == "gelu_pytorch_tanh",
                   path.string(), ": the activation_function is ", in_quotes(name),
                   ", expected \"gelu_new\" or \"gelu\"");
-    shape.gelu = name == "gelu" ? "erf" : "tanh";
+    shape.gelu = name == "gelu" ? Gelu::kErf : Gelu::kTanh;
   }
   if (const Json* epsilon = config.find("layer_norm_epsilon")) {
     shape.norm_epsilon = epsilon->number();
@@ -56,24 +56,26 @@ Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOp
                 ": has no weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
-  GptShape shape = read_gpt2_config(folder);
+  GptOptions shape = read_gpt2_config(folder);
   const GptOptions file = gpt2_options(weights, shape.heads);
+  shape.width = file.width;
   shape.heads = file.heads;
   shape.layers = file.layers;
-  if (!line.was_given("--context")) options.context = std::min(options.context, file.context);
-  if (!line.was_given("--stride")) options.stride = options.context;
-  check_argument(options.context <= file.context, "--context ", options.context,
+  shape.tie_weights = file.tie_weights;
+  shape.context = options.gpt.context;
+  shape.dropout = options.gpt.dropout;
+  shape.memories = options.gpt.memories;
+  options.gpt = shape;
+  std::size_t& context = options.gpt.context;
+  if (!line.was_given("--context")) context = std::min(context, file.context);
+  if (!line.was_given("--stride")) options.stride = context;
+  check_argument(context <= file.context, "--context ", context,
                  " is longer than that of the weights, ", file.context);
   const Tensor table = weights.tensor(positions, {file.context, file.width});
-  Tensor first = empty({options.context, file.width});
+  Tensor first = empty({context, file.width});
   std::copy_n(table.data(), first.size(), first.data());
   weights.erase(positions);
   weights.put(positions, std::move(first));
-  options.width = file.width;
-  options.positions = "learned";
-  options.tie = file.tie_weights;
-  shape.ngrams = std::get<GptShape>(options.shape).ngrams;
-  options.shape = shape;
   return weights;
 }
 

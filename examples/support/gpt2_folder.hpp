@@ -19,7 +19,7 @@ Checkpoint read_gpt2_weights(const std::filesystem::path& folder);
 /// What the folder's config.json says and the weights do not: heads (0 if it has no "n_head"), GELU
 /// and norm_epsilon (GPT-2's if it has none). Throws std::runtime_error if the file is not JSON,
 /// and for another activation than GELU.
-GptShape read_gpt2_config(const std::filesystem::path& folder);
+GptOptions read_gpt2_config(const std::filesystem::path& folder);
 
 /// The weights in a folder, with only the positions of `options.context`; sets the options that
 /// they determine. Throws std::runtime_error for what is no GPT-2, and std::invalid_argument for a

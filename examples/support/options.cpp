@@ -1,17 +1,25 @@
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
+#include <CLI/CLI.hpp>
+
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/version.hpp>
 
 namespace rowgrad {
 
@@ -23,32 +31,72 @@ std::string key_of(const Option& option) {
   return key;
 }
 
+const Option& option_for(const OptionTable& options, const std::string& key) {
+  const auto option =
+      std::ranges::find_if(options, [&](const Option& each) { return key_of(each) == key; });
+  check_argument(option != options.end(), "there is no option for ", in_quotes(key));
+  return *option;
+}
+
 Json value_of(const Option& option) {
   return std::visit(
-      [](auto value) {
-        if constexpr (std::is_pointer_v<decltype(value)>) return Json(*value);
+      [](const auto& value) {
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_pointer_v<Value>) return Json(*value);
+        if constexpr (std::is_same_v<Value, Choice>) return Json(value.names[value.get()]);
         return Json();
       },
       option.value);
 }
 
+// One of the names, in braces.
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;
+  return list + '}';
+}
+
+void choose(const Choice& choice, const std::string& name) {
+  const auto found = std::ranges::find(choice.names, name);
+  check_argument(found != choice.names.end(), in_quotes(name), " is not in ",
+                 list_of(choice.names));
+  choice.set(static_cast<std::size_t>(found - choice.names.begin()));
+}
+
+// Sets a value from JSON; what is a number must be one that the option takes.
 struct Reading {
+  const Option& option;
   const Json& json;
+
+  template <class Number>
+  Number checked(Number number) const {
+    const std::string refusal =
+        option.values.refusal ? option.values.refusal(Json(number).dump()) : "";
+    check_argument(refusal.empty(), refusal);
+    return number;
+  }
 
   void operator()(std::monostate) const {}
   void operator()(bool* value) const { *value = json.boolean(); }
-  void operator()(std::uint64_t* value) const { *value = json.whole_number(); }
-  void operator()(double* value) const { *value = json.number(); }
+  void operator()(std::uint64_t* value) const { *value = checked(json.whole_number()); }
+  void operator()(double* value) const { *value = checked(json.number()); }
   void operator()(std::string* value) const { *value = json.string(); }
   void operator()(std::vector<std::string>* value) const { *value = json.strings(); }
-  void operator()(std::vector<std::uint64_t>* value) const { *value = json.whole_numbers(); }
+  void operator()(std::vector<std::uint64_t>* value) const {
+    std::vector<std::uint64_t> numbers = json.whole_numbers();
+    for (const std::uint64_t number : numbers) checked(number);
+    *value = std::move(numbers);
+  }
+  void operator()(const Choice& choice) const { choose(choice, json.string()); }
 };
 
 void set(const Option& option, const Json& value) {
   try {
-    std::visit(Reading{value}, option.value);
+    std::visit(Reading{option, value}, option.value);
   } catch (const std::runtime_error&) {
     throw_invalid_argument({in_quotes(key_of(option)), " cannot be ", in_quotes(value.dump())});
+  } catch (const std::invalid_argument& error) {
+    throw_invalid_argument({in_quotes(key_of(option)), ": ", error.what()});
   }
 }
 
@@ -61,6 +109,74 @@ std::string text_of(const std::vector<Value>& values) {
   std::string text;
   for (const Value& each : values) text += (text.empty() ? "" : " ") + text_of(each);
   return text;
+}
+
+std::string off_name(const Option& option) { return "--no-" + option.name.substr(2); }
+
+bool is_flag(const Option& option) { return option.value.index() < 2; }
+
+CLI::Option* add(CLI::App& app, const Option& option) {
+  return std::visit(
+      [&](auto value) {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::monostate>) {
+          return app.add_flag(option.name, option.help);
+        } else if constexpr (std::is_same_v<Value, bool>) {
+          const std::string off = option.values.can_be_off ? ",!" + off_name(option) : "";
+          return app.add_flag(option.name + off, *value, option.help);
+        } else if constexpr (std::is_same_v<Value, Choice>) {
+          const auto set_it = [value](const std::string& name) { choose(value, name); };
+          return app.add_option_function<std::string>(option.name, set_it, option.help);
+        } else {
+          CLI::Option* added = app.add_option(option.name, *value, option.help);
+          if constexpr (std::is_same_v<Value, std::vector<std::uint64_t>>) added->delimiter(',');
+          return added;
+        }
+      },
+      option.value);
+}
+
+// Options as help2man reads them: "-h, --help", no {false} behind --no-…, and two blanks before the
+// text, of which one is part of what stands before it. What options need, exclude and are for is
+// said when it is missing.
+class HelpFormatter : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    // From 2.5 on, CLI11 puts the blanks itself.
+    const bool is_old = CLI11_VERSION_MAJOR == 2 && CLI11_VERSION_MINOR < 5;
+    std::string names;
+    for (const char c : CLI::Formatter::make_option_name(option, is_positional))
+      names += c == ',' && is_old ? std::string(", ") : std::string(1, c);
+    return names.substr(0, names.find("{false}"));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool has_value = option->get_type_size() != 0 && !option->get_type_name().empty();
+    const bool has_several = option->get_expected_max() > 1;
+    return (has_value ? ' ' + option->get_type_name() : "") + (has_several ? " ... " : " ");
+  }
+};
+
+// What the help says of an option: "--epochs N", and the default behind the text. A default that
+// could not be given, such as 0 threads, is left to the text.
+void describe(CLI::Option& added, const Option& option, std::string value) {
+  const Values& values = option.values;
+  std::string kind = values.shown.substr(0, values.shown.find(" >="));
+  std::erase_if(kind, [](char c) { return c == '(' || c == ')'; });
+  if (!is_flag(option)) added.type_name(kind == option.name ? "" : kind.empty() ? "TEXT" : kind);
+  if (is_flag(option)) value = !values.can_be_off ? "" : value == "true" ? "on" : "off";
+  std::replace(value.begin(), value.end(), ' ', ',');
+  if (!value.empty() && (!values.refusal || values.refusal(value).empty()))
+    added.description(concat(option.help, " (default: ", value, ')'));
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "_-./,=:@%+";
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos;
+  });
+  if (plain) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 }  // namespace
@@ -107,12 +223,9 @@ Values existing_file() {
 }
 
 Values one_of(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;
-  list += '}';
-  return {list, [names, list](const std::string& text) -> std::string {
+  return {list_of(names), [names](const std::string& text) {
             const bool is_one = std::ranges::find(names, text) != names.end();
-            return is_one ? "" : text + " not in " + list;
+            return is_one ? "" : text + " not in " + list_of(names);
           }};
 }
 
@@ -150,47 +263,169 @@ OptionTable selected(const OptionTable& options, const std::vector<std::string>&
   return some;
 }
 
-void copy(const Option& from, const Option& to) { set(to, value_of(from)); }
-
 std::string json_of(const Option& option) { return value_of(option).dump(); }
 
 std::map<std::string, std::string> texts_of(const OptionTable& options) {
   std::map<std::string, std::string> texts;
   for (const Option& option : options)
     std::visit(
-        [&](auto value) {
-          if constexpr (std::is_pointer_v<decltype(value)>)
-            if (const std::string text = text_of(*value); !text.empty()) texts[option.name] = text;
+        [&](const auto& value) {
+          using Value = std::remove_cvref_t<decltype(value)>;
+          std::string text;
+          if constexpr (std::is_pointer_v<Value>) text = text_of(*value);
+          if constexpr (std::is_same_v<Value, Choice>) text = value.names[value.get()];
+          if (!text.empty()) texts[option.name] = text;
         },
         option.value);
   return texts;
 }
 
-std::string to_json(const OptionTable& options, const std::map<std::string, std::string>& more) {
+OptionTable under(const std::string& heading, OptionTable options,
+                  const std::set<std::string>& names) {
+  for (Option& option : options)
+    if (names.empty() || names.contains(option.name)) option.heading = heading;
+  return options;
+}
+
+std::string to_json(const OptionTable& options) {
   Json all;
-  for (const auto& [key, text] : more) all[key] = text;
   for (const Option& option : options) all[key_of(option)] = value_of(option);
   return all.dump();
 }
 
 void from_json(const OptionTable& options, const std::string& text) {
   const Json all(text, "options");
-  for (const Option& option : options) {
-    const Json* value = all.find(key_of(option));
-    check_argument(value != nullptr, in_quotes(key_of(option)), " is missing");
-    set(option, *value);
+  for (const Option& option : options)
+    check_argument(all.find(key_of(option)) != nullptr, in_quotes(key_of(option)), " is missing");
+  set_some(options, text);
+}
+
+void set_some(const OptionTable& options, const std::string& text) {
+  const Json some(text, "options");
+  for (const auto& [key, value] : some.members()) set(option_for(options, key), value);
+}
+
+std::string changes(const OptionTable& now, const OptionTable& before) {
+  std::string text;
+  for (const Option& option : now)
+    if (const std::string was = json_of(*find(before, option.name)); was != json_of(option))
+      text +=
+          concat(text.empty() ? "" : ", ", option.name, ' ', json_of(option), " instead of ", was);
+  return text;
+}
+
+CommandLine::CommandLine(std::string about, OptionTable options)
+    : about_(std::move(about)), options_(std::move(options)) {
+  for (Option& option : options_)
+    if (const auto* choice = std::get_if<Choice>(&option.value))
+      option.values = one_of(choice->names);
+}
+
+void CommandLine::parse(int argc, const char* const* argv, const std::function<void()>& complete) {
+  CLI::App app(about_);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag(
+      "--version", [] { return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe()); },
+      "Print the version, the level of the library and OpenBLAS's kernel, and exit");
+  if (std::ranges::any_of(options_, [](const Option& each) { return !each.heading.empty(); }))
+    app.set_help_all_flag("--help-all", "Print the help of all options and exit");
+  std::map<std::string, CLI::Option*> added;
+  for (const Option& option : options_) {
+    CLI::Option* one = added[option.name] = add(app, option)->required(option.rules.required);
+    if (option.values.refusal) one->check(CLI::Validator(option.values.refusal, ""));
+    if (!option.heading.empty()) one->group(option.heading);
+  }
+  for (const Option& option : options_) {
+    CLI::Option* one = added[option.name];
+    for (const std::string& other : option.rules.needs) one->needs(added.at(other));
+    for (const std::string& other : option.rules.excludes) one->excludes(added.at(other));
+  }
+  defaults_ = texts_of(options_);
+  const auto note_given = [&] {
+    program_ = app.get_name();
+    for (const auto& [name, one] : added)
+      if (one->count() > 0) given_[name] = one->results();
+    if (complete) complete();
+  };
+  try {
+    app.parse(argc, argv);
+    note_given();
+  } catch (const CLI::ParseError& error) {
+    const bool asks_for_all = dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr;
+    if (asks_for_all || dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
+      note_given();
+      for (const Option& option : options_) {
+        describe(*added[option.name], option, defaults_[option.name]);
+        const bool is_shown = asks_for_all ? option.heading != kHidden : option.heading.empty();
+        if (!is_shown) added[option.name]->group("");  // nor would messages have its name
+      }
+    }
+    throw EndOfProgram{app.exit(error)};
   }
 }
 
-void set_some(const OptionTable& options, const std::string& text,
-              const std::function<bool(const std::string& name)>& is_kept) {
-  const Json all(text, "options");
+bool CommandLine::was_given(const std::string& name) const {
+  return given_.contains(name) || in_file_.contains(name);
+}
+
+bool CommandLine::was_changed(const std::string& name) const {
+  return texts_of(options_).at(name) != defaults_.at(name);
+}
+
+void CommandLine::set_if_not_given(const std::string& json) {
+  const Json all(json, "options");
   for (const auto& [key, value] : all.members()) {
-    const auto option = std::ranges::find_if(
-        options, [&key = key](const Option& each) { return key_of(each) == key; });
-    check_argument(option != options.end(), "there is no option for ", in_quotes(key));
-    if (!is_kept(option->name)) set(*option, value);
+    const Option& option = option_for(options_, key);
+    const std::string given = json_of(option);
+    set(option, value);
+    defaults_[option.name] = texts_of({option})[option.name];
+    if (was_given(option.name)) set(option, Json(given, "options"));
   }
+}
+
+void CommandLine::take_file(const std::string& json) {
+  const Json all(json, "options");
+  for (const auto& [key, value] : all.members()) {
+    const Option& option = option_for(options_, key);
+    if (!given_.contains(option.name)) set(option, value);
+    in_file_.insert(option.name);
+  }
+}
+
+void CommandLine::check_effects() const {
+  for (const Option& option : options_) {
+    if (!given_.contains(option.name)) continue;
+    for (const Condition& condition : option.rules.is_for) {
+      const Option* other = find(options_, condition.option);
+      if (other == nullptr) continue;  // this program has it with one value only
+      const std::string value = json_of(*other);
+      check_argument(value != "[]", option.name, " is for ", other->name, ", which is not given");
+      const std::vector<std::string>& values = condition.values;
+      const auto is_value = [&](const std::string& each) {
+        return value == each || value == '"' + each + '"';
+      };
+      const bool fits =
+          values.empty() ? value != "0" && value != "0.0" : std::ranges::any_of(values, is_value);
+      std::string expected = values.empty() ? "above 0" : values[0];
+      for (std::size_t i = 1; i < values.size(); ++i)
+        expected += (i + 1 < values.size() ? ", " : " and ") + values[i];
+      check_argument(fits, option.name, " is for ", other->name, ' ', expected, ", not for ",
+                     value);
+    }
+  }
+}
+
+std::string CommandLine::repeated() const {
+  std::string command = shell_word(program_);
+  for (const Option& option : options_) {
+    const auto given = given_.find(option.name);
+    if (given == given_.end()) continue;
+    const std::vector<std::string>& values = given->second;
+    command += ' ' + (is_flag(option) && values.back() == "false" ? off_name(option) : option.name);
+    if (is_flag(option)) continue;
+    for (const std::string& value : values) command += ' ' + shell_word(value);
+  }
+  return command;
 }
 
 }  // namespace rowgrad

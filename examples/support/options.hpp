@@ -2,13 +2,16 @@
 
 // The options of a program as a table, which says all that is known of each: from it are made the
 // command line and its help, their JSON, presets, the comparison of a resumed run with the saved
-// one, and the errors for options without an effect.
+// one, and the errors for options without an effect. CLI11, which reads command lines, is included
+// in options.cpp alone, as it takes seconds to compile.
 
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,6 +43,32 @@ Values on_or_off();
 /// A value of --tokenizer.
 Values tokenizer_choice();
 
+/// A value that is given by a name, such as that of an enumeration: see choice().
+struct Choice {
+  std::vector<std::string> names;
+  std::function<std::size_t()> get;  // the index of its name
+  std::function<void(std::size_t)> set;
+};
+
+/// `choice(options.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}})`; `value` must be one of
+/// these.
+template <class Value>
+Choice choice(Value& value, const std::vector<std::pair<std::string, Value>>& names) {
+  Choice made;
+  std::vector<Value> values;
+  for (const auto& [name, each] : names) {
+    made.names.push_back(name);
+    values.push_back(each);
+  }
+  made.get = [&value, values] {
+    std::size_t i = 0;
+    while (values.at(i) != value) ++i;
+    return i;
+  };
+  made.set = [&value, values](std::size_t i) { value = values.at(i); };
+  return made;
+}
+
 /// An option has an effect only where another has one of these values; or, with none here, where it
 /// is neither 0 nor an empty list.
 struct Condition {
@@ -63,14 +92,19 @@ struct Option {
   // Its default, which the value that is given replaces. Without one, it is a flag that is given or
   // not.
   std::variant<std::monostate, bool*, std::uint64_t*, double*, std::string*,
-               std::vector<std::string>*, std::vector<std::uint64_t>*>
+               std::vector<std::string>*, std::vector<std::uint64_t>*, Choice>
       value;
   std::string help;
-  Values values = {};
+  Values values = {};  // nothing need be said of a Choice
   OptionRules rules = {};
+  /// What --help-all lists it under. Without one, --help lists it, too.
+  std::string heading = {};
 };
 
 using OptionTable = std::vector<Option>;
+
+/// The heading of options that no help lists.
+constexpr const char* kHidden = "hidden";
 
 /// The tables one after another.
 OptionTable joined(const std::vector<OptionTable>& tables);
@@ -78,11 +112,12 @@ OptionTable joined(const std::vector<OptionTable>& tables);
 /// Those with these names, in this order.
 OptionTable selected(const OptionTable& options, const std::vector<std::string>& names);
 
+/// The same options, all under this heading, or those with these `names`.
+OptionTable under(const std::string& heading, OptionTable options,
+                  const std::set<std::string>& names = {});
+
 /// The option of that name, or null.
 const Option* find(const OptionTable& options, const std::string& name);
-
-/// Gives `to` the value of `from`, of the same type.
-void copy(const Option& from, const Option& to);
 
 /// The value as JSON.
 std::string json_of(const Option& option);
@@ -90,17 +125,61 @@ std::string json_of(const Option& option);
 /// All values that are not empty, by name, for people.
 std::map<std::string, std::string> texts_of(const OptionTable& options);
 
-/// All values as a JSON object, with `more` texts; --weight-decay is "weight_decay".
-std::string to_json(const OptionTable& options,
-                    const std::map<std::string, std::string>& more = {});
+/// All values as a JSON object; --weight-decay is "weight_decay".
+std::string to_json(const OptionTable& options);
 
-/// Sets all of them. Throws std::invalid_argument for an object without one of them or with a value
-/// of another type.
+/// Sets all of them. Throws std::invalid_argument for an object without one of them, with something
+/// else, or with a value that the command line would refuse. Names of files and of what is not a
+/// Choice are left to those who use them.
 void from_json(const OptionTable& options, const std::string& json);
 
-/// Sets those that `json` has and `is_kept` is false for. Throws std::invalid_argument for what is
-/// none of them.
-void set_some(const OptionTable& options, const std::string& json,
-              const std::function<bool(const std::string& name)>& is_kept);
+/// Sets those that the JSON object has. Throws as from_json().
+void set_some(const OptionTable& options, const std::string& json);
+
+/// How `now` differs from `before`, a table of the same options, for people: "--learning-rate 0.01
+/// instead of 0.3".
+std::string changes(const OptionTable& now, const OptionTable& before);
+
+/// A table of options that is set from the arguments of a program.
+class CommandLine {
+ public:
+  /// `about` is what the program does, for --help.
+  CommandLine(std::string about, OptionTable options);
+
+  /// Reads the arguments, and calls `complete` before it prints the help, so that this shows
+  /// presets. Ends the program (EndOfProgram) after --help and after an error, which it prints.
+  void parse(int argc, const char* const* argv, const std::function<void()>& complete = {});
+
+  bool was_given(const std::string& name) const;
+
+  /// Whether its value is another than it was before, or than a preset.
+  bool was_changed(const std::string& name) const;
+
+  /// Presets: sets those options that a JSON object has and that were not given. Throws
+  /// std::invalid_argument as from_json.
+  void set_if_not_given(const std::string& json);
+
+  /// Options in a JSON object, as a run saves it: as if given, but an option of the command line
+  /// goes before, and nobody has to mean all of them, so check_effects() leaves them alone.
+  void take_file(const std::string& json);
+
+  /// Throws std::invalid_argument for an option that was given but has no effect, as another one
+  /// has the value that it has.
+  void check_effects() const;
+
+  const OptionTable& options() const { return options_; }
+
+  /// The name of the program, and it with the options that were given, quoted for a shell.
+  const std::string& program() const { return program_; }
+  std::string repeated() const;
+
+ private:
+  std::string about_;
+  OptionTable options_;
+  std::string program_;
+  std::map<std::string, std::string> defaults_;
+  std::map<std::string, std::vector<std::string>> given_;  // values as they were written, by name
+  std::set<std::string> in_file_;                          // names
+};
 
 }  // namespace rowgrad

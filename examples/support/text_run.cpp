@@ -16,26 +16,25 @@ namespace {
 constexpr const char* kFormat = "rowgrad training 9";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
-  return TokenWindows(ids, {.context = options.context, .stride = stride});
+  return TokenWindows(ids, {.context = options.gpt.context, .stride = stride});
 }
 
 DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids, Random& random) {
-  return DataLoader(windows(ids, options, options.stride),
-                    {.batch = options.batch,
-                     .shuffle = options.shuffle,
-                     .seed = options.seed,
-                     .drop_last = options.one_generator,
-                     .generator = options.one_generator ? &random : nullptr});
+  DataLoaderOptions loader = options.loader;
+  loader.seed = options.seed;
+  loader.drop_last = options.draws_as_pytorch;
+  if (options.draws_as_pytorch) loader.generator = &random;
+  return DataLoader(windows(ids, options, options.stride), loader);
 }
 
 std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSequence& ids,
                                             Random* generator) {
   if (options.validation == 0) return std::nullopt;
-  check_argument(ids.size() > options.context, "--validation ", options.validation, " leaves ",
-                 ids.size(), " tokens, fewer than one window of --context ", options.context,
-                 " and its target");
-  return DataLoader(windows(ids, options, options.context),
-                    {.batch = options.batch, .generator = generator});
+  const std::size_t context = options.gpt.context;
+  check_argument(ids.size() > context, "--validation ", options.validation, " leaves ", ids.size(),
+                 " tokens, fewer than one window of --context ", context, " and its target");
+  return DataLoader(windows(ids, options, context),
+                    {.batch = options.loader.batch, .generator = generator});
 }
 
 const TokenSequence& text_of(const DataLoader& loader) {
@@ -58,8 +57,8 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_(training_loader(options, parts.train, random_)),
       validation_(validation_loader(options, parts.validation, nullptr)),
       training_sample_(training_loader(options, parts.train, random_)),
-      validation_sample_(
-          validation_loader(options, parts.validation, options.one_generator ? &random_ : nullptr)),
+      validation_sample_(validation_loader(options, parts.validation,
+                                           options.draws_as_pytorch ? &random_ : nullptr)),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed,
                                 ranks == nullptr ? 0 : ranks->rank())),
       optimizer_(options.make_optimizer(model_->parameters())),
@@ -77,8 +76,8 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
            .ranks = ranks,
            .epochs = options.epochs,
            .steps = options.steps,
-           .evaluation = {.every = options.evaluate_every,
-                          .batches = options.evaluate_batches,
+           .evaluation = {.every = options.evaluation.every,
+                          .batches = options.evaluation.batches,
                           .training = &training_sample_,
                           .validation = validation_sample_ ? &*validation_sample_ : nullptr}}) {
   start_schedule(0);
@@ -87,7 +86,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
 
 std::optional<TrainingRecord> TextRun::evaluate_all() {
   DataLoader whole(training_.dataset(),
-                   {.batch = options_.batch, .drop_last = options_.one_generator});
+                   {.batch = options_.loader.batch, .drop_last = options_.draws_as_pytorch});
   return run.evaluate(whole, validation_ ? &*validation_ : nullptr);
 }
 
@@ -105,7 +104,7 @@ const TokenSequence* TextRun::validation_ids() const {
 
 Ids TextRun::first_words(std::uint64_t most) const {
   return training_ids()
-      .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.context}))
+      .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.gpt.context}))
       .ids();
 }
 
@@ -158,25 +157,43 @@ std::string TextRun::samples_json() const {
   return all.dump();  // a sample may end within a character, which is then replaced
 }
 
+namespace {
+
+std::runtime_error refusal(const std::string& name, const char* reason) {
+  return std::runtime_error(concat(name, ": cannot be resumed: ", reason));
+}
+
+}  // namespace
+
+TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
+  check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
+  check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
+                "', expected '", kFormat, "'");
+  try {
+    return train_options(file.text("options"));
+  } catch (const std::exception& error) {
+    throw refusal(name, error.what());
+  }
+}
+
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks) {
-  const Checkpoint file = read_safetensors(path);
-  check_runtime(file.contains("format"), path.string(), ": not a checkpoint of a training run");
-  check_runtime(file.text("format") == kFormat, path.string(), ": the format is '",
-                file.text("format"), "', expected '", kFormat, "'");
-  const auto refusal = [&](const char* reason) {
-    return std::runtime_error(concat(path.string(), ": cannot be resumed: ", reason));
-  };
+  return resume(read_safetensors(path), path.string(), corpus, ranks);
+}
+
+std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::string& name,
+                                         const Corpus& corpus, ProcessGroup* ranks) {
+  const TrainOptions options = saved_options(file, name);
   try {
     check_argument(file.text("text_checksum") == corpus.hash(), "the run was on another text");
-    const TrainOptions options = train_options(file.text("options"));
-    check_argument(to_json(options) == file.text("options"),
-                   "its options are not as they were written");  // a negative number, for example
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     const double numbers = options.least_numbers(tokenizer->size());
-    const auto most = static_cast<double>(std::filesystem::file_size(path) / sizeof(real));
+    double most = 0;
+    for (const std::string& each : file.part("model").names())
+      if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + each)))
+        most += static_cast<double>(tensor->size());
     check_argument(numbers <= most, "its options say that the model has ", numbers,
-                   " numbers, but the file holds ", most, " at most");
+                   " numbers, but the file holds ", most);
     const Split parts = corpus.split(*tokenizer, options.validation);
     std::unique_ptr<TextRun> training(
         new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
@@ -195,9 +212,9 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
     }
     return training;
   } catch (const std::bad_alloc&) {
-    throw refusal("there is not enough memory");
+    throw refusal(name, "there is not enough memory");
   } catch (const std::exception& error) {
-    throw refusal(error.what());
+    throw refusal(name, error.what());
   }
 }
 

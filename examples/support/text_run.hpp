@@ -25,10 +25,12 @@ class TextRun {
   /// The model goes first: nobody reads it any more, so no rows have to be brought up to date.
   ~TextRun() { model_.reset(); }
 
-  /// Continues from a checkpoint as if the run had never stopped. Throws std::runtime_error for a
-  /// file that is not a checkpoint of a run on this corpus.
+  /// Continues from a file as if the run had never stopped. Throws std::runtime_error for one that
+  /// is not of a run on this corpus. A file that was read already goes with its name.
   static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks = nullptr);
+  static std::unique_ptr<TextRun> resume(const Checkpoint& file, const std::string& name,
+                                         const Corpus& corpus, ProcessGroup* ranks = nullptr);
 
   /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
   /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
@@ -86,5 +88,9 @@ class TextRun {
   TrainingRun run;
   std::vector<Sample> samples;  // of the model, in the course of the run
 };
+
+/// The options in the file of a run, whose name is `name`. Throws std::runtime_error for what is no
+/// such file.
+TrainOptions saved_options(const Checkpoint& file, const std::string& name);
 
 }  // namespace rowgrad

@@ -37,26 +37,6 @@ Values one_of(const Names<Value>& names) {
   return rowgrad::one_of(list);
 }
 
-const Names<Positions> kAddedPositions{{"none", Positions::kNone},
-                                       {"learned", Positions::kLearned},
-                                       {"sinusoidal", Positions::kSinusoidal}};
-const Names<Positions> kPositions{
-    {"none", Positions::kNone},     {"learned", Positions::kLearned},
-    {"rotary", Positions::kRotary}, {"sinusoidal", Positions::kSinusoidal},
-    {"alibi", Positions::kAlibi},   {"t5", Positions::kT5},
-    {"shaw", Positions::kShaw}};
-const Names<Gelu> kGelus{{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}};
-const Names<Initialization> kStarts{{"pytorch", Initialization::kPyTorch},
-                                    {"gpt2", Initialization::kGpt2}};
-const Names<RotaryLayout> kRotaryLayouts{{"halves", RotaryLayout::kHalves},
-                                         {"interleaved", RotaryLayout::kInterleaved}};
-
-// Whether weight decay is for all parameters.
-const Names<bool> kDecays{{"all", true}, {"matrices", false}};
-
-const Names<RowUpdates> kRowUpdates{{"exact", RowUpdates::kExact},
-                                    {"touched", RowUpdates::kTouchedOnly}};
-
 bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
@@ -71,19 +51,15 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
   made.weight_decay = options.weight_decay;
   if constexpr (requires { made.momentum; }) made.momentum = options.momentum;
   if constexpr (requires { made.beta2; }) made.beta2 = options.beta2;
-  const bool decays_all = named("--decay", options.decay, kDecays);
   enum { kDecayed, kOthers, kTables, kGroups };
   std::vector<typename Made::Group> groups(kGroups, {{}, made});
   groups[kOthers].options.weight_decay = 0;
-  const NgramShape* ngrams = options.ngrams();
-  if (ngrams != nullptr) {
-    groups[kTables].options.learning_rate *= ngrams->rate;
-    groups[kTables].options.weight_decay = ngrams->decay;
-    groups[kTables].options.rows = named("--ngram-updates", ngrams->updates, kRowUpdates);
-  }
+  groups[kTables].options.learning_rate *= options.ngram_rate;
+  groups[kTables].options.weight_decay = options.ngram_decay;
+  groups[kTables].options.rows = options.ngram_updates;
   for (Parameter* parameter : parameters) {
-    const bool decays = decays_all || parameter->shape().size() >= 2;
-    const bool is_table = ngrams != nullptr && is_of_memory(*parameter);
+    const bool decays = options.decays_vectors || parameter->shape().size() >= 2;
+    const bool is_table = options.has_memories() && is_of_memory(*parameter);
     groups[is_table ? kTables : decays ? kDecayed : kOthers].parameters.push_back(parameter);
   }
   std::erase_if(groups, [](const auto& group) { return group.parameters.empty(); });
@@ -116,102 +92,16 @@ const Names<Schedule (*)(std::uint64_t steps, double floor)> kSchedules{
     {"one-cycle",
      [](std::uint64_t steps, double) { return Schedule::one_cycle({.steps = steps}); }}};
 
-OptionTable shape_table(NextTokenShape& own, TrainOptions& o) {
-  return {{"--look-back", &own.look_back, "tokens that a prediction sees, the current one included",
-           whole_number(1)},
-          {"--hidden", &own.hidden, "widths of the hidden layers, as 256,128; 0 for none",
-           whole_number(0)},
-          {"--positions", &o.positions, "what tells positions apart", one_of(kAddedPositions)}};
-}
-
-OptionTable ngram_table(NgramShape& own) {
-  const OptionRules rules = is_for("--ngrams");
-  return {
-      {"--ngrams", &own.orders, "tokens of the n-grams whose rows are looked up, as 2,3",
-       whole_number(1, 64)},
-      {"--ngram-rows", &own.rows, "of each head, at least: the next prime number", whole_number(1),
-       rules},
-      {"--ngram-heads", &own.heads, "rows that each place looks up for n-grams of each length",
-       whole_number(1, 65536), rules},
-      {"--ngram-width", &own.width, "numbers in a row", whole_number(1), rules},
-      {"--ngram-layers", &own.layers,
-       "blocks with such a memory in front of them, counted from 0, as 1,3", whole_number(0),
-       rules},
-      {"--ngram-file", &own.file,
-       "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
-       "start with other random numbers",
-       file_name(), rules},
-      {"--ngram-rate", &own.rate,
-       "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
-       finite_number(0), rules},
-      {"--ngram-decay", &own.decay, "weight decay of the tables", finite_number(0), rules},
-      {"--ngram-updates", &own.updates,
-       "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
-       "SparseAdam",
-       one_of(kRowUpdates), rules},
-      {"--ngram-kernel", &own.kernel, "taps of the convolution", whole_number(1, 65536), rules},
-      {"--ngram-seed", &own.seed, "of the hash", whole_number(0, kAnyWhole), rules},
-      {"--ngram-fold", &own.fold, "spellings such as \"Apple\" and \" apple\" count as one token",
-       on_or_off(), rules},
-      {"--ngram-silent", &own.silent, "a memory adds nothing before it is trained", on_or_off(),
-       rules}};
-}
-
-OptionTable shape_table(GptShape& own, TrainOptions& o) {
-  const OptionRules rotary = is_for("--positions", {"rotary"});
-  const OptionRules t5 = is_for("--positions", {"t5"});
-  const OptionRules shaw = is_for("--positions", {"shaw"});
-  const OptionTable blocks{
-      {"--heads", &own.heads, "of attention", whole_number(1)},
-      {"--layers", &own.layers, "transformer blocks", whole_number(1)},
-      {"--positions", &o.positions, "what tells positions apart", one_of(kPositions)},
-      {"--rotary-layout", &own.rotary_layout, "columns that are rotated together",
-       one_of(kRotaryLayouts), rotary},
-      {"--rotary-base", &own.rotary_base, "of the angles", finite_number(1), rotary},
-      {"--t5-buckets", &own.t5_buckets, "of distances, each with its bias", whole_number(1), t5},
-      {"--t5-max-distance", &own.t5_max_distance, "from which all share a bucket", whole_number(1),
-       t5},
-      {"--shaw-max-distance", &own.shaw_max_distance, "from which all share a row", whole_number(1),
-       shaw},
-      {"--qkv-bias", &own.qkv_bias, "query, key and value have a bias", on_or_off()},
-      {"--bias", &own.bias, "the other linear layers and the norms have one", on_or_off()},
-      {"--gelu", &own.gelu, "the formula", one_of(kGelus)},
-      {"--norm-epsilon", &own.norm_epsilon, "of the norms", finite_number(0)},
-      {"--start", &own.start, "the weights to start from: PyTorch's defaults or GPT-2's",
-       one_of(kStarts)}};
-  return joined({blocks, ngram_table(own.ngrams)});
-}
-
-// A run that does not use what came later is saved as before it came.
-OptionTable saved_table(TrainOptions& options, bool has_ngrams, bool has_starts) {
-  OptionTable table = option_table_of(options);
-  std::erase_if(table, [&](const Option& each) {
-    const bool is_start = each.name == "--warmup-start" || each.name == "--clip-from";
-    return (each.name.starts_with("--ngram") && !has_ngrams) || (is_start && !has_starts);
-  });
-  return table;
-}
-
-GptMemories memories_of(const GptShape& own) {
-  const NgramShape& ngrams = own.ngrams;
-  return {.blocks = {ngrams.layers.begin(), ngrams.layers.end()},
-          .ngrams = {.orders = {ngrams.orders.begin(), ngrams.orders.end()},
-                     .heads = ngrams.heads,
-                     .rows = ngrams.rows,
-                     .seed = ngrams.seed},
-          .memory = {.head_width = ngrams.width,
-                     .kernel = ngrams.kernel,
-                     .starts_silent = ngrams.silent,
-                     .norm_epsilon = own.norm_epsilon}};
-}
-
-void check_ngrams(const NgramShape& ngrams, std::size_t layers, std::size_t context) {
-  for (const std::uint64_t order : ngrams.orders)
-    check_argument(order <= context, "--ngrams ", order, " is longer than --context ", context);
-  std::set<std::uint64_t> blocks;
-  for (const std::uint64_t layer : ngrams.layers)
-    check_argument(layer < layers && blocks.insert(layer).second, "--ngram-layers ", layer,
-                   ": expected some of the ", layers, " of --layers, counted from 0, each once");
+void check_ngrams(const TrainOptions& options) {
+  const auto& [blocks, ngrams, memory, files] = options.gpt.memories;
+  for (const std::size_t order : ngrams.orders)
+    check_argument(order <= options.gpt.context, "--ngrams ", order, " is longer than --context ",
+                   options.gpt.context);
+  std::set<std::size_t> found;
+  for (const std::size_t block : blocks)
+    check_argument(block < options.gpt.layers && found.insert(block).second, "--ngram-layers ",
+                   block, ": expected some of the ", options.gpt.layers,
+                   " of --layers, counted from 0, each once");
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
   const double rows =
       static_cast<double>(ngrams.orders.size() * ngrams.heads) * static_cast<double>(ngrams.rows);
@@ -275,6 +165,13 @@ OptionTable optimizer_table(TrainOptions& o) {
 }
 
 OptionTable option_table_of(TrainOptions& o) {
+  const OptionRules next_token = is_for("--model", {"next-token"}),
+                    gpt = is_for("--model", {"gpt"});
+  const OptionRules ngrams{.is_for = {{"--model", {"gpt"}}, {"--ngrams"}}};
+  const auto of_positions = [](const char* positions) {
+    return OptionRules{.is_for = {{"--model", {"gpt"}}, {"--positions", {positions}}}};
+  };
+  GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
        tokenizer_choice()},
@@ -282,24 +179,101 @@ OptionTable option_table_of(TrainOptions& o) {
        is_for("--tokenizer", {"bpe"})},
       {"--validation", &o.validation, "share of the text, at its end, kept for validation",
        finite_number(0, 0.99)},
-      {"--context", &o.context, "tokens in a window", whole_number(1)},
+      {"--context", &o.gpt.context, "tokens in a window", whole_number(1)},
       {"--stride", &o.stride, "tokens from one window to the next", whole_number(1)},
-      {"--batch", &o.batch, "windows in a batch", whole_number(1)},
-      {"--shuffle", &o.shuffle, "windows in a new order each epoch", on_or_off()},
-      {"--one-generator", &o.one_generator,
+      {"--batch", &o.loader.batch, "windows in a batch", whole_number(1)},
+      {"--shuffle", &o.loader.shuffle, "windows in a new order each epoch", on_or_off()},
+      {"--draw-as-pytorch", &o.draws_as_pytorch,
        "weights, order and dropout are drawn from one generator as PyTorch does, and an epoch "
        "drops the windows that do not fill a batch",
-       on_or_off()},
-      {"--width", &o.width, "numbers in an embedding", whole_number(1)}};
-  const OptionTable shape = std::visit([&](auto& own) { return shape_table(own, o); }, o.shape);
-  const bool gpt = std::holds_alternative<GptShape>(o.shape);
-  const OptionTable training{
-      {"--dropout", &o.dropout, "share of hidden numbers dropped in training",
+       on_or_off()}};
+  const OptionTable model{
+      {"--model", &o.model, "next-token: look-back and hidden layers; gpt: a transformer",
+       one_of({"next-token", "gpt"})},
+      {"--width", &o.gpt.width, "numbers in an embedding", whole_number(1)},
+      {"--positions",
+       choice<Positions>(o.gpt.positions, {{"none", Positions::kNone},
+                                           {"learned", Positions::kLearned},
+                                           {"sinusoidal", Positions::kSinusoidal},
+                                           {"rotary", Positions::kRotary},
+                                           {"alibi", Positions::kAlibi},
+                                           {"t5", Positions::kT5},
+                                           {"shaw", Positions::kShaw}}),
+       "what tells positions apart; from rotary on, of a GPT"},
+      {"--dropout", &o.gpt.dropout, "share of hidden numbers dropped in training",
        finite_number(0, 0.99)},
-      {"--tie", &o.tie,
-       std::string("the token table is the head's weight too") +
-           (gpt ? "" : "; if need be, a hidden layer of its width comes last"),
+      {"--tie", &o.gpt.tie_weights,
+       "the token table is the head's weight too; a next-token model gets a last hidden layer of "
+       "its width, if need be",
        on_or_off()},
+      {"--look-back", &o.look_back, "tokens that a prediction sees, the current one included",
+       whole_number(1), next_token},
+      {"--hidden", &o.hidden, "widths of the hidden layers, as 256,128; 0 for none",
+       whole_number(0), next_token},
+      {"--heads", &o.gpt.heads, "of the attention of a GPT", whole_number(1), gpt},
+      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1), gpt},
+      {"--bias", &o.gpt.bias, "linear layers and norms have one", on_or_off(), gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have one, too", on_or_off(), gpt},
+      {"--gelu",
+       choice<Gelu>(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
+       "the formula",
+       {},
+       gpt},
+      {"--norm-epsilon", &o.gpt.norm_epsilon, "of the norms", finite_number(0), gpt},
+      {"--initialization",
+       choice<Initialization>(o.gpt.initialization, {{"pytorch", Initialization::kPyTorch},
+                                                     {"gpt2", Initialization::kGpt2}}),
+       "the weights to start from",
+       {},
+       gpt},
+      {"--rotary-layout",
+       choice<RotaryLayout>(o.gpt.rotary_layout, {{"halves", RotaryLayout::kHalves},
+                                                  {"interleaved", RotaryLayout::kInterleaved}}),
+       "columns that are rotated together",
+       {},
+       of_positions("rotary")},
+      {"--rotary-base", &o.gpt.rotary_base, "of the angles", finite_number(1),
+       of_positions("rotary")},
+      {"--t5-buckets", &o.gpt.t5_buckets, "of distances, each with its bias", whole_number(1),
+       of_positions("t5")},
+      {"--t5-max-distance", &o.gpt.t5_max_distance, "from which all share a bucket",
+       whole_number(1), of_positions("t5")},
+      {"--shaw-max-distance", &o.gpt.shaw_max_distance, "from which all share a row",
+       whole_number(1), of_positions("shaw")}};
+  const OptionTable tables{
+      {"--ngrams", &memories.ngrams.orders,
+       "tokens of the n-grams whose rows are looked up, as 2,3", whole_number(1, 64), gpt},
+      {"--ngram-rows", &memories.ngrams.rows, "of each head, at least: the next prime number",
+       whole_number(1), ngrams},
+      {"--ngram-heads", &memories.ngrams.heads,
+       "rows that each place looks up for n-grams of each length", whole_number(1, 65536), ngrams},
+      {"--ngram-width", &memories.memory.head_width, "numbers in a row", whole_number(1), ngrams},
+      {"--ngram-layers", &memories.blocks,
+       "blocks with such a memory in front of them, counted from 0, as 1,3", whole_number(0),
+       ngrams},
+      {"--ngram-file", &o.ngram_file,
+       "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
+       "start with other random numbers",
+       file_name(), ngrams},
+      {"--ngram-rate", &o.ngram_rate,
+       "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
+       finite_number(0), ngrams},
+      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", finite_number(0), ngrams},
+      {"--ngram-updates",
+       choice<RowUpdates>(o.ngram_updates,
+                          {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
+       "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
+       "SparseAdam",
+       {},
+       ngrams},
+      {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution", whole_number(1, 65536),
+       ngrams},
+      {"--ngram-seed", &memories.ngrams.seed, "of the hash", whole_number(0, kAnyWhole), ngrams},
+      {"--ngram-fold", &o.ngram_fold,
+       "spellings such as \"Apple\" and \" apple\" count as one token", on_or_off(), ngrams},
+      {"--ngram-silent", &memories.memory.starts_silent,
+       "a memory adds nothing before it is trained", on_or_off(), ngrams}};
+  const OptionTable length{
       {"--epochs",
        &o.epochs,
        "passes over the text",
@@ -313,15 +287,19 @@ OptionTable option_table_of(TrainOptions& o) {
        "ranks of mpirun, or more, which then do not change the result",
        whole_number(1, 65536)}};
   const OptionTable schedule{
-      {"--decay", &o.decay, "the parameters that weight decay is for", one_of(kDecays),
+      {"--weight-decay-for",
+       choice<bool>(o.decays_vectors, {{"all", true}, {"matrices", false}}),
+       "the parameters that decay",
+       {},
        is_for("--weight-decay")},
       {"--schedule", &o.schedule,
        "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine falls to "
        "--floor, step falls to a tenth at each third",
        one_of(kSchedules)},
       {"--warmup", &o.warmup,
-       "steps over which the rate first rises in a line, before the schedule", whole_number(0),
-       is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+       "steps over which the rate first rises in a line, before the schedule; a tenth of --steps "
+       "at most, if not given",
+       whole_number(0), is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
        "share of the learning rate at which that begins; 0 for a step's share of the rise",
        finite_number(0, 1), is_for("--warmup")},
@@ -330,31 +308,52 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--clip", &o.clip,
        "largest norm of all gradients together, scaled down to it; 0 for no limit",
        finite_number(0)},
-      {"--clip-from", &o.clip_from, "the first step that is clipped, counted from 0",
-       whole_number(0), is_for("--clip")},
-      {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)},
-      {"--evaluate-every", &o.evaluate_every,
+      {"--clip-from", &o.clip_from, "after how many steps clipping begins", whole_number(0),
+       is_for("--clip")},
+      {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)}};
+  const OptionTable evaluation{
+      {"--evaluate-every", &o.evaluation.every,
        "losses after the first step and every so many steps; 0 for after each epoch",
        whole_number(0)},
-      {"--evaluate-batches", &o.evaluate_batches, "batches in each of these evaluations; 0 for all",
-       whole_number(0), is_for("--evaluate-every")}};
-  return joined({text, shape, training, optimizer_table(o), schedule});
+      {"--evaluate-batches", &o.evaluation.batches,
+       "batches in each of these evaluations; 0 for all", whole_number(0),
+       is_for("--evaluate-every")}};
+  return joined({under("Text and batches", text), under("Model", model),
+                 under("Memories of n-grams, of a GPT", tables),
+                 under("Training", joined({length, optimizer_table(o), schedule, evaluation}))});
 }
 
-std::string to_json(TrainOptions options) {
-  const bool gpt = std::holds_alternative<GptShape>(options.shape);
-  const bool has_starts = options.warmup_start > 0 || options.clip_from > 0;
-  return to_json(saved_table(options, options.ngrams() != nullptr, has_starts),
-                 {{"model", gpt ? "gpt" : "next-token"}});
+// nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README), on characters.
+const char* const kGptDefaults = R"({
+    "context": 64, "stride": 1, "batch": 12, "width": 128, "bias": false, "initialization": "gpt2",
+    "dropout": 0, "tie": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
+    "beta2": 0.99, "weight_decay": 0.1, "weight_decay_for": "matrices", "schedule": "cosine",
+    "warmup": 100, "floor": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20
+})";
+
+TrainOptions default_options(const std::string& model) {
+  TrainOptions options{.model = model};
+  if (options.is_gpt()) set_some(option_table_of(options), kGptDefaults);
+  return options;
 }
+
+OptionTable table_of_model(TrainOptions& options) {
+  OptionTable table = option_table_of(options);
+  std::erase_if(table, [&](const Option& option) {
+    return std::ranges::any_of(option.rules.is_for, [&](const Condition& condition) {
+      return condition.option == "--model" && condition.values[0] != options.model;
+    });
+  });
+  return table;
+}
+
+std::string to_json(TrainOptions options) { return to_json(table_of_model(options)); }
 
 TrainOptions train_options(const std::string& text) {
   const Json all(text, "its options");
-  const Json* model = all.find("model");
   TrainOptions options;
-  if (model != nullptr && model->string() == "gpt") options.shape = GptShape();
-  from_json(saved_table(options, all.find("ngrams") != nullptr, all.find("clip_from") != nullptr),
-            text);
+  if (const Json* model = all.find("model")) options.model = model->string();
+  from_json(table_of_model(options), text);
   return options;
 }
 
@@ -365,7 +364,7 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
 
 std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
   std::vector<double> rates(of.group_count(), learning_rate);
-  if (ngrams() != nullptr) rates.back() *= ngrams()->rate;
+  if (has_memories()) rates.back() *= ngram_rate;
   return rates;
 }
 
@@ -383,70 +382,50 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   return Schedule::linear_warmup({.steps = first, .start_factor = start_factor}).then(main);
 }
 
-NextTokenOptions TrainOptions::next_token(const NextTokenShape& own,
-                                          std::size_t vocabulary_size) const {
-  std::vector<std::size_t> widths;
-  if (own.hidden != std::vector<std::uint64_t>{0})
-    widths.assign(own.hidden.begin(), own.hidden.end());
-  check_argument(std::find(widths.begin(), widths.end(), 0U) == widths.end(),
+NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) const {
+  std::vector<std::size_t> widths = hidden;
+  if (widths == std::vector<std::size_t>{0}) widths.clear();
+  check_argument(std::ranges::find(widths, 0U) == widths.end(),
                  "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
   // A tied head compares its inputs with embeddings, so they must have the same width.
-  if (tie && (widths.empty() ? own.look_back * width : widths.back()) != width)
-    widths.push_back(width);
+  if (gpt.tie_weights && (widths.empty() ? look_back * gpt.width : widths.back()) != gpt.width)
+    widths.push_back(gpt.width);
   return {.vocabulary = vocabulary_size,
-          .context = context,
-          .width = width,
-          .positions = named("--positions", positions, kAddedPositions),
-          .look_back = own.look_back,
+          .context = gpt.context,
+          .width = gpt.width,
+          .positions = gpt.positions,
+          .look_back = look_back,
           .hidden = widths,
-          .dropout = dropout,
-          .tie_weights = tie};
+          .dropout = gpt.dropout,
+          .tie_weights = gpt.tie_weights};
 }
 
-GptOptions TrainOptions::gpt(const GptShape& own, std::size_t vocabulary_size) const {
-  return {.vocabulary = vocabulary_size,
-          .context = context,
-          .width = width,
-          .heads = own.heads,
-          .layers = own.layers,
-          .positions = named("--positions", positions, kPositions),
-          .dropout = dropout,
-          .qkv_bias = own.qkv_bias,
-          .bias = own.bias,
-          .tie_weights = tie,
-          .gelu = named("--gelu", own.gelu, kGelus),
-          .norm_epsilon = own.norm_epsilon,
-          .initialization = named("--start", own.start, kStarts),
-          .rotary_layout = named("--rotary-layout", own.rotary_layout, kRotaryLayouts),
-          .rotary_base = own.rotary_base,
-          .t5_buckets = own.t5_buckets,
-          .t5_max_distance = own.t5_max_distance,
-          .shaw_max_distance = own.shaw_max_distance,
-          .memories = ngrams() == nullptr ? GptMemories() : memories_of(own)};
+GptOptions TrainOptions::gpt_options(std::size_t vocabulary_size) const {
+  GptOptions options = gpt;
+  options.vocabulary = vocabulary_size;
+  options.memories.memory.norm_epsilon = gpt.norm_epsilon;
+  if (!has_memories()) options.memories = {};
+  return options;
 }
 
-const NgramShape* TrainOptions::ngrams() const {
-  const auto* gpt = std::get_if<GptShape>(&shape);
-  return gpt == nullptr || gpt->ngrams.orders.empty() || gpt->ngrams.layers.empty() ? nullptr
-                                                                                    : &gpt->ngrams;
+bool TrainOptions::has_memories() const {
+  return is_gpt() && !gpt.memories.ngrams.orders.empty() && !gpt.memories.blocks.empty();
 }
 
 std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
-  const NgramShape* own = ngrams();
-  if (own == nullptr || own->file.empty()) return {};
+  if (!has_memories() || ngram_file.empty()) return {};
   const std::string of_rank = rank == 0 ? "" : concat(".rank", rank);
-  if (own->layers.size() == 1) return {own->file + of_rank};
+  const std::vector<std::size_t>& blocks = gpt.memories.blocks;
+  if (blocks.size() == 1) return {ngram_file + of_rank};
   std::vector<std::string> paths;
-  for (const std::uint64_t layer : own->layers)
-    paths.push_back(concat(own->file, '.', layer, of_rank));
+  for (const std::size_t block : blocks) paths.push_back(concat(ngram_file, '.', block, of_rank));
   return paths;
 }
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
                                                         ModelTables& tables, bool resumed,
                                                         std::size_t rank) const {
-  const auto* own = std::get_if<GptShape>(&shape);
-  if (ngrams() != nullptr) check_ngrams(own->ngrams, own->layers, context);
+  if (has_memories()) check_ngrams(*this);
   const double numbers = least_numbers(tokens.size());
   const std::size_t states =
       named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1U : 0U);
@@ -456,45 +435,42 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
                  optimizer, " needs ", needed, " GB, but the machine has ", memory,
                  " GB of memory");
-  if (own == nullptr)
-    return std::make_unique<NextTokenModel>(
-        next_token(std::get<NextTokenShape>(shape), tokens.size()), random);
-  GptOptions options = gpt(*own, tokens.size());
-  GptMemories& memories = options.memories;
-  if (!memories.blocks.empty() && own->ngrams.fold)
-    memories.ngrams.canonical = canonical_ids(tokens);
+  if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
+  GptOptions options = gpt_options(tokens.size());
+  auto& [blocks, ngrams, shape, files] = options.memories;
+  if (has_memories() && ngram_fold) ngrams.canonical = canonical_ids(tokens);
   const std::vector<std::string> paths = table_paths(rank);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const NgramHash hash(tokens.size(), memories.ngrams, memories.blocks, memories.blocks[i]);
-    memories.files.push_back(&open_table(tables, paths[i],
-                                         {.rows = hash.table_rows(),
-                                          .width = own->ngrams.width,
-                                          .states = states,
-                                          .seed = seed + memories.blocks[i]},
-                                         resumed));
+    const NgramHash hash(tokens.size(), ngrams, blocks, blocks[i]);
+    files.push_back(&open_table(tables, paths[i],
+                                {.rows = hash.table_rows(),
+                                 .width = shape.head_width,
+                                 .states = states,
+                                 .seed = seed + blocks[i]},
+                                resumed));
   }
   return std::make_unique<GptModel>(options, random);
 }
 
 double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
   const auto tokens = static_cast<double>(vocabulary_size);
-  const auto columns = static_cast<double>(width);
+  const auto columns = static_cast<double>(gpt.width);
   double sum = tokens * columns;
-  if (positions == "learned") sum += static_cast<double>(context) * columns;
-  if (const auto* own = std::get_if<GptShape>(&shape)) {
-    sum += static_cast<double>(own->layers) * 12 * columns * columns;
-    if (ngrams() == nullptr) return sum;
-    const NgramShape& memory = own->ngrams;
-    const double read = static_cast<double>(memory.orders.size() * memory.heads) *
-                        static_cast<double>(memory.width);  // by each place
-    const double table = memory.file.empty() ? read * static_cast<double>(memory.rows) : 0;
-    return sum + static_cast<double>(memory.layers.size()) * (table + 2 * read * columns);
+  if (gpt.positions == Positions::kLearned) sum += static_cast<double>(gpt.context) * columns;
+  if (is_gpt()) {
+    sum += static_cast<double>(gpt.layers) * 12 * columns * columns;
+    if (!has_memories()) return sum;
+    const auto& [blocks, ngrams, memory, files] = gpt.memories;
+    const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
+                        static_cast<double>(memory.head_width);  // by each place
+    const double table = ngram_file.empty() ? read * static_cast<double>(ngrams.rows) : 0;
+    return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
   }
-  const NextTokenOptions options = next_token(std::get<NextTokenShape>(shape), vocabulary_size);
+  const NextTokenOptions options = next_token_options(vocabulary_size);
   double read = static_cast<double>(options.look_back) * columns;
   for (const std::size_t next : options.hidden)
     sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
-  return sum + (tie ? tokens : (read + 1) * tokens);
+  return sum + (options.tie_weights ? tokens : (read + 1) * tokens);
 }
 
 void complete(const CommandLine& line, TrainOptions& options) {
@@ -505,8 +481,7 @@ void complete(const CommandLine& line, TrainOptions& options) {
     const OptimizerKind& kind = kOptimizers.at(options.optimizer);
     set("--learning-rate", options.learning_rate, kind.learning_rate);
     set("--weight-decay", options.weight_decay, kind.weight_decay);
-    if (auto* gpt = std::get_if<GptShape>(&options.shape))
-      set("--ngram-rate", gpt->ngrams.rate, kind.table_rate);
+    set("--ngram-rate", options.ngram_rate, kind.table_rate);
   }
   if (line.was_given("--epochs")) {
     set("--steps", options.steps, 0U);
@@ -521,31 +496,19 @@ void complete(const CommandLine& line, TrainOptions& options) {
   if (options.clip == 0) set("--clip-from", options.clip_from, 0U);
 }
 
-TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
-                             const TrainOptions& saved) {
-  TrainOptions resumed = saved;
-  const OptionTable table = option_table_of(resumed);
-  for (const Option& wanted : option_table_of(given)) {
+std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved) {
+  TrainOptions before = saved;
+  const OptionTable present = table_of_model(before);
+  for (const Option& wanted : option_table_of(options)) {
     if (!line.was_given(wanted.name)) continue;
-    const Option* present = find(table, wanted.name);
-    const std::string value = json_of(wanted);
-    const std::string found = present == nullptr ? "no such option" : json_of(*present);
-    check_argument(wanted.rules.may_change || value == found, wanted.name, " ", value,
-                   ": the run to be resumed has ", found);
-    if (present != nullptr) copy(wanted, *present);
+    const Option* option = find(present, wanted.name);
+    const std::string found = option == nullptr ? "no such option" : json_of(*option);
+    check_argument(wanted.rules.may_change || json_of(wanted) == found, wanted.name, ' ',
+                   json_of(wanted), ": the run to be resumed has ", found);
   }
-  if (line.was_given("--epochs") && !line.was_given("--steps")) resumed.steps = 0;
-  return resumed;
-}
-
-std::string changed_options(TrainOptions now, TrainOptions before) {
-  const OptionTable earlier = option_table_of(before);
-  std::string text;
-  for (const Option& option : option_table_of(now))
-    if (const std::string was = json_of(*find(earlier, option.name)); was != json_of(option))
-      text +=
-          concat(text.empty() ? "" : ", ", option.name, ' ', json_of(option), " instead of ", was);
-  return text;
+  line.set_if_not_given(to_json(saved));
+  if (line.was_given("--epochs") && !line.was_given("--steps")) options.steps = 0;
+  return changes(table_of_model(options), present);
 }
 
 }  // namespace rowgrad

@@ -3,58 +3,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/optimizer.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+#include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
-
-/// The options that only the next-token model has (train_verdict).
-struct NextTokenShape {
-  std::uint64_t look_back = 6;
-  std::vector<std::uint64_t> hidden = {256};
-};
-
-/// The options of memories of n-grams, of which there are none without orders; see GptMemories.
-struct NgramShape {
-  std::vector<std::uint64_t> orders = {};
-  std::uint64_t rows = 1'000'000;
-  std::uint64_t heads = 4;
-  std::uint64_t width = 16;
-  std::vector<std::uint64_t> layers = {1};
-  std::string file = "";
-  double rate = 5;  // of the tables, as a factor
-  double decay = 0;
-  std::string updates = "exact";
-  std::uint64_t kernel = 4;
-  std::uint64_t seed = 0;
-  bool fold = false;
-  bool silent = false;
-};
-
-/// The options that only a GPT has (train_gpt); see GptOptions.
-struct GptShape {
-  std::uint64_t heads = 4;
-  std::uint64_t layers = 4;
-  bool qkv_bias = false;
-  bool bias = true;
-  std::string gelu = "tanh";
-  double norm_epsilon = 1e-5;
-  std::string start = "pytorch";
-  std::string rotary_layout = "halves";
-  double rotary_base = 10000;
-  std::uint64_t t5_buckets = 32;
-  std::uint64_t t5_max_distance = 128;
-  std::uint64_t shaw_max_distance = 16;
-  NgramShape ngrams = {};
-};
 
 /// The files of a model's tables. Those that it made are removed again unless keep() was called: an
 /// option that is refused leaves no file behind.
@@ -80,19 +42,33 @@ class ModelTables {
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
 /// is an option of the training programs, for example --weight-decay for weight_decay.
 struct TrainOptions {
+  std::string model = "next-token";  // or "gpt"
+
   std::string tokenizer = "char";
   std::uint64_t vocabulary = 512;  // number of ids to train for bpe
   double validation = 0.1;         // share of the text, at its end
-  std::uint64_t context = 32;
   std::uint64_t stride = 8;
-  std::uint64_t batch = 16;
-  bool shuffle = true;
-  bool one_generator = false;  // for weights, order and dropout, as in a PyTorch program
+  DataLoaderOptions loader{.batch = 16, .shuffle = true};  // but for the seed
+  /// Weights, order and dropout are drawn from one generator, as in a PyTorch program.
+  bool draws_as_pytorch = false;
 
-  std::uint64_t width = 32;
-  std::string positions = "learned";
-  double dropout = 0.4;
-  bool tie = false;
+  /// Of a GPT, whose vocabulary is that of the tokenizer, and which has no memories without orders
+  /// of n-grams. A next-token model has its context, width, positions, dropout and tied weights.
+  GptOptions gpt{.context = 32,
+                 .width = 32,
+                 .heads = 4,
+                 .layers = 4,
+                 .dropout = 0.4,
+                 .memories = {.blocks = {1}, .ngrams = {.orders = {}, .rows = 1'000'000}}};
+
+  std::uint64_t look_back = 6;                // of a next-token model
+  std::vector<std::uint64_t> hidden = {256};  // of a next-token model; 0 alone for none
+
+  std::string ngram_file = "";                    // of the table; "" for one in memory
+  bool ngram_fold = false;                        // see canonical_ids
+  double ngram_rate = 5;                          // of the tables, as a factor
+  double ngram_decay = 0;                         // of the tables
+  RowUpdates ngram_updates = RowUpdates::kExact;  // of the tables
 
   std::uint64_t epochs = 15;
   std::uint64_t steps = 0;       // if above 0, the length of the run instead of epochs
@@ -103,7 +79,7 @@ struct TrainOptions {
   double momentum = 0;
   double beta2 = 0.999;
   double weight_decay = 0;
-  std::string decay = "all";  // or "matrices": the parameters that weight decay is for
+  bool decays_vectors = true;  // or only matrices
   std::string schedule = "constant";
   std::uint64_t warmup = 0;     // in steps
   double warmup_start = 0;      // share of the learning rate; 0 for 1 / (warmup + 1)
@@ -111,18 +87,17 @@ struct TrainOptions {
   double clip = 0;              // limit for the joint norm of all gradients; 0 for none
   std::uint64_t clip_from = 0;  // the first step that is clipped
   std::uint64_t seed = 123;
+  EvaluationParts evaluation = {};  // but for the loaders; every 0 steps for only after each epoch
 
-  std::uint64_t evaluate_every = 0;    // steps; 0 for only after each epoch
-  std::uint64_t evaluate_batches = 0;  // 0 for all
+  /// The options of the model, whichever it is, for a vocabulary. Throws std::invalid_argument for
+  /// what this model has not.
+  NextTokenOptions next_token_options(std::size_t vocabulary_size) const;
+  GptOptions gpt_options(std::size_t vocabulary_size) const;
 
-  std::variant<NextTokenShape, GptShape> shape = {};
+  bool is_gpt() const { return model == "gpt"; }
+  bool has_memories() const;
 
-  NextTokenOptions next_token(const NextTokenShape& own, std::size_t vocabulary_size) const;
-  GptOptions gpt(const GptShape& own, std::size_t vocabulary_size) const;
-
-  /// The memories of a GPT, or null if it has none; and the files of their tables, if they are in
-  /// files, of which each rank has its own.
-  const NgramShape* ngrams() const;
+  /// The files of the tables of memories, if they are in files, of which each rank has its own.
   std::vector<std::string> table_paths(std::size_t rank = 0) const;
 
   /// Opens or makes the files of tables, which must outlive the model; those of a run that is
@@ -145,25 +120,28 @@ struct TrainOptions {
   Schedule make_schedule(std::uint64_t total) const;
 };
 
-/// All of them as a table, or only those of the optimizer; `options` must outlive it.
+/// The options of a model where nothing else is given: those of TrainOptions, and for a GPT what is
+/// others there, as JSON.
+TrainOptions default_options(const std::string& model);
+extern const char* const kGptDefaults;
+
+/// All of them as a table, only those that their model has, or only those of the optimizer;
+/// `options` must outlive it.
 OptionTable option_table_of(TrainOptions& options);
+OptionTable table_of_model(TrainOptions& options);
 OptionTable optimizer_table(TrainOptions& options);
 
-/// All of them as a JSON object, in the order of their names, and back. Throws std::runtime_error
-/// for what is no JSON, and std::invalid_argument for a JSON of something else.
+/// Those that the model has as a JSON object, in the order of their names, and back. Throws
+/// std::runtime_error for what is no JSON, and std::invalid_argument for a JSON of something else.
 std::string to_json(TrainOptions options);
 TrainOptions train_options(const std::string& json);
 
 /// Sets the defaults that depend on other options, where the user gave no value.
 void complete(const CommandLine& line, TrainOptions& options);
 
-/// The options of a resumed run: the saved ones, except for those that may change, if given. Throws
-/// std::invalid_argument naming any other option that was given with a value that differs from the
-/// saved one.
-TrainOptions resumed_options(const CommandLine& line, TrainOptions given,
-                             const TrainOptions& saved);
-
-/// What differs in them, for people: "--learning-rate 0.01 instead of 0.3".
-std::string changed_options(TrainOptions now, TrainOptions before);
+/// The options of a resumed run: the saved ones, except for those that may change, if given. Says
+/// what has changed, for people. Throws std::invalid_argument naming any other option that was
+/// given with a value that differs from the saved one. `options` are those of the command line.
+std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved);
 
 }  // namespace rowgrad

@@ -17,7 +17,7 @@
 #include "tests/bench/report.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {

@@ -16,7 +16,7 @@ done
 
 install_packages libbenchmark-dev
 configure -DROWGRAD_BENCHMARKS=ON
-compile bench_workloads train_verdict
+compile bench_workloads train
 native=$build
 ROWGRAD_BUILD=$root/build-packages "$root/core/packaging/make.sh" -DROWGRAD_BENCHMARKS=ON >/dev/null
 
@@ -36,9 +36,9 @@ run() {
 
 # measure NAME LEVEL: one round, in microseconds.
 measure() {
-  if [[ $1 == train_verdict ]]; then
+  if [[ $1 == train ]]; then
     TIMEFORMAT=%R
-    { time run "$2" examples/train_verdict --sample 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
+    { time run "$2" examples/train --sample 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
   else
     run "$2" tests/bench/bench_workloads --workload "$1" --seconds 0.4 --json "$scratch/figures" >/dev/null
     sed -n 's/.*"median_us": \([0-9.e+]*\).*/\1/p' "$scratch/figures"
@@ -47,8 +47,8 @@ measure() {
 
 levels=(native x86-64-v4 x86-64-v3 x86-64)
 grep -qw avx512bw /proc/cpuinfo || levels=(native x86-64-v3 x86-64)
-echo "median of $rounds rounds; $(run native examples/train_verdict --version)"
-for workload in "${workloads[@]}" train_verdict; do
+echo "median of $rounds rounds; $(run native examples/train --version)"
+for workload in "${workloads[@]}" train; do
   for ((round = 0; round < rounds; ++round)); do
     for level in "${levels[@]}"; do
       (measure "$workload" "$level" >>"$scratch/$workload-$level")

@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 install_packages bible-kjv bible-kjv-text python3-torch python3-numpy python3-matplotlib
 configure -DROWGRAD_EXAMPLES=ON
-compile train_gpt tokenize
+compile train tokenize
 output=$build/ngram_memory
 mkdir -p "$output"
 # Each verse stands after its number, as "Ge1:1 ", which goes.
@@ -20,5 +20,5 @@ bible -f gen1:1-rev22:21 | sed 's/^[^ ]* //' >"$output/kjv.txt"
     --save "$output/bpe.json" --output "$output/kjv.bin" "$output/kjv.txt"
 # Python must not leave compiled scripts in the source folder.
 export PYTHONDONTWRITEBYTECODE=1
-exec /usr/bin/python3 "$root/tests/bench/ngram_memory.py" --program "$build/examples/train_gpt" \
+exec /usr/bin/python3 "$root/tests/bench/ngram_memory.py" --program "$build/examples/train" \
   --tokens "$output/kjv.bin" --tokenizer "$output/bpe.json" --output "$output" "$@"

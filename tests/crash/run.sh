@@ -17,7 +17,7 @@ kills=${1-30}
 # Mounts are made in a name space that ends with this script, and with them all that they hold.
 if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
   configure
-  compile train_verdict ngram_table
+  compile train ngram_table
   for as_root in "" --map-root-user; do
     # shellcheck disable=SC2086
     if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
@@ -41,7 +41,7 @@ cd "$scratch"
 mkdir runs disk
 
 # Words under momentum and decay: most rows of the table are owed updates at any time.
-run=("$build/examples/train_verdict" --corpus "$root/examples/data/the-slow-clock.txt"
+run=("$build/examples/train" --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
 short=("${run[@]}" --epochs 3)
@@ -106,7 +106,7 @@ while ((killed < kills)); do
     137)
       killed=$((killed + 1))
       [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
-      [[ ! -e runs/ck ]] || "${run[@]}" --resume runs/ck --max-steps 1 >log 2>&1 ||
+      [[ ! -e runs/ck ]] || "${run[@]}" --resume runs/ck --stop-after 1 >log 2>&1 ||
         fail "there is no whole checkpoint after kill $killed"
       if [[ -e runs/page ]]; then
         expect_whole_page runs/page
@@ -166,7 +166,7 @@ expect_old_file() {
   done
 }
 
-"${run[@]}" --max-steps 2 --save old >log 2>&1 || fail "no old file"
+"${run[@]}" --stop-after 2 --save old >log 2>&1 || fail "no old file"
 
 cp old runs/ck
 # Past the limit a write fails like that on a full disk, if the signal is ignored.
@@ -176,10 +176,10 @@ expect_old_file runs/ck
 echo "a limit of sizes: an error, the old file intact"
 
 for option in --save --metrics --json; do
-  expect_error "cannot write /dev/full: No space left" "${run[@]}" --max-steps 2 $option /dev/full
+  expect_error "cannot write /dev/full: No space left" "${run[@]}" --stop-after 2 $option /dev/full
 done
 expect_error "cannot write to standard output" \
-  bash -c '"$@" >/dev/full' full "${run[@]}" --max-steps 2
+  bash -c '"$@" >/dev/full' full "${run[@]}" --stop-after 2
 echo "/dev/full: errors"
 
 "${endless[@]}" --save runs/ck --save-every 1 >first 2>&1 &
@@ -191,7 +191,7 @@ kill -KILL "$first" && kill -INT "$second"
 wait "$first" "$second" 2>/dev/null || true
 cat first second >log
 [[ $(echo runs/*) == runs/ck ]] || fail "there are files left: $(echo runs/*)"
-"${run[@]}" --resume runs/ck --max-steps 1 >log 2>&1 || fail "no whole checkpoint of two writers"
+"${run[@]}" --resume runs/ck --stop-after 1 >log 2>&1 || fail "no whole checkpoint of two writers"
 echo "two writers, one of them killed: a whole file"
 
 if [[ $ROWGRAD_CRASH_MOUNTS == no ]]; then

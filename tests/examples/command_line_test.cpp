@@ -30,11 +30,11 @@ TEST(CommandLine, TakesPresetsWhereNothingElseIsGiven) {
   TrainOptions options;
   CommandLine line = given(option_table_of(options), {"train", "--width", "7"});
   line.set_if_not_given(R"({"width": 8, "hidden": [9], "tie": true, "dropout": 0.25})");
-  EXPECT_EQ(options.width, 7U);
-  EXPECT_EQ(std::get<NextTokenShape>(options.shape).hidden, std::vector<std::uint64_t>{9});
-  EXPECT_TRUE(options.tie);
-  EXPECT_EQ(options.dropout, 0.25);
-  EXPECT_INVALID("there is no option for \"heads\"", line.set_if_not_given(R"({"heads": 8})"));
+  EXPECT_EQ(options.gpt.width, 7U);
+  EXPECT_EQ(options.hidden, std::vector<std::uint64_t>{9});
+  EXPECT_TRUE(options.gpt.tie_weights);
+  EXPECT_EQ(options.gpt.dropout, 0.25);
+  EXPECT_INVALID("there is no option for \"head\"", line.set_if_not_given(R"({"head": 8})"));
   EXPECT_INVALID("\"tie\" cannot be \"3\"", line.set_if_not_given(R"({"tie": 3})"));
 }
 

@@ -12,10 +12,11 @@ std::unique_ptr<Tokenizer> characters() { return make_tokenizer("char", short_te
 
 TrainOptions few_windows() {
   TrainOptions options;
-  options.context = 16;
-  options.width = 8;
-  options.shape = NextTokenShape{.look_back = 3, .hidden = {16}};
-  options.evaluate_every = 3;
+  options.gpt.context = 16;
+  options.gpt.width = 8;
+  options.look_back = 3;
+  options.hidden = {16};
+  options.evaluation.every = 3;
   return options;
 }
 
@@ -120,10 +121,10 @@ TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
   go("tokenize --tokenizer made --output b.bin text", "--corpus b.bin --tokenizer made\n");
   go("tokenize --verify a.bin b.bin", "b.bin: ");
   const std::string train =
-      "train_verdict --context 4 --width 4 --hidden 0 --look-back 1 --sample 3 --save ck ";
+      "train --context 4 --width 4 --hidden 0 --look-back 1 --sample 3 --save ck ";
   const std::string corpus = "--corpus a.bin b.bin ";
-  go(train + corpus + "--tokenizer made --max-steps 2", "a.bin and 1 more, ");
-  go(train + corpus + "--resume ck --max-steps 3", " bytes, verified\nTokens     made, 300 ids;");
+  go(train + corpus + "--tokenizer made --stop-after 2", "a.bin and 1 more, ");
+  go(train + corpus + "--resume ck --stop-after 3", " bytes, verified\nTokens     made, 300 ids;");
   expect_refused(start + train + "--corpus b.bin --resume ck", "was on another text");
   expect_refused(start + train + corpus + "--tokenizer bpe",
                  "--tokenizer bpe is made from a text, but a.bin and 1 more has token ids; "

@@ -43,8 +43,8 @@ TEST_F(FileFaults, WhatIsPrintedGoesIntoNoFileIfAStandardFileIsClosed) {
     EXPECT_EQ(end_of("$ngram --table t --steps 4 --save-every 1"), expected) << closed;
     output_of("$encode --output ids.bin $story " + closed, status);
     output_of("cmp ids.bin expected.bin && tokenize --verify ids.bin");
-    output_of("train_verdict --corpus $story --max-steps 2 --sample 0 --save ck " + closed, status);
-    output_of("train_verdict --corpus $story --resume ck --max-steps 3 --sample 0");
+    output_of("train --corpus $story --stop-after 2 --sample 0 --save ck " + closed, status);
+    output_of("train --corpus $story --resume ck --stop-after 3 --sample 0");
   }
 }
 
@@ -95,9 +95,9 @@ TEST_F(FileFaults, AreSaidInWords) {
   expect_refused(in_folder("$ngram --table " + name), "cannot read " + name);
   expect_refused(in_folder("ln -s loop loop; $ngram --table loop/t"),
                  "cannot read loop/t.run: Too many levels of symbolic links");
-  expect_refused(in_folder("train_gpt --gpt2 " + name), "File name too long");
-  expect_refused(in_folder("ROWGRAD_DATA=" + name + " train_verdict"), "which is no folder");
-  expect_refused(in_folder("train_verdict --corpus $story --learning-rate 1e38 --max-steps 9"),
+  expect_refused(in_folder("train --model gpt --gpt2 " + name), "File name too long");
+  expect_refused(in_folder("ROWGRAD_DATA=" + name + " train"), "which is no folder");
+  expect_refused(in_folder("train --corpus $story --learning-rate 1e38 --stop-after 9"),
                  "the loss became nan at step");
 }
 

@@ -25,17 +25,17 @@ TEST(Gpt2Folder, MayHaveAnotherModel) {
 TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
   const TemporaryFolder folder;
   const std::string path = folder / "config.json";
-  const auto expect_read = [&](std::uint64_t heads, const std::string& gelu, double epsilon) {
-    const GptShape shape = read_gpt2_config(folder.path());
+  const auto expect_read = [&](std::uint64_t heads, Gelu gelu, double epsilon) {
+    const GptOptions shape = read_gpt2_config(folder.path());
     EXPECT_EQ(shape.heads, heads);
     EXPECT_EQ(shape.gelu, gelu);
     EXPECT_EQ(shape.norm_epsilon, epsilon);
   };
-  expect_read(0, "tanh", 1e-5);
+  expect_read(0, Gelu::kTanh, 1e-5);
   write_file(path, R"({"n_layer": 2, "activation_function": "gelu_new", "n_head": 4})");
-  expect_read(4, "tanh", 1e-5);
+  expect_read(4, Gelu::kTanh, 1e-5);
   write_file(path, R"({"layer_norm_epsilon": 1e-6, "activation_function": "gelu"})");
-  expect_read(0, "erf", 1e-6);
+  expect_read(0, Gelu::kErf, 1e-6);
   const auto refusal = [&](const std::string& config) {
     write_file(path, config);
     return error_of<std::runtime_error>([&] { read_gpt2_config(folder.path()); });

@@ -1,4 +1,4 @@
-// GPTs with memories of n-grams, as options of train_gpt describe them.
+// GPTs with memories of n-grams, as options of train --model gpt describe them.
 
 #include "tests/support/options_given.hpp"
 #include "tests/support/shell.hpp"
@@ -12,26 +12,26 @@ namespace {
 
 // With words, most rows are not looked up in most steps.
 TrainOptions with_memories(const std::string& optimizer = "adamw") {
-  return {.tokenizer = "word",
-          .context = 8,
+  return {.model = "gpt",
+          .tokenizer = "word",
           .stride = 8,
-          .batch = 8,
-          .width = 8,
-          .dropout = 0.2,
+          .loader = {.batch = 8, .shuffle = true},
+          .gpt = {.context = 8,
+                  .width = 8,
+                  .heads = 2,
+                  .layers = 2,
+                  .dropout = 0.2,
+                  .memories = {.blocks = {1},
+                               .ngrams = {.orders = {2, 3}, .heads = 2, .rows = 50},
+                               .memory = {.head_width = 4}}},
           .epochs = 3,
           .optimizer = optimizer,
           .learning_rate = 0.01,
           .momentum = optimizer == "sgd" ? 0.9 : 0,
           .weight_decay = 0.1,
-          .decay = "matrices",
-          .schedule = "cosine",
-          .shape = GptShape{
-              .heads = 2,
-              .layers = 2,
-              .ngrams = {.orders = {2, 3}, .rows = 50, .heads = 2, .width = 4, .layers = {1}}}};
+          .decays_vectors = false,
+          .schedule = "cosine"};
 }
-
-NgramShape& ngrams_of(TrainOptions& options) { return std::get<GptShape>(options.shape).ngrams; }
 
 std::unique_ptr<TextRun> run_with(const TrainOptions& options) {
   return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
@@ -57,11 +57,11 @@ TEST(RunsWithNgrams, GoOnAsIfTheyHadNotStopped) {
   for (const std::string optimizer : {"adamw", "sgd"})
     for (const bool in_files : {false, true}) {
       TrainOptions options = with_memories(optimizer);
-      ngrams_of(options).fold = optimizer == "sgd";
-      ngrams_of(options).layers = {0, 1};
+      options.ngram_fold = optimizer == "sgd";
+      options.gpt.memories.blocks = {0, 1};
       options.shards = in_files ? 2 : 1;
       const auto file = [&](const std::string& name) {
-        if (in_files) ngrams_of(options).file = folder / concat(optimizer, name);
+        if (in_files) options.ngram_file = folder / concat(optimizer, name);
       };
       file("whole");
       const auto whole = run_with(options);
@@ -84,10 +84,10 @@ TEST(RunsWithNgrams, HaveAFileForEachRank) {
   const TemporaryFolder folder;
   TrainOptions options = with_memories();
   options.shards = 2;
-  ngrams_of(options).file = folder / "alone";
+  options.ngram_file = folder / "alone";
   const auto alone = run_with(options);
   alone->run.train(6);
-  ngrams_of(options).file = folder / "table";
+  options.ngram_file = folder / "table";
   run_ranks(2, [&](ProcessGroup& ranks) {
     TextRun training(options, make_tokenizer("word", short_text(), 300), short_text(), &ranks);
     training.run.train(3);
@@ -106,7 +106,7 @@ TEST(RunsWithNgrams, HaveTheSameBitsInMemoryAndInAFile) {
   const TemporaryFolder folder;
   TrainOptions options = with_memories();
   const auto in_memory = run_with(options);
-  ngrams_of(options).file = folder / "table";
+  options.ngram_file = folder / "table";
   const auto in_file = run_with(options);
   const auto to = in_memory->model().parameters(), from = in_file->model().parameters();
   for (std::size_t i = 0; i < to.size(); ++i) to[i]->assign(all_rows(*from[i]));
@@ -138,45 +138,43 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
 }
 
 TEST(RunsWithNgrams, TakeTheRateOfTheirTablesFromTheOptimizer) {
-  const auto rate = [](const std::vector<std::string>& arguments) {
-    TrainOptions options{.shape = GptShape()};
+  const auto rate = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--model", "gpt"});
+    TrainOptions options{.model = "gpt"};
     complete(given(option_table_of(options), arguments), options);
-    return ngrams_of(options).rate;
+    return options.ngram_rate;
   };
   EXPECT_EQ(rate({"train", "--ngrams", "2", "--optimizer", "adamw"}), 5);
   EXPECT_EQ(rate({"train", "--ngrams", "2", "--optimizer", "adagrad"}), 1);
   EXPECT_EQ(rate({"train", "--ngrams", "2", "--optimizer", "adagrad", "--ngram-rate", "3"}), 3);
 }
 
-TEST(RunsWithNgrams, SaveOptionsOfMemoriesOnlyWithMemories) {
-  TrainOptions options = with_memories();
-  EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
-  ngrams_of(options).orders.clear();
-  EXPECT_FALSE(json::parse(to_json(options)).contains("ngram_rows"));
+TEST(RunsWithNgrams, AreSavedWithTheirOptions) {
+  const TrainOptions options = with_memories();
   EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
 }
 
 TEST(RunsWithNgrams, RefuseWhatCannotBe) {
   const auto message = [](const auto& change) {
     TrainOptions options = with_memories();
-    change(options, ngrams_of(options));
+    change(options, options.gpt.memories);
     return error_of<std::invalid_argument>([&] { run_with(options); });
   };
   using Options = TrainOptions&;
-  using Ngrams = NgramShape&;
-  EXPECT_EQ(message([](Options, Ngrams n) {
-              n.orders = {2, 9};
+  using Memories = GptMemories&;
+  EXPECT_EQ(message([](Options, Memories m) {
+              m.ngrams.orders = {2, 9};
             }),
             "--ngrams 9 is longer than --context 8");
-  for (const std::vector<std::uint64_t>& layers : {std::vector<std::uint64_t>{2}, {0, 2, 2}})
-    EXPECT_EQ(message([&](Options, Ngrams n) { n.layers = layers; }),
+  for (const std::vector<std::size_t>& blocks : {std::vector<std::size_t>{2}, {0, 2, 2}})
+    EXPECT_EQ(message([&](Options, Memories m) { m.blocks = blocks; }),
               "--ngram-layers 2: expected some of the 2 of --layers, counted from 0, each once");
-  EXPECT_EQ(message([](Options, Ngrams n) { n.rows = 999'999'999; }),
+  EXPECT_EQ(message([](Options, Memories m) { m.ngrams.rows = 999'999'999; }),
             "--ngram-rows 999999999 for each of 2 times 2 heads are more rows than ids, "
             "2147483647");
-  EXPECT_HAS(message([](Options, Ngrams n) {
-               n.rows = 500'000'000;
-               n.width = 100'000;
+  EXPECT_HAS(message([](Options, Memories m) {
+               m.ngrams.rows = 500'000'000;
+               m.memory.head_width = 100'000;
              }),
              " GB, but the machine has ");
 }
@@ -184,19 +182,19 @@ TEST(RunsWithNgrams, RefuseWhatCannotBe) {
 TEST(RunsWithNgrams, RefuseTheFileOfAnotherTable) {
   const TemporaryFolder folder;
   TrainOptions options = with_memories();
-  ngrams_of(options).file = folder / "table";
+  options.ngram_file = folder / "table";
   const auto message = [&](const TrainOptions& of) {
     return error_of<std::invalid_argument>([&] { run_with(of); });
   };
   run_with(options);
   run_with(options);  // with a table that was not trained
   TrainOptions wide = options;
-  ngrams_of(wide).width = 5;
+  wide.gpt.memories.memory.head_width = 5;
   EXPECT_HAS(message(wide), "table has shape [240, 4], expected [240, 5]");
   TrainOptions plain = options;
   plain.optimizer = "adagrad";
   TrainOptions adam = plain;
-  ngrams_of(plain).file = ngrams_of(adam).file = folder / "plain";
+  plain.ngram_file = adam.ngram_file = folder / "plain";
   adam.optimizer = "adam";
   run_with(plain);
   EXPECT_HAS(message(adam), "plain has room for 1 numbers of an optimizer beside each value");
@@ -225,21 +223,21 @@ TEST(RunsWithNgrams, LeaveNoFileOfARunThatIsRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const auto& change) {
     TrainOptions options = with_memories();
-    ngrams_of(options).layers = {0, 1};
-    ngrams_of(options).file = folder / "table";
+    options.gpt.memories.blocks = {0, 1};
+    options.ngram_file = folder / "table";
     change(options);
     EXPECT_THROW(run_with(options), std::invalid_argument);
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   };
-  refused([](TrainOptions& options) { std::get<GptShape>(options.shape).heads = 3; });
+  refused([](TrainOptions& options) { options.gpt.heads = 3; });
   refused([](TrainOptions& options) { options.warmup = 1'000'000; });
   TrainOptions options = with_memories();
-  ngrams_of(options).file = folder / "table.1";
-  ngrams_of(options).width = 5;
+  options.ngram_file = folder / "table.1";
+  options.gpt.memories.memory.head_width = 5;
   run_with(options);  // this one stays
-  ngrams_of(options).width = 4;
-  ngrams_of(options).layers = {0, 1};
-  ngrams_of(options).file = folder / "table";
+  options.gpt.memories.memory.head_width = 4;
+  options.gpt.memories.blocks = {0, 1};
+  options.ngram_file = folder / "table";
   EXPECT_THROW(run_with(options), std::invalid_argument);
   EXPECT_TRUE(std::filesystem::exists(folder / "table.1"));
   EXPECT_FALSE(std::filesystem::exists(folder / "table.0"));
@@ -249,7 +247,7 @@ TEST(RunsWithNgrams, LeaveNoFileOfARunThatIsRefused) {
 TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
   const TemporaryFolder folder;
   TrainOptions options = with_memories();
-  ngrams_of(options).file = folder / "table";
+  options.ngram_file = folder / "table";
   {
     const auto training = run_with(options);
     training->run.train(2);
@@ -268,26 +266,29 @@ TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
 }
 
 TEST(RunsWithNgrams, RefuseOptionsWithoutAnEffect) {
-  expect_refused("train_gpt --ngram-rows 100", "--ngram-rows is for --ngrams, which is not given");
-  expect_refused("train_gpt --ngrams 0", "--ngrams: got \"0\", expected a whole number from 1");
-  expect_refused("train_verdict --ngrams 2", "--ngrams");
+  expect_refused("train --model gpt --ngram-rows 100",
+                 "--ngram-rows is for --ngrams, which is not given");
+  expect_refused("train --model gpt --ngrams 0",
+                 "--ngrams: got \"0\", expected a whole number from 1");
+  expect_refused("train --ngrams 2", "--ngrams");
 }
 
 TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
   const TemporaryFolder folder;
   const std::string gpt =
       concat("cd ", folder.path().string(),
-             "; train_gpt --context 8 --width 8 --heads 2 --layers 2 --sample 9 --evaluate-every 0 "
+             "; train --model gpt --context 8 --width 8 --heads 2 --layers 2 --sample 9 "
+             "--evaluate-every 0 "
              "--ngrams 2,3 --ngram-rows 300 --ngram-heads 2 --ngram-width 4 --ngram-file t "
              "--ngram-silent ");
-  const Outcome first = shell(gpt + "--save a --max-steps 3 --report r.html --row-list rows.csv");
+  const Outcome first = shell(gpt + "--save a --stop-after 3 --report r.html --row-list rows.csv");
   EXPECT_EQ(first.status, 0) << first.output;
-  const Outcome second = shell(gpt + "--save a --resume a --max-steps 5");
+  const Outcome second = shell(gpt + "--save a --resume a --stop-after 5");
   EXPECT_EQ(second.status, 0) << second.output;
   EXPECT_HAS(second.output, "Going on from a, step 3");
   expect_refused(gpt + "--save a", "t has been trained");
   // What cannot be saved has not trained the table.
-  std::string new_table = gpt + "--max-steps 2 --save ";
+  std::string new_table = gpt + "--stop-after 2 --save ";
   new_table.replace(new_table.find("file t"), 6, "file u");
   expect_refused(new_table + "/dev/full", "cannot write /dev/full");
   EXPECT_EQ(shell(new_table + "b").status, 0);
@@ -296,9 +297,9 @@ TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
   expect_refused(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a"),
                  "--run: a has tables in files, which are not trained again");
   expect_refused(gpt + "--save t", "t: is written here and also read");
-  expect_refused(
-      concat("cd ", folder.path().string(), "; train_gpt --ngrams 2 --ngram-file new --save new"),
-      "new: is written here and also read, or written by another option");
+  expect_refused(concat("cd ", folder.path().string(),
+                        "; train --model gpt --ngrams 2 --ngram-file new --save new"),
+                 "new: is written here and also read, or written by another option");
 }
 
 }  // namespace

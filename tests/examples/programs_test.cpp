@@ -23,41 +23,40 @@ std::string repeated(const std::string& text, int times) {
 }
 
 TEST(Programs, RefuseNumbersThatAreNone) {
-  expect_refused("train_verdict --seed -1", "--seed: got \"-1\", expected a whole number from 0");
-  expect_refused("train_verdict --seed 99999999999999999999999", "--seed: got \"9999");
-  expect_refused("train_verdict --sample -1", "--sample: got \"-1");
-  expect_refused("train_verdict --max-steps 1.5", "--max-steps: got \"1.5");
-  expect_refused("train_verdict --hidden 0,5", "a layer has width 0");
-  expect_refused("train_verdict --hidden=-5", "--hidden: got \"-5");
-  expect_refused("train_verdict --threads 1025", "--threads: got \"1025");
+  expect_refused("train --seed -1", "--seed: got \"-1\", expected a whole number from 0");
+  expect_refused("train --seed 99999999999999999999999", "--seed: got \"9999");
+  expect_refused("train --sample -1", "--sample: got \"-1");
+  expect_refused("train --stop-after 1.5", "--stop-after: got \"1.5");
+  expect_refused("train --hidden 0,5", "a layer has width 0");
+  expect_refused("train --hidden=-5", "--hidden: got \"-5");
+  expect_refused("train --threads 1025", "--threads: got \"1025");
   expect_refused("inspect_rows --seed -1", "--seed: got \"-1");
   expect_refused("inspect_rows --vocabulary 300", "--vocabulary is for --tokenizer bpe");
-  expect_refused("train_verdict --epochs 010", "--epochs: got \"010\", expected a whole number");
+  expect_refused("train --epochs 010", "--epochs: got \"010\", expected a whole number");
   expect_refused("tokenize --output a.bin", "--output requires FILE");
   expect_refused("tokenize --lower </dev/null", "--lower is for --tokenizer word");
-  expect_refused("train_verdict --corpus none.bin", "cannot read none.bin");
-  expect_refused("train_verdict --save ''",
-                 "--save: got an empty text, expected the name of a file");
+  expect_refused("train --corpus none.bin", "cannot read none.bin");
+  expect_refused("train --save ''", "--save: got an empty text, expected the name of a file");
   expect_refused("exact_rows --rows 17", "--rows: got \"17\", expected a whole number from 18");
 }
 
 TEST(Programs, SayThatThereIsTooLittleMemory) {
   expect_refused("inspect_rows --width 1000000000", " GB, but the machine has ");
-  expect_refused("ulimit -v 2000000; exec train_verdict --threads 1000 --max-steps 1",
+  expect_refused("ulimit -v 2000000; exec train --threads 1000 --stop-after 1",
                  "not enough memory for 1000 threads");
   expect_refused("exact_rows --rows 1000000000 --width 1000000",
                  "exact_rows: there is not enough memory");
   // Many small pieces, which the machine would grant until it has no more.
-  for (const std::string options : {"train_gpt --layers 1000000000", "train_gpt --width 4000000",
-                                    "train_verdict --width 1000000 --hidden 1000000"}) {
+  for (const std::string options :
+       {"train --model gpt --layers 1000000000", "train --model gpt --width 4000000",
+        "train --width 1000000 --hidden 1000000"}) {
     expect_refused("ulimit -v 3000000; exec " + options, " GB, but the machine has ");
   }
   // A matrix of 0.7 of the memory, with what the optimizer keeps for each of its numbers.
   const double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   const auto side = static_cast<std::uint64_t>(std::sqrt(0.7 * bytes / sizeof(real)));
-  const std::string matrix =
-      concat("ulimit -v 3000000; exec train_verdict --hidden ", side, ',', side);
+  const std::string matrix = concat("ulimit -v 3000000; exec train --hidden ", side, ',', side);
   for (const std::string optimizer : {"sgd --momentum 0.9", "adagrad", "rmsprop", "adam", "adamw"})
     expect_refused(concat(matrix, " --optimizer ", optimizer), " GB, but the machine has ");
   expect_refused(matrix, "there is not enough memory");
@@ -68,7 +67,7 @@ TEST(Programs, EndWhereMemoryRunsOut) {
   for (const int threads : {1, 2, 8})
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
       const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
-                                         " timeout 20 train_verdict --max-steps 1 --sample 0");
+                                         " timeout 20 train --stop-after 1 --sample 0");
       const Outcome outcome = shell(command);
       const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
       EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
@@ -80,7 +79,7 @@ TEST(Programs, EndWhereMemoryRunsOut) {
 TEST(Programs, FailWhenTheirOutputIsLost) {
   for (const std::string command :
        {"inspect_rows", "exact_rows --rows 30 --steps 1", "tokenize --tokenizer char </dev/null",
-        "train_verdict --max-steps 1 --sample 0", "train_verdict --help"})
+        "train --stop-after 1 --sample 0", "train --help"})
     for (const std::string lost : {" >/dev/full", " >&-"})
       expect_refused(command + lost, "cannot write to standard output");
 }
@@ -124,8 +123,8 @@ class ProgramsAndFiles : public ::testing::Test {
 
   // In the folder, with the shortest possible training.
   std::string in_folder(const std::string& command) const {
-    return concat("cd ", folder_.path().string(), "; train='train_verdict --context 4 --width 4 ",
-                  "--hidden 4 --batch 4 --max-steps 2 --sample 0 --corpus corpus'; ", command);
+    return concat("cd ", folder_.path().string(), "; train='train --context 4 --width 4 ",
+                  "--hidden 4 --batch 4 --stop-after 2 --sample 0 --corpus corpus'; ", command);
   }
 
   TemporaryFolder folder_;
@@ -156,7 +155,7 @@ TEST_F(ProgramsAndFiles, ShowWhichNgramsShareRows) {
   EXPECT_HAS(outcome.output, "\nmemories.0 table: ");
   EXPECT_HAS(outcome.output, "\nGate in front of block 0: ");
   const std::string why =
-      "train_gpt --corpus corpus --context 8 --width 4 --heads 1 --layers 1 "
+      "train --model gpt --corpus corpus --context 8 --width 4 --heads 1 --layers 1 "
       "--sample 0 --steps 4 --ngrams 2 --ngram-rows 2 --ngram-heads 1 "
       "--ngram-layers 0 --save memory >/dev/null && inspect_rows --corpus "
       "corpus --run memory --table memories.0.table.weight --why 0";
@@ -248,7 +247,8 @@ TEST_F(ProgramsAndFiles, ListTheRowsThatNeverLearned) {
 
 TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
   const std::string gpt =
-      "train_gpt --corpus corpus --layers 1 --heads 1 --width 4 --context 4 --batch 4 --sample 0 "
+      "train --model gpt --corpus corpus --layers 1 --heads 1 --width 4 --context 4 --batch 4 "
+      "--sample 0 "
       "--steps 6 --evaluate-every 2 ";
   const auto compared = [&](const std::string& commands) {
     return shell(in_folder(commands + ">/dev/null && compare_runs --most 100 a b")).output;
@@ -274,10 +274,10 @@ TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
 
 TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   const std::string run =
-      "train_verdict --corpus corpus --context 4 --width 4 --hidden 4 --batch 4 --sample 0 "
+      "train --corpus corpus --context 4 --width 4 --hidden 4 --batch 4 --sample 0 "
       "--momentum 0.9 --learning-rate 0.1 ";
-  ASSERT_EQ(shell(in_folder(run + "--max-steps 12 --save late >/dev/null")).status, 0);
-  ASSERT_EQ(shell(in_folder(run + "--max-steps 5 --save early >/dev/null")).status, 0);
+  ASSERT_EQ(shell(in_folder(run + "--stop-after 12 --save late >/dev/null")).status, 0);
+  ASSERT_EQ(shell(in_folder(run + "--stop-after 5 --save early >/dev/null")).status, 0);
   const auto why = [&](const std::string& options) {
     return shell(in_folder("inspect_rows --corpus corpus --run late --why " + options)).output;
   };
@@ -296,8 +296,8 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   expect_refused(in_folder("inspect_rows --corpus corpus --run early --why 1 --from late"),
                  "--from: is at step 12, and --run at step 5");
   // Another rate from step 5 on, which a run from the start does not know.
-  EXPECT_HAS(shell(in_folder("train_verdict --corpus corpus --resume early --learning-rate 0.2 "
-                             "--epochs 20 --max-steps 8 --sample 0 --save changed"))
+  EXPECT_HAS(shell(in_folder("train --corpus corpus --resume early --learning-rate 0.2 "
+                             "--epochs 20 --stop-after 8 --sample 0 --save changed"))
                  .output,
              "Going on from early, step 5, as if never stopped but for --epochs 20 instead of 15, "
              "--learning-rate 0.2 instead of 0.1\n");
@@ -306,7 +306,7 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   EXPECT_HAS(shell(in_folder(changed + " --from early")).output, "bit for bit");
   // A run that was to end at step 5, and went on to step 8.
   ASSERT_EQ(shell(in_folder(run + "--steps 5 --save short >/dev/null")).status, 0);
-  ASSERT_EQ(shell(in_folder("train_verdict --corpus corpus --resume short --steps 8 --sample 0 "
+  ASSERT_EQ(shell(in_folder("train --corpus corpus --resume short --steps 8 --sample 0 "
                             "--save long >/dev/null"))
                 .status,
             0);
@@ -317,9 +317,9 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
 
 TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
   // Smaller layers are computed without OpenBLAS.
-  const std::string run = "train_verdict --corpus corpus --epochs 4 --sample 0 --hidden 3000,1000 ";
-  ASSERT_EQ(shell(in_folder(run + "--max-steps 1 --save ck")).status, 0);
-  const std::string resumed = "train_verdict --corpus corpus --resume ck --max-steps 2 --sample 0";
+  const std::string run = "train --corpus corpus --epochs 4 --sample 0 --hidden 3000,1000 ";
+  ASSERT_EQ(shell(in_folder(run + "--stop-after 1 --save ck")).status, 0);
+  const std::string resumed = "train --corpus corpus --resume ck --stop-after 2 --sample 0";
   const std::string notice = "last bits may be others than those of a run that never stopped";
   const std::string output = shell(in_folder(resumed)).output;
   EXPECT_HAS(output, "\nGoing on from ck, step 1\n");
@@ -338,8 +338,8 @@ TEST_F(ProgramsAndFiles, NameTheFileOfAByteThatIsNotUtf8) {
       shell(in_folder("tokenize --tokenizer char --corpus corpus --save saved </dev/null")).status,
       0);
   for (const std::string command :
-       {"tokenize --tokenizer char </dev/null", "train_verdict", "train_verdict --tokenizer saved",
-        "train_gpt --tokenizer char", "inspect_rows", "ngram_table --table t"})
+       {"tokenize --tokenizer char </dev/null", "train", "train --tokenizer saved",
+        "train --model gpt --tokenizer char", "inspect_rows", "ngram_table --table t"})
     expect_refused(in_folder(command + " --corpus bytes"),
                    "bytes: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
 }
@@ -354,7 +354,7 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
         "$train --save a --metrics a", "$train --save new --json dangling", "$train --save corpus",
         "$train --save soft", "$train --json hard", "$train --save out >out",
         "$train --json /dev/stdout >out", "ROWGRAD_DATA=$PWD $train --save the-verdict.txt",
-        "ROWGRAD_DATA=$PWD train_verdict --metrics encoder.json",
+        "ROWGRAD_DATA=$PWD train --metrics encoder.json",
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
         "tokenize --tokenizer char --corpus ck --save corpus <corpus",
@@ -381,7 +381,8 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   const auto json_of = [&](const std::string& command, const std::string& json) {
     const Outcome outcome = shell(concat(
         "cd ", folder_.path().string(),
-        "; gpt='train_gpt --context 8 --width 8 --heads 2 --layers 1 --batch 4 --stride 4 --bias "
+        "; gpt='train --model gpt --context 8 --width 8 --heads 2 --layers 1 --batch 4 --stride 4 "
+        "--bias "
         "--qkv-bias --dropout 0.1 --warmup 2 --evaluate-every 3 --evaluate-batches 2 --sample 5 "
         "--sample-every 4'; mkdir -p home; ",
         command, " --corpus corpus --json ", json));
@@ -390,17 +391,18 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   };
   const auto whole = json_of("$gpt --steps 12 --gpt2-export home/model.safetensors", "whole");
   ASSERT_EQ(whole["evaluations"].size(), 4U);  // after steps 1, 4, 7 and 10
-  json_of("$gpt --steps 12 --max-steps 5 --save ck", "part");
-  const auto resumed = json_of("train_gpt --resume ck --sample 5", "resumed");
+  json_of("$gpt --steps 12 --stop-after 5 --save ck", "part");
+  const auto resumed = json_of("train --model gpt --resume ck --sample 5", "resumed");
   for (const char* key : {"evaluations", "validation_loss", "sample"})
     EXPECT_EQ(resumed[key], whole[key]) << key;
 
-  const auto at_home = json_of(
-      "train_gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0", "at_home");
+  const auto at_home =
+      json_of("train --model gpt --gpt2 home --tokenizer char --context 8 --epochs 0 --sample 0",
+              "at_home");
   EXPECT_NEAR(at_home["validation_loss"].get<double>(), whole["validation_loss"].get<double>(),
               1e-5);
-  const auto shorter =
-      json_of("train_gpt --gpt2 home --tokenizer char --context 4 --max-steps 2", "shorter");
+  const auto shorter = json_of(
+      "train --model gpt --gpt2 home --tokenizer char --context 4 --stop-after 2", "shorter");
   EXPECT_EQ(shorter["options"]["width"], 8);
 }
 
@@ -409,7 +411,8 @@ std::string without_speeds(const std::string& json) {
 }
 
 TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
-  const std::string start = concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus ");
+  const std::string start =
+      concat("cd ", folder_.path().string(), "; train --model gpt --corpus corpus ");
   const std::string run =
       "--context 8 --width 8 --heads 2 --layers 1 --batch 4 --stride 8 --accumulate 7 --warmup 2 "
       "--steps 40 --evaluate-every 3 --evaluate-batches 2 ";
@@ -425,7 +428,7 @@ TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
   ASSERT_GT(json["samples"].size(), 10U);  // those of each fourth step, and some after epochs
   const std::size_t epoch = json["history"][0]["steps"];
   for (const std::size_t stop : {std::size_t{4}, std::size_t{6}, epoch, epoch + 1}) {
-    go(run + concat("--save ck --save-every 3 --max-steps ", stop));
+    go(run + concat("--save ck --save-every 3 --stop-after ", stop));
     go("--resume ck --json resumed");
     EXPECT_EQ(without_speeds(read_file(folder_ / "resumed")), whole) << stop;
   }
@@ -433,7 +436,7 @@ TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
 
 TEST_F(ProgramsAndFiles, RefuseWhatHasNoEffect) {
   const std::string start = concat("cd ", folder_.path().string(), "; ");
-  const std::string gpt = start + "train_gpt --corpus corpus ";
+  const std::string gpt = start + "train --model gpt --corpus corpus ";
   expect_refused(gpt + "--t5-buckets 8 --positions rotary",
                  "--t5-buckets is for --positions t5, not for \"rotary\"");
   expect_refused(gpt + "--sample 0 --top-k 3", "--top-k is for --sample above 0, not for 0");
@@ -442,19 +445,20 @@ TEST_F(ProgramsAndFiles, RefuseWhatHasNoEffect) {
   expect_refused(start + "exact_rows --beta2 0.9 --optimizer sgd",
                  "--beta2 is for --optimizer adam and adamw, not for \"sgd\"");
   ASSERT_EQ(shell(in_folder("$train --optimizer adam --save ck")).status, 0);
-  const std::string resumed = start + "train_verdict --corpus corpus --resume ck ";
+  const std::string resumed = start + "train --corpus corpus --resume ck ";
   expect_refused(resumed + "--momentum 0",
                  "--momentum is for --optimizer sgd and rmsprop, not for \"adam\"");
   expect_refused(resumed + "--epochs 9 --steps 9", "--epochs is for --steps 0, not for 9");
 }
 
 TEST_F(ProgramsAndFiles, AGptGoesHomeWithItsConfiguration) {
-  const std::string start = concat("cd ", folder_.path().string(),
-                                   "; mkdir -p home; train_gpt --corpus corpus --context 8 ");
+  const std::string start =
+      concat("cd ", folder_.path().string(),
+             "; mkdir -p home; train --model gpt --corpus corpus --context 8 ");
   const std::string export_to = " --gpt2-export home/";
   const std::string gpt = start +
                           "--width 8 --heads 2 --bias --qkv-bias --gelu erf --norm-epsilon "
-                          "0.01 --max-steps 2 --sample 0 --json made --layers ";
+                          "0.01 --stop-after 2 --sample 0 --json made --layers ";
   const std::string out = gpt + "1" + export_to + "model.safetensors";
   const auto json_of = [&](const std::string& command, const std::string& json) {
     const Outcome outcome = shell(command);
@@ -483,9 +487,9 @@ TEST_F(ProgramsAndFiles, AGptGoesHomeWithItsConfiguration) {
 }
 
 TEST_F(ProgramsAndFiles, AGptTakesEverySchedulePositionAndLength) {
-  const std::string start =
-      concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus --context 8 --width 8 ",
-             "--heads 2 --layers 1 --batch 4 --max-steps 2 --sample 2 ");
+  const std::string start = concat("cd ", folder_.path().string(),
+                                   "; train --model gpt --corpus corpus --context 8 --width 8 ",
+                                   "--heads 2 --layers 1 --batch 4 --stop-after 2 --sample 2 ");
   for (const char* options :
        {"--schedule constant", "--schedule warmup", "--schedule cosine", "--schedule step",
         "--schedule one-cycle", "--steps 5", "--epochs 1", "--epochs 0", "--no-tie --optimizer sgd",
@@ -498,10 +502,11 @@ TEST_F(ProgramsAndFiles, AGptTakesEverySchedulePositionAndLength) {
 
 TEST_F(ProgramsAndFiles, AResumedRunMayBeCountedInEpochsInstead) {
   const std::string small = "--context 8 --width 8 --heads 2 --layers 1 --stride 8 --warmup 2";
-  const Outcome outcome = shell(concat(
-      "cd ", folder_.path().string(), "; train_gpt --corpus corpus ", small,
-      " --max-steps 2 --sample 0 --save ck && train_gpt --corpus corpus --resume ck --epochs 1 ",
-      "--sample 0 --json out"));
+  const Outcome outcome =
+      shell(concat("cd ", folder_.path().string(), "; train --model gpt --corpus corpus ", small,
+                   " --stop-after 2 --sample 0 --save ck && train --model gpt --corpus corpus "
+                   "--resume ck --epochs 1 ",
+                   "--sample 0 --json out"));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(json::parse(read_file(folder_ / "out"))["history"].size(), 1U);
 }
@@ -509,8 +514,8 @@ TEST_F(ProgramsAndFiles, AResumedRunMayBeCountedInEpochsInstead) {
 TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
   const auto options_of = [&](const std::string& book) {
     const Outcome outcome = shell(concat(
-        "cd ", folder_.path().string(), "; train_gpt --corpus corpus ", book,
-        " --tokenizer char --context 8 --width 8 --heads 2 --layers 1 --max-steps 1 --sample 0 ",
+        "cd ", folder_.path().string(), "; train --model gpt --corpus corpus ", book,
+        " --tokenizer char --context 8 --width 8 --heads 2 --layers 1 --stop-after 1 --sample 0 ",
         "--json out --prompt 'a dog'"));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_HAS(
@@ -519,12 +524,12 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
     return json::parse(read_file(folder_ / "out"))["options"];
   };
   auto expected = json::parse(R"({
-      "batch": 2, "shuffle": true, "one_generator": true, "dropout": 0.1, "tie": false,
+      "batch": 2, "shuffle": true, "draw_as_pytorch": true, "dropout": 0.1, "tie": false,
       "epochs": 10, "steps": 0, "accumulate": 1, "optimizer": "adamw", "learning_rate": 4e-4,
-      "beta2": 0.999, "weight_decay": 0.1, "decay": "all", "schedule": "constant", "warmup": 0,
+      "beta2": 0.999, "weight_decay": 0.1, "weight_decay_for": "all", "schedule": "constant", "warmup": 0,
       "floor": 0.0, "clip": 0.0, "seed": 123, "validation": 0.1, "evaluate_every": 5,
       "evaluate_batches": 5, "positions": "learned", "bias": true, "qkv_bias": false,
-      "gelu": "tanh", "start": "pytorch"})");
+      "gelu": "tanh", "initialization": "pytorch"})");
   const json chapter_5 = options_of("--book 5");
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(chapter_5[key], value) << key;
   expected.update(json::parse(R"({
@@ -541,7 +546,8 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
 }
 
 TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
-  const std::string start = concat("cd ", folder_.path().string(), "; train_gpt --corpus corpus ");
+  const std::string start =
+      concat("cd ", folder_.path().string(), "; train --model gpt --corpus corpus ");
   expect_refused(start + "--gpt2-export out", "--gpt2-export: the model has query, key and value");
   expect_refused(start + "--gpt2 . --width 8", "--width follows from the weights of --gpt2");
   expect_refused(start + "--gpt2 .", "; examples/texts.sh --gpt2 . fetches");
@@ -551,7 +557,7 @@ TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
   expect_refused(start + "--gpt2 . --json model.safetensors", "is written here and also read");
   std::filesystem::remove(folder_ / "model.safetensors");
   expect_refused(start + "--warmup 2000", "--warmup 2000 is not shorter than the run of 2000");
-  expect_refused("cd /; train_verdict --gpt2-export out", "--gpt2-export");
+  expect_refused("cd /; train --gpt2-export out", "--gpt2-export");
 }
 
 TEST_F(ProgramsAndFiles, MakeWordTokenizersOfTheMostFrequentWords) {
@@ -580,7 +586,7 @@ Outcome signalled_while_reading(int signal, const TemporaryFolder& folder) {
     close(ends[0]);
     close(ends[1]);
     if (std::freopen(errors.c_str(), "w", stderr) != nullptr)
-      execl(ROWGRAD_PROGRAMS "/train_verdict", "train_verdict", "--corpus", "/dev/stdin", nullptr);
+      execl(ROWGRAD_PROGRAMS "/train", "train", "--corpus", "/dev/stdin", nullptr);
     _exit(127);
   }
   close(ends[0]);
@@ -605,7 +611,7 @@ TEST(Programs, AreEndedBySignalsWhileTheyRead) {
   for (const auto& [signal, name] : kSignals) {
     const Outcome outcome = signalled_while_reading(signal, folder);
     EXPECT_EQ(outcome.status, 128 + signal);
-    EXPECT_EQ(outcome.output, concat("train_verdict: stopped by ", name, '\n'));
+    EXPECT_EQ(outcome.output, concat("train: stopped by ", name, '\n'));
   }
 }
 

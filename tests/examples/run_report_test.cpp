@@ -8,17 +8,19 @@
 
 namespace {
 
-std::unique_ptr<TextRun> start(std::variant<NextTokenShape, GptShape> shape) {
-  TrainOptions options;
-  options.context = 16;
-  options.width = 8;
+std::unique_ptr<TextRun> run_of(TrainOptions options) {
+  options.gpt.context = 16;
+  options.gpt.width = 8;
   options.epochs = 2;
   options.clip = 0.5;
   options.clip_from = 3;
-  options.dropout = 0;
-  options.shape = std::move(shape);
+  options.gpt.dropout = 0;
   return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
                                    short_text());
+}
+
+TrainOptions gpt_with(std::size_t heads, std::size_t layers, const GptMemories& memories = {}) {
+  return {.model = "gpt", .gpt = {.heads = heads, .layers = layers, .memories = memories}};
 }
 
 // Takes ids of two axes, as language_model.hpp promises them to a model of one's own.
@@ -70,7 +72,7 @@ json described(TextRun& training, bool at_end) {
 
 TEST(RunReport, WritesAPage) {
   if (kReportBefore.empty()) GTEST_SKIP() << "the chart library is not here";
-  const auto training = start(NextTokenShape{.look_back = 3, .hidden = {16}});
+  const auto training = run_of({.look_back = 3, .hidden = {16}});
   TrainingRun& run = training->run;
   const TemporaryFolder folder;
   const std::filesystem::path here = std::filesystem::current_path();
@@ -84,7 +86,7 @@ TEST(RunReport, WritesAPage) {
 }
 
 TEST(RunReport, HasWhatARunDid) {
-  const auto training = start(NextTokenShape{.look_back = 3, .hidden = {16}});
+  const auto training = run_of({.look_back = 3, .hidden = {16}});
   const json report = described(*training, false);
   const std::size_t steps = training->run.steps();
   EXPECT_EQ(report["format"], "rowgrad report 1");
@@ -233,8 +235,8 @@ TEST(RunReport, SaysThatALoopTellsItOfGradientsTooLate) {
 }
 
 TEST(RunReport, DoesNotChangeTheRun) {
-  const auto watched = start(GptShape{.heads = 2, .layers = 1});
-  const auto alone = start(GptShape{.heads = 2, .layers = 1});
+  const auto watched = run_of(gpt_with(2, 1));
+  const auto alone = run_of(gpt_with(2, 1));
   described(*watched, true);
   alone->run.train();
   for (std::size_t i = 0; i < alone->model().parameters().size(); ++i)
@@ -243,7 +245,7 @@ TEST(RunReport, DoesNotChangeTheRun) {
 }
 
 TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
-  const auto training = start(GptShape{.heads = 2, .layers = 3});
+  const auto training = run_of(gpt_with(2, 3));
   const json report = described(*training, true);
   EXPECT_EQ(report["run"]["state"], "finished");
   ASSERT_EQ(report["attention"]["weights"].size(), 3U);
@@ -256,10 +258,10 @@ TEST(RunReport, EndsWithWhatTheModelMakesOfTheText) {
 }
 
 TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
-  const auto training = start(
-      GptShape{.heads = 2,
-               .layers = 2,
-               .ngrams = {.orders = {2}, .rows = 400, .heads = 2, .width = 4, .layers = {1, 0}}});
+  const auto training = run_of(gpt_with(2, 2,
+                                        {.blocks = {1, 0},
+                                         .ngrams = {.orders = {2}, .heads = 2, .rows = 400},
+                                         .memory = {.head_width = 4}}));
   const json report = described(*training, true);
   const json& text = report["text"];
   const Ids first = training->training_ids().slice(0, 16).ids();
@@ -288,16 +290,16 @@ TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
       EXPECT_EQ(table["labels"][row] != "", touched.contains(row)) << row;
   }
   EXPECT_EQ(tables, 2U);
-  const json without = described(*start(GptShape()), true);
+  const json without = described(*run_of(gpt_with(4, 4)), true);
   EXPECT_FALSE(without["text"].contains("gates"));
 }
 
 // Of a memory's table with many of them.
 TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
-  const auto training = start(
-      GptShape{.heads = 2,
-               .layers = 1,
-               .ngrams = {.orders = {2, 3}, .rows = 3000, .heads = 2, .width = 4, .layers = {0}}});
+  const auto training = run_of(gpt_with(2, 1,
+                                        {.blocks = {0},
+                                         .ngrams = {.orders = {2, 3}, .heads = 2, .rows = 3000},
+                                         .memory = {.head_width = 4}}));
   RowHistory history(training->model());
   training->run.observe(history);
   RunReport report(training->run, {.rows = &history});

@@ -2,7 +2,7 @@
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
-#include <rowgrad/examples/support/run_files.hpp>
+#include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
@@ -10,10 +10,11 @@ namespace {
 
 TrainOptions small() {
   TrainOptions options;
-  options.context = 16;
+  options.gpt.context = 16;
   options.stride = 8;
-  options.width = 8;
-  options.shape = NextTokenShape{.look_back = 3, .hidden = {16}};
+  options.gpt.width = 8;
+  options.look_back = 3;
+  options.hidden = {16};
   options.epochs = 3;
   return options;
 }
@@ -55,7 +56,7 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
   momentum.weight_decay = 0.001;
   momentum.learning_rate = 0.02;
   TrainOptions sinusoidal = small();
-  sinusoidal.positions = "sinusoidal";
+  sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
   // With words, updates of most rows are postponed at any time.
   TrainOptions words = momentum;
@@ -76,17 +77,19 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
   adagrad.optimizer = "adagrad";
   TrainOptions tied = adamw;
   tied.optimizer = "adam";
-  tied.tie = true;
+  tied.gpt.tie_weights = true;
   TrainOptions gpt = adamw;
-  gpt.width = 12;
-  gpt.positions = "t5";
+  gpt.gpt.width = 12;
+  gpt.gpt.positions = Positions::kT5;
   gpt.accumulate = 3;
-  gpt.decay = "matrices";
-  gpt.one_generator = true;
-  gpt.evaluate_every = 2;
-  gpt.evaluate_batches = 2;
+  gpt.decays_vectors = false;
+  gpt.draws_as_pytorch = true;
+  gpt.evaluation.every = 2;
+  gpt.evaluation.batches = 2;
   gpt.clip_from = 3;
-  gpt.shape = GptShape{.heads = 3, .layers = 2};
+  gpt.model = "gpt";
+  gpt.gpt.heads = 3;
+  gpt.gpt.layers = 2;
   for (const TrainOptions& options :
        {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied, gpt}) {
     const auto whole = start(options);
@@ -110,11 +113,13 @@ TEST(TextRun, ResumedIsAsIfNeverStopped) {
 TEST(TextRun, SavesAGptThatAProgramOfOnesOwnLoads) {
   const TemporaryFolder folder;
   TrainOptions options = small();
-  options.positions = "rotary";
-  options.shape =
-      GptShape{.heads = 2,
-               .layers = 1,
-               .ngrams = {.orders = {2}, .rows = 50, .layers = {0}, .seed = 5, .fold = true}};
+  options.gpt.positions = Positions::kRotary;
+  options.model = "gpt";
+  options.gpt.heads = 2;
+  options.gpt.layers = 1;
+  options.gpt.memories.blocks = {0};
+  options.gpt.memories.ngrams = {.orders = {2}, .rows = 50, .seed = 5};
+  options.ngram_fold = true;
   const auto training = start(options);
   training->run.train(2);
   training->save(folder / "run");
@@ -149,8 +154,8 @@ TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
 TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   TrainOptions options = small();
   const auto plain = start(options);
-  options.evaluate_every = 3;
-  options.evaluate_batches = 2;
+  options.evaluation.every = 3;
+  options.evaluation.batches = 2;
   const auto evaluated = start(options);
   plain->run.train(20);
   evaluated->run.train(20);
@@ -180,7 +185,7 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
   TrainOptions options = small();
   options.accumulate = 3;
   for (const bool drop_last : {false, true}) {
-    options.one_generator = drop_last;
+    options.draws_as_pytorch = drop_last;
     const auto training = start(options);
     const std::size_t all = training->run.units_left();
     const std::size_t epoch = training->run.steps_per_epoch();
@@ -214,8 +219,8 @@ struct StopsAfter : RunObserver {
 
 TEST(TextRun, InterruptedInALossGoesOnWithIt) {
   TrainOptions options = small();
-  options.one_generator = true;
-  options.evaluate_every = 4;
+  options.draws_as_pytorch = true;
+  options.evaluation.every = 4;
   const auto whole = start(options);
   const auto stopped = start(options);
   whole->run.train(12);
@@ -408,7 +413,7 @@ TEST(TextRun, RefusesACheckpointThatClaimsMoreThanItHolds) {
   EXPECT_EQ(refusal(folder, without(good, "optimizer.head.bias.step")),
             "Checkpoint: \"optimizer.head.bias.step\" is missing");
   for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
-           {"width", 1LL << 50}, {"hidden", {1LL << 40, 1LL << 40}}, {"context", 100000}}) {
+           {"width", 1LL << 36}, {"hidden", {1LL << 36, 1LL << 36}}, {"context", 100000}}) {
     auto changed = json::parse(good.text("options"));
     changed[key] = value;
     EXPECT_TRUE(refusal(folder, with(good, "options", changed.dump()))
@@ -448,7 +453,7 @@ TEST(TextRun, InterruptedInItsValidationGoesOnWithIt) {
 
 TEST(TextRun, LearnsBelowTheUnigramLoss) {
   TrainOptions options = small();
-  options.dropout = 0;
+  options.gpt.dropout = 0;
   options.epochs = 12;
   options.learning_rate = 0.5;
   const auto training = start(options);

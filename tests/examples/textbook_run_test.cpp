@@ -60,18 +60,19 @@ class TextbookRun : public PublishedData {
   static TrainOptions chapter_5() {
     TrainOptions options;
     options.tokenizer = "gpt2";
-    options.context = options.stride = 256;
-    options.batch = 2;
-    options.one_generator = true;
-    options.width = 768;
-    options.dropout = 0.1;
+    options.gpt.context = options.stride = 256;
+    options.loader.batch = 2;
+    options.draws_as_pytorch = true;
+    options.gpt.width = 768;
+    options.gpt.dropout = 0.1;
     options.epochs = 10;
     options.optimizer = "adamw";
     options.learning_rate = 4e-4;
     options.weight_decay = 0.1;
-    options.evaluate_every = 5;
-    options.evaluate_batches = 5;
-    options.shape = GptShape{.heads = 12, .layers = 12};
+    options.evaluation.every = 5;
+    options.evaluation.batches = 5;
+    options.model = "gpt";
+    options.gpt.heads = options.gpt.layers = 12;
     return options;
   }
 
@@ -110,7 +111,7 @@ TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   options.warmup_start = options.floor = 0.01;
   options.clip = 1;
   options.clip_from = 27;
-  options.evaluate_batches = 1;
+  options.evaluation.batches = 1;
   TextRun training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
   training.run.train(26);
   expect_printed(training, 6, book_log("d"));

@@ -19,19 +19,20 @@ CommandLine given_to(TrainOptions& options, Arguments arguments) {
 
 TrainOptions resumed(const Arguments& arguments, const TrainOptions& saved) {
   TrainOptions options;
-  const CommandLine line = given_to(options, arguments);
-  return resumed_options(line, options, saved);
+  CommandLine line = given_to(options, arguments);
+  take_saved(line, options, saved);
+  return options;
 }
 
 TEST(ResumedOptions, AreTheSavedOnesButForEpochsAndLearningRate) {
   TrainOptions saved;
-  saved.width = 7;
+  saved.gpt.width = 7;
   saved.epochs = 2;
-  EXPECT_EQ(resumed({}, saved).width, 7U);
+  EXPECT_EQ(resumed({}, saved).gpt.width, 7U);
   EXPECT_EQ(resumed({}, saved).epochs, 2U);
   EXPECT_EQ(resumed({"--epochs", "9", "--learning-rate", "0.5"}, saved).epochs, 9U);
   EXPECT_EQ(resumed({"--learning-rate", "0.5"}, saved).learning_rate, 0.5);
-  EXPECT_EQ(resumed({"--width", "7"}, saved).width, 7U);
+  EXPECT_EQ(resumed({"--width", "7"}, saved).gpt.width, 7U);
 }
 
 TEST(ResumedOptions, RefuseAnotherValueForWhatMakesTheNumbers) {
@@ -60,9 +61,11 @@ TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
 TEST(TrainOptions, AreTheSameFromTheirJson) {
   TrainOptions options;
   options.accumulate = 3;
-  options.decay = "matrices";
+  options.decays_vectors = false;
   EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
-  options.shape = GptShape{.heads = 3, .gelu = "erf"};
+  options.model = "gpt";
+  options.gpt.heads = 3;
+  options.gpt.gelu = Gelu::kErf;
   EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
   const auto gpt = json::parse(to_json(options));
   EXPECT_EQ(gpt["model"], "gpt");
@@ -75,7 +78,7 @@ TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
   options.optimizer = "adamw";
   options.weight_decay = 0.5;
   options.learning_rate = 0.1;
-  options.decay = "matrices";
+  options.decays_vectors = false;
   Parameter matrix("matrix", full({2, 2}, 1));
   Parameter bias("bias", full({2}, 1));
   const auto optimizer = options.make_optimizer({&bias, &matrix});
@@ -113,29 +116,33 @@ TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
         << k;
 }
 
-TEST(TrainOptions, AreSavedAsBeforeWithoutWhatCameLater) {
-  TrainOptions options;
-  options.warmup = 27;
-  options.clip = 1;
-  EXPECT_FALSE(json::parse(to_json(options)).contains("clip_from"));
-  EXPECT_FALSE(json::parse(to_json(options)).contains("warmup_start"));
-  options.clip_from = 28;
-  EXPECT_EQ(train_options(to_json(options)).clip_from, 28U);
-  EXPECT_EQ(train_options(to_json(options)).warmup_start, 0);
-  options.clip_from = 0;
-  options.warmup_start = 0.25;
-  EXPECT_EQ(train_options(to_json(options)).clip_from, 0U);
-  EXPECT_EQ(train_options(to_json(options)).warmup_start, 0.25);
+TEST(TrainOptions, AreRefusedFromAJsonThatTheCommandLineWouldRefuse) {
+  const auto refusal = [](const std::string& key, const json& value) {
+    auto all = json::parse(to_json(TrainOptions()));
+    all[key] = value;
+    return error_of<std::invalid_argument>([&] { train_options(all.dump()); });
+  };
+  EXPECT_EQ(refusal("batch", 0),
+            "\"batch\": got \"0\", expected a whole number from 1 to 999999999999");
+  EXPECT_EQ(refusal("hidden", {3, -1}), "\"hidden\" cannot be \"[3,-1]\"");
+  EXPECT_EQ(refusal("dropout", 1), "\"dropout\": got \"1.0\", expected a number from 0 to 0.99");
+  EXPECT_EQ(refusal("weight_decay_for", "some"),
+            "\"weight_decay_for\": \"some\" is not in {all,matrices}");
+  EXPECT_EQ(refusal("heads", 3), "there is no option for \"heads\"");
 }
 
 TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   TrainOptions options;
   using Widths = std::vector<std::size_t>;
-  EXPECT_EQ(options.next_token({}, 9).hidden, Widths({256}));
-  options.tie = true;
-  EXPECT_EQ(options.next_token({}, 9).hidden, Widths({256, 32}));
-  EXPECT_EQ(options.next_token({.hidden = {32}}, 9).hidden, Widths({32}));
-  EXPECT_TRUE(options.next_token({.look_back = 1, .hidden = {0}}, 9).hidden.empty());
+  const auto hidden = [&] { return options.next_token_options(9).hidden; };
+  EXPECT_EQ(hidden(), Widths({256}));
+  options.gpt.tie_weights = true;
+  EXPECT_EQ(hidden(), Widths({256, 32}));
+  options.hidden = {32};
+  EXPECT_EQ(hidden(), Widths({32}));
+  options.look_back = 1;
+  options.hidden = {0};
+  EXPECT_TRUE(hidden().empty());
 }
 
 TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
@@ -143,9 +150,8 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
   Parameter weight("weight", zeros({1}));
   options.optimizer = "lion";
   EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
-  EXPECT_THROW(options.next_token({.hidden = {0, 5}}, 9), std::invalid_argument);
-  options.decay = "biases";
-  EXPECT_THROW(options.make_optimizer({&weight}), std::invalid_argument);
+  options.hidden = {0, 5};
+  EXPECT_THROW(options.next_token_options(9), std::invalid_argument);
   options.schedule = "zigzag";
   EXPECT_THROW(options.make_schedule(10), std::invalid_argument);
 }
@@ -153,7 +159,7 @@ TEST(TrainOptions, RefuseWhatDoesNotGoTogether) {
 TEST(TrainOptions, RefuseWhatHasNoEffect) {
   const auto check = [](const std::string& arguments) {
     TrainOptions options;
-    options.shape = GptShape{};
+    options.model = "gpt";
     std::istringstream words(arguments);
     given_to(options, Arguments(std::istream_iterator<std::string>(words), {})).check_effects();
   };
@@ -171,7 +177,8 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
            {"--momentum 0.9 --optimizer adamw",
             "--momentum is for --optimizer sgd and rmsprop, not for \"adamw\""},
            {"--beta2 0.9", "--beta2 is for --optimizer adam and adamw, not for \"sgd\""},
-           {"--decay matrices", "--decay is for --weight-decay above 0, not for 0.0"},
+           {"--weight-decay-for matrices",
+            "--weight-decay-for is for --weight-decay above 0, not for 0.0"},
            {"--warmup 9 --schedule one-cycle",
             "--warmup is for --schedule constant, warmup, cosine and step, not for \"one-cycle\""},
            {"--warmup-start 0.1", "--warmup-start is for --warmup above 0, not for 0"},
@@ -180,11 +187,11 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
            {"--evaluate-batches 9",
             "--evaluate-batches is for --evaluate-every above 0, not for 0"}})
     EXPECT_EQ(error_of<std::invalid_argument>([&, &given = arguments] { check(given); }), message);
-  EXPECT_NO_THROW(
-      check("--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
-            "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --decay matrices "
-            "--warmup 9 --warmup-start 0.1 --clip 1 --clip-from 9 --schedule cosine --floor 0.1 "
-            "--evaluate-batches 9 --evaluate-every 9"));
+  EXPECT_NO_THROW(check(
+      "--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
+      "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --weight-decay-for matrices "
+      "--warmup 9 --warmup-start 0.1 --clip 1 --clip-from 9 --schedule cosine --floor 0.1 "
+      "--evaluate-batches 9 --evaluate-every 9"));
   EXPECT_NO_THROW(check("--positions t5 --t5-buckets 9 --t5-max-distance 9 --steps 0 --epochs 1"));
 }
 
@@ -205,13 +212,6 @@ TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
     EXPECT_THROW(resumed(arguments, {}), EndOfProgram);
     EXPECT_TRUE(::testing::internal::GetCapturedStderr().starts_with(arguments[0] + ": "));
   }
-  TrainOptions unknown;
-  unknown.positions = "rotary";  // of a GPT
-  EXPECT_INVALID("--positions \"rotary\": expected one of learned, none, sinusoidal",
-                 unknown.next_token({}, 5));
-  EXPECT_NO_THROW(unknown.gpt({}, 5));
-  unknown.positions = "foo";
-  EXPECT_THROW(unknown.gpt({}, 5), std::invalid_argument);
 }
 
 TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {

@@ -65,12 +65,12 @@ run_programs() {
 apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
 ! inside dpkg --get-selections | grep openmpi || fail "rowgrad-tools needs MPI"
 run_programs rowgrad-tools
-inside train_verdict --version
-inside train_verdict --max-steps 5 --sample 10 | grep 'Computing'
+inside train --version
+inside train --stop-after 5 --sample 10 | grep 'Computing'
 apt install "$(package rowgrad-mpi)" openmpi-bin
 run_programs rowgrad-mpi
 inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-  mpirun --oversubscribe -n 2 train_verdict_mpi --max-steps 5 --sample 0 | grep 'sent by each of 2 ranks'
+  mpirun --oversubscribe -n 2 train_mpi --stop-after 5 --sample 0 | grep 'sent by each of 2 ranks'
 
 # --- Programs of others ---------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config

@@ -12,7 +12,7 @@ if ! command -v mpirun >/dev/null; then
   exit 0
 fi
 configure
-compile train_verdict_mpi train_gpt_mpi train_verdict
+compile train_mpi train
 scratch=$(mktemp -d)
 finish() {
   # shellcheck disable=SC2046
@@ -38,9 +38,9 @@ fail() {
 
 corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
 text=("${corpus[@]}" --sample 0)
-verdict=("$build/examples/train_verdict_mpi" "${text[@]}")
+verdict=("$build/examples/train_mpi" "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
-gpt=("$build/examples/train_gpt_mpi" "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
+gpt=("$build/examples/train_mpi" --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
   --evaluate-every 7 --evaluate-batches 2)
 
 # --- The same bits ------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ compare() {
     compared=$((compared + 1))
   done
 }
-compare "${verdict[@]}" --max-steps 20
-compare "${verdict[@]}" --max-steps 12 "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 \
+compare "${verdict[@]}" --stop-after 20
+compare "${verdict[@]}" --stop-after 12 "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 \
   --weight-decay 0.01 --dropout 0.3 --accumulate 2
 compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
@@ -67,7 +67,7 @@ compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-r
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
-sampled=("$build/examples/train_verdict_mpi" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+sampled=("$build/examples/train_mpi" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
   --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 "${sampled[@]}" --save alone >log 2>&1 || fail "the run alone failed"
 last=$(grep -A 1 "^Sample" log)
@@ -79,7 +79,7 @@ rm ranks
 echo "samples on the way and at the end: those of a run alone"
 
 # A rank whose OpenBLAS has another kernel, if it does have it.
-mixed=("${verdict[@]}" --hidden "3000,1000" --max-steps 1)
+mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
 timeout -k 5 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
   : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" >log 2>&1 || fail "a run of two kinds of machines failed"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
@@ -91,9 +91,9 @@ fi
 # A launcher that speaks nothing but PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
-"${verdict[@]}" "${small[@]}" --max-steps 3 --shards 2 --save alone >log 2>&1 ||
+"${verdict[@]}" "${small[@]}" --stop-after 3 --shards 2 --save alone >log 2>&1 ||
   fail "the run alone failed"
-on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --max-steps 3 --save ranks >log 2>&1 ||
+on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save ranks >log 2>&1 ||
   fail "the run with PMIx alone failed"
 grep -q "sent by each of 2 ranks" log || fail "with PMIx alone, each process trained alone"
 expect_same_numbers alone ranks
@@ -101,10 +101,10 @@ rm ranks
 echo "a launcher that speaks PMIx alone: two ranks, not two runs"
 
 run=("${verdict[@]}" "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 --dropout 0.3)
-"${run[@]}" --shards 4 --max-steps 30 --save alone >log 2>&1 || fail "the run alone failed"
-on_ranks 3 "${run[@]}" --shards 4 --max-steps 11 --save ranks >log 2>&1 || fail "the run to be resumed failed"
-on_ranks 2 "${run[@]}" --resume ranks --max-steps 19 --save ranks >log 2>&1 || fail "no resumption"
-"${run[@]}" --resume ranks --max-steps 30 --save ranks >log 2>&1 || fail "no resumption alone"
+"${run[@]}" --shards 4 --stop-after 30 --save alone >log 2>&1 || fail "the run alone failed"
+on_ranks 3 "${run[@]}" --shards 4 --stop-after 11 --save ranks >log 2>&1 || fail "the run to be resumed failed"
+on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks >log 2>&1 || fail "no resumption"
+"${run[@]}" --resume ranks --stop-after 30 --save ranks >log 2>&1 || fail "no resumption alone"
 expect_same_numbers alone ranks
 echo "resumed on another number of ranks: the same bits"
 
@@ -115,17 +115,17 @@ expect_error() {
 }
 
 status=0
-on_ranks 3 "${run[@]}" --shards 2 --max-steps 2 >log 2>&1 || status=$?
+on_ranks 3 "${run[@]}" --shards 2 --stop-after 2 >log 2>&1 || status=$?
 ((status != 0)) || fail "two shards were enough for three ranks"
 expect_error "2 shards for 3 ranks"
 
-on_ranks 2 "$build/examples/train_verdict" "${text[@]}" --max-steps 2 >log 2>&1 &&
+on_ranks 2 "$build/examples/train" "${text[@]}" --stop-after 2 >log 2>&1 &&
   fail "a program without MPI trained on each rank alone"
 expect_error "this program is without MPI: .*; start train_mpi (package rowgrad-mpi)"
 echo "a program without MPI: words, instead of runs that know nothing of each other"
 
-timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --max-steps 2 : \
-  -n 1 "${run[@]}" --max-steps 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
+timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --stop-after 2 : \
+  -n 1 "${run[@]}" --stop-after 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
 expect_error "rank 1 has another seed than rank 0: 5, expected 123"
 echo "options that differ: an error that names rank and option"
 
@@ -146,7 +146,7 @@ status=0
 wait "$job" || status=$?
 ((status != 0)) || fail "a run without a rank ended well"
 expect_error "exited on signal 9"
-"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
 echo "a rank that dies: the end of all, and a whole checkpoint"
 
 endless --rank-patience 3
@@ -156,7 +156,7 @@ wait "$job" || status=$?
 kill -9 "$second" 2>/dev/null || true
 ((status != 0)) || fail "a run with a rank that hangs ended well"
 expect_error "has not answered for 3 seconds"
-"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
 echo "a rank that hangs: the end of all, named, and a whole checkpoint"
 
 # Stopped before MPI has started, which no rank can do without it.
@@ -171,5 +171,5 @@ endless
 kill -INT "$launcher"
 wait "$job" || true
 expect_error "Stopped by"
-"${run[@]}" --resume ranks --max-steps 1 >log 2>&1 || fail "no whole checkpoint"
+"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
 echo "Ctrl-C: all stop and save"

@@ -255,8 +255,8 @@ export function makeReport({
   const report = {
     format: "rowgrad report 1",
     run: {
-      program: "train_gpt",
-      command: `build/examples/train_gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
+      program: "train",
+      command: `build/examples/train --model gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
       started: "2026-01-31T12:34:56Z",
       seconds: 61.4,
       report_seconds: 0.521,

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/examples/support/command_line.hpp>
+#include <rowgrad/examples/support/options.hpp>
 
 namespace rowgrad::testing {
 

@@ -52,11 +52,12 @@ Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
 
 std::vector<Checkpoint> checkpoints() {
   TrainOptions options;
-  options.context = 4;
+  options.gpt.context = 4;
   options.stride = 4;
-  options.batch = 2;
-  options.width = 3;
-  options.shape = NextTokenShape{.look_back = 2, .hidden = {4}};
+  options.loader.batch = 2;
+  options.gpt.width = 3;
+  options.look_back = 2;
+  options.hidden = {4};
   options.epochs = 3;
   std::vector<Checkpoint> all = {checkpoint(options, 5)};
   options.momentum = 0.9;
@@ -65,26 +66,29 @@ std::vector<Checkpoint> checkpoints() {
   options.momentum = 0;
   options.optimizer = "adamw";
   options.learning_rate = 0.01;
-  options.tie = true;
+  options.gpt.tie_weights = true;
   options.validation = 0.2;
   all.push_back(checkpoint(options, 12));
   options.optimizer = "rmsprop";
-  options.tie = false;
+  options.gpt.tie_weights = false;
   options.tokenizer = "word";
-  options.context = 2;
+  options.gpt.context = 2;
   options.stride = 2;
   options.weight_decay = 0.1;
   options.validation = 0;
   all.push_back(checkpoint(options, 3));
   options.optimizer = "adamw";
-  options.width = 4;
-  options.batch = 1;
-  options.positions = "t5";
+  options.gpt.width = 4;
+  options.loader.batch = 1;
+  options.gpt.positions = Positions::kT5;
   options.accumulate = 2;
-  options.decay = "matrices";
-  options.one_generator = true;
-  options.evaluate_every = 2;
-  options.shape = GptShape{.heads = 2, .layers = 1, .t5_buckets = 3, .t5_max_distance = 3};
+  options.decays_vectors = false;
+  options.draws_as_pytorch = true;
+  options.evaluation.every = 2;
+  options.model = "gpt";
+  options.gpt.heads = 2;
+  options.gpt.layers = 1;
+  options.gpt.t5_buckets = options.gpt.t5_max_distance = 3;
   all.push_back(checkpoint(options, 3));
   return all;
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-// The files that a program writes in the course of a run, those of --report and --report-data, too.
+// What programs say and write of a run on a text.
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <rowgrad/examples/support/options.hpp>
@@ -11,6 +12,25 @@
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
+
+/// Text, tokens, batches and model, before training.
+void print_start(const TextRun& training, const Corpus& corpus);
+
+/// How gradients went between ranks in the last `steps` steps.
+void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps);
+
+/// What is known at the end.
+struct RunResults {
+  std::optional<double> validation_loss = {}, validation_unigram_loss = {};
+  std::optional<std::string> sample = {};
+};
+
+/// Options, sizes, history and results as JSON.
+std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results);
+
+/// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),
+/// tokens_per_second.
+std::string metrics_csv(const TrainingRun& run);
 
 /// A file that is rewritten after each epoch, every `every` steps (0 for none within an epoch), and
 /// where the run ends or is stopped. None with an empty path.
@@ -33,10 +53,7 @@ class RunFile : public RunObserver {
   bool ended_epoch_ = false;  // the end of an epoch among them
 };
 
-/// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),
-/// tokens_per_second.
-std::string metrics_csv(const TrainingRun& run);
-
+/// The files of a report.
 struct ReportOptions {
   std::string page = "";
   std::string data = "";
@@ -47,7 +64,8 @@ struct ReportOptions {
 OptionTable option_table_of(ReportOptions& options);
 
 /// What the report of a run is made of, and where it is written. Borrows the run.
-RunReportOptions report_of(const TextRun& training, const ReportOptions& files, Ids prompt);
+RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
+                           const ReportOptions& files, Ids prompt);
 
 /// Says where a report is. Throws std::runtime_error if it is not complete.
 void announce(const RunReport& report, const ReportOptions& files);

@@ -4,11 +4,13 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
-#include <rowgrad/examples/support/run_description.hpp>
+#include <rowgrad/examples/support/run_output.hpp>
 
 namespace rowgrad {
 
@@ -16,20 +18,16 @@ namespace {
 
 constexpr std::size_t kMostInTable = 24;  // tensors of a model
 
-std::string describe_updates(const TrainOptions& options) {
-  std::ostringstream text;
-  text << options.optimizer << ", learning rate " << options.learning_rate;
-  if (options.schedule != "constant") text << " (" << options.schedule << " schedule)";
-  if (options.warmup > 0) text << ", " << options.warmup << " steps of warm-up";
-  if (options.accumulate > 1) text << ", " << options.accumulate << " batches a step";
-  if (options.momentum != 0) text << ", momentum " << options.momentum;
-  if (options.weight_decay != 0)
-    text << ", weight decay " << options.weight_decay
-         << (options.decay == "matrices" ? " of matrices" : "");
-  if (options.clip > 0) text << ", gradients clipped at norm " << options.clip;
-  if (options.clip_from > 0) text << " from step " << options.clip_from << " on";
-  if (options.tie) text << "; the head is tied to the token table";
-  return text.str();
+// The options that are not as they are by default.
+std::string chosen_options(const TextRun& training) {
+  TrainOptions options = training.options();
+  TrainOptions defaults = default_options(options.model);
+  const std::map<std::string, std::string> texts = texts_of(table_of_model(defaults));
+  std::string chosen;
+  for (const auto& [name, text] : texts_of(table_of_model(options)))
+    if (const auto found = texts.find(name); found == texts.end() || found->second != text)
+      chosen += ' ' + name + ' ' + text;
+  return chosen.empty() ? " as by default" : chosen;
 }
 
 bool runs_out(const TextRun& training) {
@@ -49,10 +47,10 @@ void print_start(const TextRun& training, const Corpus& corpus) {
             << training.training_ids().size() << " tokens to train on, "
             << training.validation_tokens() << " for validation\n"
             << "Batches    " << training.run.parts().loader.size() << " an epoch, each of "
-            << training.options().batch << " windows of " << training.options().context
+            << training.options().loader.batch << " windows of " << training.options().gpt.context
             << " tokens, stride " << training.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';
-  std::cout << "Training   " << describe_updates(training.options()) << '\n';
+  std::cout << "Options   " << chosen_options(training) << '\n';
   const std::size_t tensors = training.model().parameters().size();
   if (tensors <= kMostInTable) {
     std::cout << '\n' << training.model().summary();
@@ -77,6 +75,8 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
   std::cout << '\n';
 }
 
+namespace {
+
 std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -86,7 +86,7 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   const ProcessGroup* ranks = training.run.parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->size(), " ranks, each ") : "";
   TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
-  std::map<std::string, std::string> options = texts_of(option_table_of(train));
+  std::map<std::string, std::string> options = texts_of(table_of_model(train));
   options.merge(texts_of(line.options()));
   Json all{{"program", std::filesystem::path(line.program()).filename().string()},
            {"command", line.repeated()},
@@ -100,6 +100,8 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   for (const auto& [name, text] : options) all["options"][name] = text;
   return all.dump();
 }
+
+}  // namespace
 
 std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results) {
   Json history = Json::array();
@@ -129,6 +131,66 @@ std::string run_json(const TextRun& training, const Corpus& corpus, const RunRes
     all["validation_unigram_loss"] = *results.validation_unigram_loss;
   if (results.sample) all["sample"] = *results.sample;
   return all.dump(2) + "\n";
+}
+
+RunFile::RunFile(std::string path, std::size_t every, std::function<void()> write)
+    : path_(std::move(path)), every_(every), write_(std::move(write)) {}
+
+void RunFile::after_record(const TrainingRun&, const TrainingRecord& record) {
+  has_news_ = true;
+  ended_epoch_ |= record.ends_epoch();
+}
+
+void RunFile::after_step(const TrainingRun& run, double /*loss*/) {
+  has_news_ = true;
+  if (ended_epoch_ || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
+}
+
+// A pipe gets nothing twice.
+void RunFile::at_end(const TrainingRun&) {
+  if (has_news_ || !has_written_) rewrite();
+}
+
+void RunFile::rewrite() {
+  if (!path_.empty()) write_();
+  has_written_ = true;
+  has_news_ = ended_epoch_ = false;
+}
+
+std::string metrics_csv(const TrainingRun& run) {
+  std::ostringstream csv;
+  csv << "epoch,steps,training_loss,validation_loss," << run.unit().name << "_per_second\n"
+      << std::setprecision(9);
+  for (const TrainingRecord& record : run.history()) {
+    if (!record.ends_epoch()) continue;
+    csv << record.epoch << ',' << record.steps << ',' << record.training_loss << ',';
+    if (record.validation_loss) csv << *record.validation_loss;
+    csv << ',' << record.speed << '\n';
+  }
+  return std::move(csv).str();
+}
+
+OptionTable option_table_of(ReportOptions& options) {
+  return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
+           file_name()},
+          {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
+}
+
+RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
+                           const ReportOptions& files, Ids prompt) {
+  return {.page = files.page,
+          .data = files.data,
+          .about = about_run(line, training, corpus),
+          .tokenizer = &training.tokenizer(),
+          .samples = &training.samples,
+          .prompt = std::move(prompt),
+          .goes_on = [] { return !interrupted(); }};
+}
+
+void announce(const RunReport& report, const ReportOptions& files) {
+  check_runtime(report.fault().empty(), "the report is not complete: ", report.fault());
+  if (!files.page.empty()) std::cout << "Report in  " << files.page << '\n';
+  if (!files.data.empty()) std::cout << "Its data in " << files.data << '\n';
 }
 
 }  // namespace rowgrad

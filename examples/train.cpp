@@ -1,22 +1,27 @@
+// Trains a model on Edith Wharton's The Verdict, or any other text: a next-token model or a GPT.
+// With
+// --book, it is the run of chapter 5 or of appendix D of Raschka's "Build a Large Language Model
+// (From Scratch)", number by number.
+
 #include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
-#include <rowgrad/examples/support/run_description.hpp>
+#include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/train_program.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/optim/training/row_list.hpp>
 #include <rowgrad/version.hpp>
@@ -24,15 +29,94 @@
 namespace rowgrad {
 namespace {
 
+// The options: those of the run, and what the program does besides training.
+struct Options {
+  std::string file = "";  // of options
+  std::vector<std::string> corpus = {};
+  std::string prompt = "";
+  std::size_t sample = 200;
+  std::size_t sample_every = 0;
+  bool sample_epochs = false;
+  double temperature = 0.8;
+  std::size_t top_k = 0;
+  bool evaluate_first = false;
+  std::string book = "";         // the run whose log is shown beside this one's: "5" or "d"
+  std::string gpt2 = "";         // folder of weights to start from
+  std::string gpt2_export = "";  // file for the trained weights, in the same layout
+  std::string save = "";
+  std::size_t save_every = 0;
+  std::string resume = "";
+  std::string metrics = "";
+  std::string json = "";
+  std::string row_list = "";
+  ReportOptions report = {};
+  std::size_t stop_after = 0;
+  std::size_t threads = 0;
+  double rank_patience = 50;  // seconds
+
+  TrainOptions train = {};
+};
+
+// What --book and --gpt2 stand for: values of options that are not given themselves.
+constexpr const char* kChapter5 = R"({
+    "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "draw_as_pytorch": true,
+    "width": 768, "heads": 12, "layers": 12, "bias": true, "initialization": "pytorch", "dropout": 0.1,
+    "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999, "weight_decay_for": "all",
+    "schedule": "constant", "warmup": 0, "floor": 0, "clip": 0, "evaluate_every": 5,
+    "evaluate_batches": 5, "evaluate_first": true, "prompt": "Every effort moves you", "sample": 50,
+    "sample_every": 0, "sample_epochs": true, "temperature": 0
+})";
+
+// What appendix D changes. The printed book clips from step 28 on.
+constexpr const char* kAppendixD = R"({
+    "epochs": 15, "learning_rate": 1e-3, "schedule": "cosine", "warmup": 27, "warmup_start": 0.01,
+    "floor": 0.01, "clip": 1, "clip_from": 27, "evaluate_batches": 1, "evaluate_first": false
+})";
+
+// For a model that can already write. Its context is that of the weights, if it is shorter, and the
+// stride is the context.
+constexpr const char* kGpt2 = R"({
+    "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
+    "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,
+    "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
+})";
+
+// The values of options that are not given: those of the saved run or, of a new one, of its model;
+// later ones go before earlier ones. Says what is others than saved.
+std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
+  if (!options.file.empty()) line.take_file(read_file(options.file));
+  const bool resumes = !options.resume.empty();
+  if (resumes) saved = read_safetensors(options.resume);
+  const TrainOptions of_run = resumes ? saved_options(saved, options.resume) : TrainOptions();
+  if (of_run.is_gpt() || !options.book.empty() || !options.gpt2.empty())
+    line.set_if_not_given(R"({"model": "gpt"})");
+  if (options.train.is_gpt()) line.set_if_not_given(kGptDefaults);
+  if (options.train.is_gpt()) line.set_if_not_given(R"({"sample_every": 500})");
+  if (!options.book.empty()) line.set_if_not_given(kChapter5);
+  if (options.book == "d") line.set_if_not_given(kAppendixD);
+  if (!options.gpt2.empty()) line.set_if_not_given(kGpt2);
+  if (resumes) return take_saved(line, options.train, of_run);
+  complete(line, options.train);
+  return "";
+}
+
+void check_gpt2(const CommandLine& line, Options& options) {
+  for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
+                           "--bias", "--gelu", "--norm-epsilon", "--initialization"})
+    check_argument(!line.was_given(name), name, " follows from the weights of --gpt2");
+  // Another tokenizer may have no tokens for the prompt.
+  if (line.was_given("--tokenizer") && !line.was_given("--prompt")) options.prompt = "";
+}
+
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
-Ids encode_prompt(const TextRun& training, const TrainProgram& options) {
+Ids encode_prompt(const TextRun& training, const Options& options) {
   if (options.prompt.empty()) return training.first_words();
   Ids ids = training.tokenizer().encode(options.prompt);
   check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
   return ids;
 }
 
-std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& options,
+std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
                                const Corpus& corpus, ProcessGroup* ranks) {
   TrainOptions train = options.train;
   if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
@@ -51,7 +135,7 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const TrainProgram& opti
 }
 
 // Throws std::runtime_error for files that cannot be written, or are read, too.
-void check_files(const TrainProgram& options) {
+void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
   read.push_back(tokenizer_file(options.train.tokenizer));
   for (const char* name : {"/model.safetensors", "/config.json"})
@@ -74,7 +158,6 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
   std::map<std::string, std::string> facts;
   for (const Option& option : option_table_of(options))
     facts[option.name.substr(2)] = json_of(option);
-  facts["model"] = std::holds_alternative<GptShape>(options.shape) ? "gpt" : "next-token";
   facts["text"] = training.text_hash();
   facts["tokenizer"] = checksum(training.tokenizer().to_json());
   facts["step"] = concat(training.run.steps());
@@ -100,7 +183,7 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 // What is left to do and to say at the end of a run.
 class Results : public RunObserver {
  public:
-  Results(const TrainProgram& options, const Corpus& corpus, TextRun& training, Samples& samples,
+  Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
           RowHistory& rows, std::optional<RunReport>& page)
       : options_(options),
         corpus_(corpus),
@@ -163,31 +246,31 @@ class Results : public RunObserver {
     return std::ranges::count(listed_, learned, &ListedRow::learned);
   }
 
+  static void say_where(const char* what, const std::string& file, const std::string& more = "") {
+    if (!file.empty()) std::cout << what << file << more << '\n';
+  }
+
   void say(const TrainingRun& run) const {
     std::cout << '\n';
     if (interrupted())
       std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
     if (run.parts().ranks != nullptr)
       print_exchange(training_, *run.parts().ranks, run.steps() - first_step_);
-    if (!options_.save.empty())
-      std::cout << "Saved to   " << options_.save
-                << (run.has_ended() ? "" : "; go on with --resume " + options_.save) << '\n';
-    if (!options_.gpt2_export.empty())
-      std::cout << "Weights in " << options_.gpt2_export
-                << (gpt2_config_path(options_.gpt2_export).empty() ? ""
-                                                                   : " and config.json beside it")
-                << ", as Hugging Face's GPT-2\n";
-    if (!options_.metrics.empty()) std::cout << "Losses in  " << options_.metrics << '\n';
-    if (!options_.json.empty()) std::cout << "Run in     " << options_.json << '\n';
-    if (!options_.row_list.empty())
-      std::cout << "Rows in    " << options_.row_list << ": of " << listed_.size() << " tokens, "
-                << count_of(Learned::kNo) << " were never looked up, and "
-                << count_of(Learned::kHardly) << " hardly moved"
-                << (first_step_ > 0 ? concat(", since step ", first_step_) : "") << '\n';
+    const bool has_config = !gpt2_config_path(options_.gpt2_export).empty();
+    const std::string rest = run.has_ended() ? "" : "; go on with --resume " + options_.save;
+    say_where("Saved to   ", options_.save, rest);
+    say_where("Weights in ", options_.gpt2_export,
+              concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
+    say_where("Losses in  ", options_.metrics);
+    say_where("Run in     ", options_.json);
+    say_where("Rows in    ", options_.row_list,
+              concat(": of ", listed_.size(), " tokens, ", count_of(Learned::kNo),
+                     " were never looked up, and ", count_of(Learned::kHardly), " hardly moved",
+                     first_step_ > 0 ? concat(", since step ", first_step_) : ""));
     if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   }
 
-  const TrainProgram& options_;
+  const Options& options_;
   const Corpus& corpus_;
   TextRun& training_;
   Samples& samples_;
@@ -196,23 +279,6 @@ class Results : public RunObserver {
   std::vector<ListedRow> listed_;
   std::size_t first_step_;
 };
-
-// A new run, or the one to be resumed, with options that have been checked. Says which of the saved
-// ones have `changed`.
-std::unique_ptr<TextRun> start_or_resume(const CommandLine& line, const TrainProgram& options,
-                                         const Corpus& corpus, ProcessGroup* ranks,
-                                         std::string& changed) {
-  if (options.resume.empty()) {
-    line.check_effects();
-    return start(line, options, corpus, ranks);
-  }
-  auto training = TextRun::resume(options.resume, corpus, ranks);
-  TrainOptions resumed = resumed_options(line, options.train, training->options());
-  line.check_effects(option_table_of(resumed));
-  changed = changed_options(resumed, training->options());
-  training->set_options(resumed);
-  return training;
-}
 
 void check_gpt2_export(const TextRun& training, const std::string& weights, bool writes) {
   const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
@@ -224,9 +290,8 @@ void check_gpt2_export(const TextRun& training, const std::string& weights, bool
                 config.string(), ": is there already, for another model");
 }
 
-}  // namespace
-
-void run_training_program(const CommandLine& line, const TrainProgram& options) {
+void run(const CommandLine& line, const Options& options, const std::string& changed,
+         Checkpoint saved) {
   const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
   const bool leads = ranks == nullptr || ranks->rank() == 0;
   std::optional<SilentOutput> silent;
@@ -234,9 +299,13 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (leads) check_files(options);
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
+  line.check_effects();
   const Corpus corpus = Corpus::find(options.corpus);
-  std::string changed;
-  const auto training = start_or_resume(line, options, corpus, ranks.get(), changed);
+  const auto training = options.resume.empty()
+                            ? start(line, options, corpus, ranks.get())
+                            : TextRun::resume(saved, options.resume, corpus, ranks.get());
+  if (!options.resume.empty()) training->set_options(options.train);
+  saved = Checkpoint();
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
   const Ids prompt = encode_prompt(*training, options);
@@ -256,7 +325,7 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   const HeldInterrupts until_they_stop_it;
   StopsOnInterrupts interrupts;
   run.observe(interrupts);
-  if (options.untrained && run.steps() == 0)
+  if (options.evaluate_first && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model());
@@ -288,12 +357,11 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (leads) run.observe(metrics);
   if (leads) run.observe(results);
   if (leads && options.report.wanted()) {
-    RunReportOptions shown = report_of(*training, options.report, prompt);
-    shown.about = about_run(line, *training, corpus);
+    RunReportOptions shown = report_of(line, *training, corpus, options.report, prompt);
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
   }
-  const std::size_t last_step = options.max_steps > 0 ? options.max_steps : kNoLimit;
+  const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
   if (run.has_ended() || run.steps() >= last_step)
     std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
   // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
@@ -303,8 +371,9 @@ void run_training_program(const CommandLine& line, const TrainProgram& options) 
   if (page) announce(*page, options.report);
 }
 
-OptionTable option_table_of(TrainProgram& o) {
-  const OptionTable before{
+OptionTable own_table(Options& o) {
+  const OptionRules samples = is_for("--sample"), gpt = is_for("--model", {"gpt"});
+  const OptionTable text{
       {"--corpus", &o.corpus,
        "text file to train on instead of The Verdict, or files of token ids (.bin), one after "
        "another",
@@ -312,37 +381,97 @@ OptionTable option_table_of(TrainProgram& o) {
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
       {"--sample", &o.sample, "tokens to sample when trained; 0 for none", whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
-       whole_number(0), is_for("--sample")},
-      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", on_or_off(),
-       is_for("--sample")},
+       whole_number(0), samples},
+      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", on_or_off(), samples},
       {"--temperature", &o.temperature, "of sampling; 0 takes the likeliest token",
-       finite_number(0), is_for("--sample")},
+       finite_number(0), samples},
       {"--top-k",
        &o.top_k,
        "sample among so many likeliest tokens; 0 for all",
        whole_number(0),
        {.is_for = {{"--sample"}, {"--temperature"}}}},
-      {"--untrained", &o.untrained, "first the losses before training, over the whole text",
-       on_or_off()},
-      {"--save", &o.save, "checkpoint to write after each epoch, and on Ctrl-C", file_name()},
+      {"--evaluate-first", &o.evaluate_first,
+       "first the losses before training, over the whole text", on_or_off()}};
+  const OptionTable files{
+      {"--save", &o.save, "file to keep the run in, written after each epoch and on Ctrl-C",
+       file_name()},
       {"--save-every", &o.save_every,
        "steps after which it is written too; 0 for none within an epoch", whole_number(0),
        needs("--save")},
-      {"--resume", &o.resume, "checkpoint to go on from, as if never stopped", file_name()},
+      {"--resume", &o.resume, "file of --save to go on from, as if never stopped", file_name()},
+      {"--options", &o.file,
+       "JSON file of options, as a run saves them; those of the command line go before",
+       file_name()},
       {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
       {"--json", &o.json, "JSON file of the whole run", file_name()},
       {"--row-list", &o.row_list,
        "file with a line for each token: how often it was looked up, how far its row moved; with "
        "commas if it ends in .csv, else with tabs",
        file_name()}};
-  const OptionTable after{
-      {"--max-steps", &o.max_steps, "stop after so many steps in all; 0 for no limit",
+  const OptionTable models{
+      {"--book", &o.book,
+       "a run of \"Build a Large Language Model (From Scratch)\", and its log beside this one's; "
+       "other options change it. 5: chapter 5, GPT-2's tokens and sizes, 10 epochs; d: "
+       "appendix D, with warm-up, cosine decay and, from step 27 on, clipping (the printed "
+       "book has --clip-from 28), 15 epochs",
+       one_of({"5", "d"}), gpt},
+      {"--gpt2",
+       &o.gpt2,
+       "folder with GPT-2's model.safetensors, whose weights to start from",
+       file_name(),
+       {.excludes = {"--book", "--resume"}, .is_for = gpt.is_for}},
+      {"--gpt2-export", &o.gpt2_export,
+       "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
+  const OptionTable machine{
+      {"--stop-after", &o.stop_after,
+       "stop when the run has made so many steps, for --resume to go on; 0 for its end",
        whole_number(0)},
       {"--rank-patience", &o.rank_patience,
        "seconds for which ranks of mpirun wait for one of them", finite_number(1)},
       {"--threads", &o.threads, "threads to use; as many as there are cores if not given",
        whole_number(1, 1024)}};
-  return joined({before, option_table_of(o.report), after, option_table_of(o.train)});
+  return joined({under("Samples", text), under("Files", joined({files, option_table_of(o.report)})),
+                 under("GPT-2", models), under("Stopping and processes", machine)});
 }
 
+// All options. --help lists some of them, and those that few ask for are in no help.
+OptionTable option_table_of(Options& o) {
+  const OptionTable all = joined({own_table(o), option_table_of(o.train)});
+  const OptionTable first =
+      selected(all, {"--model",  "--corpus",    "--tokenizer",     "--context",  "--batch",
+                     "--width",  "--layers",    "--heads",         "--dropout",  "--epochs",
+                     "--steps",  "--optimizer", "--learning-rate", "--schedule", "--seed",
+                     "--prompt", "--sample",    "--save",          "--resume",   "--report"});
+  OptionTable others = all;
+  std::erase_if(others, [&](const Option& each) { return find(first, each.name) != nullptr; });
+  return joined(
+      {under("", first),
+       under(kHidden, others,
+             {"--beta2",         "--clip-from",       "--draw-as-pytorch", "--evaluate-first",
+              "--gelu",          "--initialization",  "--ngram-decay",     "--ngram-fold",
+              "--ngram-kernel",  "--ngram-seed",      "--ngram-silent",    "--ngram-updates",
+              "--norm-epsilon",  "--qkv-bias",        "--rank-patience",   "--rotary-base",
+              "--rotary-layout", "--sample-epochs",   "--shards",          "--shaw-max-distance",
+              "--t5-buckets",    "--t5-max-distance", "--warmup-start"})});
+}
+
+}  // namespace
 }  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  return run_program("train", [&] {
+    Options options;
+    CommandLine line(
+        "Trains a model on a text: a next-token model (token embedding + positions, look-back, "
+        "hidden\nlayers, linear head), or with --model gpt a GPT. Without options, on the "
+        "characters of Edith\nWharton's The Verdict, in under a minute.",
+        option_table_of(options));
+    Checkpoint saved;
+    std::string changed;
+    line.parse(argc, argv, [&] { changed = complete(line, options, saved); });
+    if (!options.gpt2.empty()) check_gpt2(line, options);
+    run(line, options, changed, std::move(saved));
+    return 0;
+  });
+}
