@@ -21,6 +21,8 @@ std::pair<std::string, std::string> split_text(const std::string& text, double v
 }
 
 Corpus Corpus::find(const std::vector<std::string>& chosen) {
+  std::vector<std::string> files;
+  for (const std::string& file : chosen) files.push_back(std::filesystem::absolute(file));
   const auto is_text = [](const std::string& file) { return !file.ends_with(".bin"); };
   const auto text = std::find_if(chosen.begin(), chosen.end(), is_text);
   if (chosen.empty() || text != chosen.end()) {
@@ -29,9 +31,11 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
     DataFile file = find_corpus(chosen.empty() ? "" : *text);
     Corpus corpus(std::move(file.contents));
     corpus.source_ = std::move(file.source);
+    corpus.files_ = std::move(files);
     return corpus;
   }
   Corpus corpus("");
+  corpus.files_ = std::move(files);
   corpus.source_ = chosen.front();
   if (chosen.size() > 1) corpus.source_ += concat(" and ", chosen.size() - 1, " more");
   corpus.ids_ = chosen;

@@ -27,6 +27,9 @@ class Corpus {
 
   Corpus(std::string text) : bytes_(text.size()), text_(std::move(text)) {}
 
+  /// The files in which it was found, by absolute paths; none for The Verdict and a text in memory.
+  const std::vector<std::string>& files() const { return files_; }
+
   /// Where it comes from, for the user.
   const std::string& source() const { return source_; }
 
@@ -55,6 +58,7 @@ class Corpus {
   Split split(const Tokenizer& tokenizer, double validation) const;
 
  private:
+  std::vector<std::string> files_;
   std::string source_;
   std::uint64_t bytes_ = 0;
   std::string text_;

@@ -52,6 +52,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
                  const Corpus& corpus, const Split& parts, ProcessGroup* ranks, bool resumed)
     : options_(options),
       text_hash_(corpus.hash()),
+      text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
       random_(options.seed),
       training_(training_loader(options, parts.train, random_)),
@@ -145,6 +146,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_checksum", text_hash_);
+  file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   write_safetensors(path, file);
@@ -176,6 +178,10 @@ TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
   }
 }
 
+std::vector<std::string> saved_corpus(const Checkpoint& file) {
+  return Json(file.text("corpus"), "its corpus").strings();
+}
+
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks) {
   return resume(read_safetensors(path), path.string(), corpus, ranks);
@@ -185,7 +191,10 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                                          const Corpus& corpus, ProcessGroup* ranks) {
   const TrainOptions options = saved_options(file, name);
   try {
-    check_argument(file.text("text_checksum") == corpus.hash(), "the run was on another text");
+    const std::string hash = file.text("text_checksum"), found = corpus.hash();
+    check_argument(hash == found, "the run was on another text: its checksum is ", hash,
+                   ", that of ", corpus.source().empty() ? "this one" : corpus.source(), " is ",
+                   found);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     const double numbers = options.least_numbers(tokenizer->size());
     double most = 0;

@@ -72,6 +72,7 @@ class TextRun {
 
   TrainOptions options_;
   std::string text_hash_;
+  std::vector<std::string> text_files_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Random random_;  // for the weights, then for dropout
   DataLoader training_;
@@ -88,6 +89,9 @@ class TextRun {
   TrainingRun run;
   std::vector<Sample> samples;  // of the model, in the course of the run
 };
+
+/// The files of the text that the run in a file was trained on, as Corpus::find() takes them.
+std::vector<std::string> saved_corpus(const Checkpoint& file);
 
 /// The options in the file of a run, whose name is `name`. Throws std::runtime_error for what is no
 /// such file.

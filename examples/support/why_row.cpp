@@ -77,14 +77,6 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
   }
 }
 
-// Tables in files would be trained where they are, and go back to the checkpoint that is read.
-void check_has_no_files(const std::string& path) {
-  const Checkpoint run = read_safetensors(path);
-  check_argument(
-      !run.contains("options") || train_options(run.text("options")).table_paths().empty(),
-      "--run: ", path, " has tables in files, which are not trained again");
-}
-
 }  // namespace
 
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer) {
@@ -120,9 +112,12 @@ OptionTable option_table_of(WhyOptions& o, const OptionTable& others) {
 }
 
 void print_why(const WhyOptions& options, const std::vector<std::string>& corpus_files) {
-  const Corpus corpus = Corpus::find(corpus_files);
-  check_has_no_files(options.run);
-  const auto end = TextRun::resume(options.run, corpus);
+  const Checkpoint run = read_safetensors(options.run);
+  // These would be trained where they are, and go back to the checkpoint that is read.
+  check_argument(saved_options(run, options.run).table_paths().empty(), "--run: ", options.run,
+                 " has tables in files, which are not trained again");
+  const Corpus corpus = Corpus::find(corpus_files.empty() ? saved_corpus(run) : corpus_files);
+  const auto end = TextRun::resume(run, options.run, corpus);
   const auto again = begin_again(options, *end, corpus);
   const std::size_t first = again->run.steps();
   const std::size_t last = end->run.steps();

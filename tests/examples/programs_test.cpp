@@ -9,6 +9,7 @@
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/book_log.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace {
@@ -313,6 +314,19 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   EXPECT_HAS(
       shell(in_folder("inspect_rows --corpus corpus --run long --why 3 --from short")).output,
       "in steps 6 to 8\n");
+}
+
+TEST_F(ProgramsAndFiles, ARunKnowsItsText) {
+  ASSERT_EQ(shell(in_folder("$train --save ck >/dev/null")).status, 0);
+  const std::string elsewhere = concat("cd /; run=", folder_.path().string(), "/ck; ");
+  EXPECT_HAS(shell(elsewhere + "train --resume $run --stop-after 3 --sample 0").output,
+             concat("Text       ", (folder_ / "corpus").string(), ", "));
+  EXPECT_HAS(shell(elsewhere + "inspect_rows --run $run --why 3").output, "bit for bit");
+  write_file(folder_ / "other", "another text");
+  const std::string refused =
+      concat("another text: its checksum is ", checksum(repeated(kText, 40)), ", that of other is ",
+             sha256("another text"), "\n");
+  expect_refused(in_folder("train --resume ck --corpus other"), refused);
 }
 
 TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
