@@ -165,6 +165,18 @@ std::runtime_error refusal(const std::string& name, const char* reason) {
   return std::runtime_error(concat(name, ": cannot be resumed: ", reason));
 }
 
+// Throws std::invalid_argument for sizes that the values in the file do not have, before a model
+// takes memory for them.
+void check_sizes(const Checkpoint& file, const TrainOptions& options, const Tokenizer& tokenizer) {
+  const double numbers = options.least_numbers(tokenizer.size());
+  double most = 0;
+  for (const std::string& name : file.part("model").names())
+    if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + name)))
+      most += static_cast<double>(tensor->size());
+  check_argument(numbers <= most, "its options say that the model has ", numbers,
+                 " numbers, but the file holds ", most);
+}
+
 }  // namespace
 
 TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
@@ -196,13 +208,7 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                    ", that of ", corpus.source().empty() ? "this one" : corpus.source(), " is ",
                    found);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
-    const double numbers = options.least_numbers(tokenizer->size());
-    double most = 0;
-    for (const std::string& each : file.part("model").names())
-      if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + each)))
-        most += static_cast<double>(tensor->size());
-    check_argument(numbers <= most, "its options say that the model has ", numbers,
-                   " numbers, but the file holds ", most);
+    check_sizes(file, options, *tokenizer);
     const Split parts = corpus.split(*tokenizer, options.validation);
     std::unique_ptr<TextRun> training(
         new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
@@ -224,6 +230,36 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
     throw refusal(name, "there is not enough memory");
   } catch (const std::exception& error) {
     throw refusal(name, error.what());
+  }
+}
+
+SavedModel load_model(const std::filesystem::path& path) {
+  const Checkpoint file = read_safetensors(path);
+  SavedModel saved;
+  saved.tables = std::make_unique<ModelTables>();
+  const bool is_gpt = !file.part("gpt").empty();
+  const TrainOptions options =
+      is_gpt && !file.contains("format") ? TrainOptions() : saved_options(file, path.string());
+  if (is_gpt) {
+    std::vector<TableFile*> tables;
+    for (const std::string& table : options.table_paths())
+      tables.push_back(&saved.tables->open(table));
+    SavedGpt gpt = load_gpt(path, tables);
+    saved.tokenizer = std::move(gpt.tokenizer);
+    saved.model = std::move(gpt.model);
+    return saved;
+  }
+  try {
+    saved.tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    check_sizes(file, options, *saved.tokenizer);
+    Random random(0);  // what it draws is overwritten
+    saved.model = options.make_model(*saved.tokenizer, random, *saved.tables, true);
+    saved.model->load_state_dict(file.part("model"));
+    return saved;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(concat(path.string(), ": is no whole model: ", error.what()));
   }
 }
 

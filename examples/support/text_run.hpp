@@ -93,6 +93,17 @@ class TextRun {
 /// The files of the text that the run in a file was trained on, as Corpus::find() takes them.
 std::vector<std::string> saved_corpus(const Checkpoint& file);
 
+/// A model that was saved, with what it needs to write.
+struct SavedModel {
+  std::unique_ptr<ModelTables> tables;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<LanguageModel> model;
+};
+
+/// The model in the file of a run, or of save_gpt(), without the text of the run. Tables in files
+/// go back to what they were when it was saved. Throws std::runtime_error as resume().
+SavedModel load_model(const std::filesystem::path& path);
+
 /// The options in the file of a run, whose name is `name`. Throws std::runtime_error for what is no
 /// such file.
 TrainOptions saved_options(const Checkpoint& file, const std::string& name);

@@ -325,8 +325,35 @@ TEST_F(ProgramsAndFiles, ARunKnowsItsText) {
   write_file(folder_ / "other", "another text");
   const std::string refused =
       concat("another text: its checksum is ", checksum(repeated(kText, 40)), ", that of other is ",
-             sha256("another text"), "\n");
+             checksum("another text"), "\n");
   expect_refused(in_folder("train --resume ck --corpus other"), refused);
+}
+
+TEST_F(ProgramsAndFiles, ASavedModelWritesWithoutItsText) {
+  const std::string memory =
+      "--model gpt --heads 1 --layers 1 --ngrams 2 --ngram-rows 20 --ngram-layers 0 ";
+  for (const std::string model : std::vector<std::string>{"--hidden 4 ", "--look-back 1 --tie ",
+                                                          "--model gpt --heads 1 --layers 1 ",
+                                                          memory, memory + "--ngram-file table "}) {
+    const std::string run =
+        concat("train ", model, "--corpus corpus --context 4 --width 4 --batch 4 ",
+               "--stop-after 2 --prompt 'a dog' --sample 9 --save ck --json out");
+    ASSERT_EQ(shell(in_folder(run)).status, 0) << model;
+    const Outcome text =
+        shell(in_folder("mv corpus away; generate ck --prompt 'a dog' --sample 9; mv away corpus"));
+    EXPECT_EQ(text.output,
+              json::parse(read_file(folder_ / "out"))["sample"].get<std::string>() + '\n');
+  }
+  const auto sampled = [&](const std::string& options) {
+    return shell(in_folder("generate ck --sample 20 " + options)).output;
+  };
+  EXPECT_EQ(sampled("--seed 7"), sampled("--seed 7"));
+  EXPECT_NE(sampled("--seed 7"), sampled("--seed 8"));
+  expect_refused(in_folder("generate ck --temperature 0 --top-k 3"),
+                 "--top-k is for --temperature above 0, not for 0.0");
+  expect_refused(in_folder("generate ck --prompt é"), "--prompt");
+  expect_refused(in_folder("generate corpus"), "corpus");
+  expect_refused("generate", "FILE is required");
 }
 
 TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {

@@ -1,0 +1,66 @@
+// Lets a saved model write: one that train --save wrote, or save_gpt(). It needs no text.
+
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string prompt;
+  std::size_t sample = 200;
+  double temperature = 0.8;
+  std::size_t top_k = 0;
+  std::uint64_t seed = 123;
+};
+
+void write(const Options& options) {
+  const SavedModel saved = load_model(options.file);
+  Random random(options.seed);
+  std::vector<std::int32_t> text = saved.tokenizer->encode(options.prompt);
+  check_argument(options.prompt.empty() || !text.empty(), "--prompt: ", in_quotes(options.prompt),
+                 " has no tokens");
+  if (text.empty())
+    text.push_back(static_cast<std::int32_t>(random.bits() % saved.tokenizer->size()));
+  const HeldInterrupts until_the_text_is_shown;
+  const Ids more = generate(*saved.model, to_ids(text),
+                            {.count = options.sample,
+                             .temperature = options.temperature,
+                             .top_k = options.top_k,
+                             .on_token = [](std::int32_t) { return !interrupted(); }},
+                            random);
+  text.insert(text.end(), more.begin(), more.end());
+  std::cout << saved.tokenizer->decode(text) << '\n';
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  return run_program("generate", [&] {
+    Options options;
+    CommandLine line(
+        "Lets a model write that train --save saved.",
+        {{"FILE", &options.file, "file of train --save", existing_file(), {.required = true}},
+         {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
+         {"--sample", &options.sample, "tokens to write", whole_number(1)},
+         {"--temperature", &options.temperature, "of sampling; 0 takes the likeliest token",
+          finite_number(0)},
+         {"--top-k", &options.top_k, "sample among so many likeliest tokens; 0 for all",
+          whole_number(0), is_for("--temperature")},
+         {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
+    line.parse(argc, argv);
+    line.check_effects();
+    write(options);
+    return 0;
+  });
+}
