@@ -316,6 +316,50 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
       "in steps 6 to 8\n");
 }
 
+TEST(Programs, HelpWithTheOptionsThatMatter) {
+  const std::string help = shell("train --help").output, all = shell("train --help-all").output;
+  const std::string of_gpt = shell("train --model gpt --help").output;
+  EXPECT_HAS(help, "--width N                   numbers in an embedding (default: 32)\n");
+  EXPECT_HAS(of_gpt, "--width N                   numbers in an embedding (default: 128)\n");
+  for (const std::string option : {"--momentum", "--report-data", "--ngrams"}) {
+    EXPECT_EQ(help.find(option), help.npos) << option;
+    EXPECT_HAS(all, "\n  " + option) << option;
+  }
+  EXPECT_HAS(all, "\nMemories of n-grams, of a GPT:\n");
+  EXPECT_HAS(all, "windows in a new order each epoch (default: on)\n");
+  EXPECT_EQ(all.find("--clip-from"), all.npos);
+  expect_refused("train --clip-from -1", "--clip-from: got \"-1\"");
+}
+
+std::string without_speeds(const std::string& json) {
+  return std::regex_replace(json, std::regex(".*tokens_per_second.*\n"), "");
+}
+
+TEST_F(ProgramsAndFiles, TakeOptionsFromAFile) {
+  const auto json_of = [&](const std::string& options) {
+    const Outcome outcome = shell(in_folder(
+        "train --corpus corpus --stop-after 2 --sample 0 --json out --options file " + options));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return json::parse(without_speeds(read_file(folder_ / "out")));
+  };
+  write_file(folder_ / "file", R"({"model": "gpt", "heads": 2, "layers": 1, "width": 8,
+                                   "context": 8, "clip_from": 1, "t5_buckets": 8})");
+  const json run = json_of("--layers 2");
+  const json expected = json::parse(R"({"model": "gpt", "heads": 2, "layers": 2, "clip_from": 1,
+                                        "optimizer": "adamw", "weight_decay": 0.1})");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(run["options"][key], value) << key;
+  write_file(folder_ / "file", run["options"].dump());
+  EXPECT_EQ(json_of(""), run);
+  for (const auto& [options, message] : std::map<std::string, std::string>{
+           {R"({"batch": 0})", "\"batch\": got \"0\", expected a whole number from 1"},
+           {R"({"gelu": "cube"})", "\"gelu\": \"cube\" is not in {tanh,erf}"},
+           {R"({"foo": 1})", "there is no option for \"foo\""},
+           {"[]", "options"}}) {
+    write_file(folder_ / "file", options);
+    expect_refused(in_folder("train --options file"), message);
+  }
+}
+
 TEST_F(ProgramsAndFiles, ARunKnowsItsText) {
   ASSERT_EQ(shell(in_folder("$train --save ck >/dev/null")).status, 0);
   const std::string elsewhere = concat("cd /; run=", folder_.path().string(), "/ck; ");
@@ -332,9 +376,9 @@ TEST_F(ProgramsAndFiles, ARunKnowsItsText) {
 TEST_F(ProgramsAndFiles, ASavedModelWritesWithoutItsText) {
   const std::string memory =
       "--model gpt --heads 1 --layers 1 --ngrams 2 --ngram-rows 20 --ngram-layers 0 ";
-  for (const std::string model : std::vector<std::string>{"--hidden 4 ", "--look-back 1 --tie ",
-                                                          "--model gpt --heads 1 --layers 1 ",
-                                                          memory, memory + "--ngram-file table "}) {
+  for (const std::string& model : std::vector<std::string>{
+           "--hidden 4 ", "--look-back 1 --tie ", "--model gpt --heads 1 --layers 1 ", memory,
+           memory + "--ngram-file table "}) {
     const std::string run =
         concat("train ", model, "--corpus corpus --context 4 --width 4 --batch 4 ",
                "--stop-after 2 --prompt 'a dog' --sample 9 --save ck --json out");
@@ -445,10 +489,6 @@ TEST_F(ProgramsAndFiles, AGptGoesOnAsIfNeverStoppedAndItsWeightsGoHome) {
   const auto shorter = json_of(
       "train --model gpt --gpt2 home --tokenizer char --context 4 --stop-after 2", "shorter");
   EXPECT_EQ(shorter["options"]["width"], 8);
-}
-
-std::string without_speeds(const std::string& json) {
-  return std::regex_replace(json, std::regex(".*tokens_per_second.*\n"), "");
 }
 
 TEST_F(ProgramsAndFiles, AResumedRunHasTheJsonOfOneThatNeverStopped) {
