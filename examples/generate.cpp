@@ -16,9 +16,8 @@ namespace {
 struct Options {
   std::string file;
   std::string prompt;
-  std::size_t sample = 200;
-  double temperature = 0.8;
-  std::size_t top_k = 0;
+  GenerateOptions sample{
+      .count = 200, .temperature = 0.8, .on_token = [](std::int32_t) { return !interrupted(); }};
   std::uint64_t seed = 123;
 };
 
@@ -31,12 +30,7 @@ void write(const Options& options) {
   if (text.empty())
     text.push_back(static_cast<std::int32_t>(random.bits() % saved.tokenizer->size()));
   const HeldInterrupts until_the_text_is_shown;
-  const Ids more = generate(*saved.model, to_ids(text),
-                            {.count = options.sample,
-                             .temperature = options.temperature,
-                             .top_k = options.top_k,
-                             .on_token = [](std::int32_t) { return !interrupted(); }},
-                            random);
+  const Ids more = generate(*saved.model, to_ids(text), options.sample, random);
   text.insert(text.end(), more.begin(), more.end());
   std::cout << saved.tokenizer->decode(text) << '\n';
 }
@@ -52,10 +46,10 @@ int main(int argc, char** argv) {
         "Lets a model write that train --save saved.",
         {{"FILE", &options.file, "file of train --save", existing_file(), {.required = true}},
          {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
-         {"--sample", &options.sample, "tokens to write", whole_number(1)},
-         {"--temperature", &options.temperature, "of sampling; 0 takes the likeliest token",
+         {"--sample", &options.sample.count, "tokens to write", whole_number(1)},
+         {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
           finite_number(0)},
-         {"--top-k", &options.top_k, "sample among so many likeliest tokens; 0 for all",
+         {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",
           whole_number(0), is_for("--temperature")},
          {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
     line.parse(argc, argv);

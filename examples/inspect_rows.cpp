@@ -27,7 +27,7 @@ struct Options {
   std::size_t rows = 50;
   std::string json;
   std::string csv;
-  ReportOptions report;
+  RunReportOptions report;
   WhyOptions why;
   TrainOptions train{.tokenizer = "word",
                      .validation = 0,
@@ -120,7 +120,7 @@ void inspect(const CommandLine& line, const Options& options) {
   run.observe(rows);
   run.observe(losses);
   std::optional<RunReport> page;
-  if (options.report.wanted()) {
+  if (is_wanted(options.report)) {
     RunReportOptions shown =
         report_of(line, training, corpus, options.report, training.first_words(train.gpt.context));
     shown.rows = &rows;

@@ -34,11 +34,9 @@ struct Options {
   std::string file = "";  // of options
   std::vector<std::string> corpus = {};
   std::string prompt = "";
-  std::size_t sample = 200;
+  GenerateOptions sample{.count = 200, .temperature = 0.8};
   std::size_t sample_every = 0;
   bool sample_epochs = false;
-  double temperature = 0.8;
-  std::size_t top_k = 0;
   bool evaluate_first = false;
   std::string book = "";         // the run whose log is shown beside this one's: "5" or "d"
   std::string gpt2 = "";         // folder of weights to start from
@@ -49,7 +47,7 @@ struct Options {
   std::string metrics = "";
   std::string json = "";
   std::string row_list = "";
-  ReportOptions report = {};
+  RunReportOptions report = {};
   std::size_t stop_after = 0;
   std::size_t threads = 0;
   double rank_patience = 50;  // seconds
@@ -197,7 +195,7 @@ class Results : public RunObserver {
   void at_end(const TrainingRun& run) override {
     RunResults results;
     if (training_.validation_ids() != nullptr) add_validation(results);
-    if (options_.sample > 0 && !interrupted()) add_sample(results);
+    if (options_.sample.count > 0 && !interrupted()) add_sample(results);
     write(results);
     say(run);
   }
@@ -291,6 +289,18 @@ void check_gpt2_export(const TextRun& training, const std::string& weights, bool
                 config.string(), ": is there already, for another model");
 }
 
+// Where a run goes on, with which options that are others than saved.
+void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changed) {
+  std::cout << "Going on from " << file << ", step " << run.steps()
+            << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';
+  if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
+    std::cout
+        << "From here on, last bits may be others than those of a run that never stopped: the "
+           "checkpoint was computed with "
+        << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
+        << '\n';
+}
+
 void run(const CommandLine& line, const Options& options, const std::string& changed,
          Checkpoint saved) {
   const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
@@ -312,15 +322,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const Ids prompt = encode_prompt(*training, options);
   if (ranks != nullptr) check_ranks(*ranks, *training);
   print_start(*training, corpus);
-  if (!options.resume.empty())
-    std::cout << "Going on from " << options.resume << ", step " << run.steps()
-              << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';
-  if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
-    std::cout
-        << "From here on, last bits may be others than those of a run that never stopped: the "
-           "checkpoint was computed with "
-        << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
-        << '\n';
+  if (!options.resume.empty()) print_resumed(run, options.resume, changed);
   if (ranks != nullptr) tell_other_arithmetic(*ranks);
 
   const HeldInterrupts until_they_stop_it;
@@ -330,16 +332,15 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model());
-  if (leads && (options.report.wanted() || !options.row_list.empty())) run.observe(rows);
+  if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.observe(rows);
   std::optional<RunReport> page;
   ProgressLines progress(
       options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
+  GenerateOptions sample = options.sample;
+  sample.on_token = [](std::int32_t) { return !interrupted(); };
   Samples samples(training->samples, training->tokenizer(),
                   {.prompt = prompt,
-                   .generate = {.count = options.sample,
-                                .temperature = options.temperature,
-                                .top_k = options.top_k,
-                                .on_token = [](std::int32_t) { return !interrupted(); }},
+                   .generate = sample,
                    .seed = training->options().seed,
                    .every = options.sample_every,
                    .epochs = options.sample_epochs,
@@ -357,7 +358,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   run.observe(checkpoint);
   if (leads) run.observe(metrics);
   if (leads) run.observe(results);
-  if (leads && options.report.wanted()) {
+  if (leads && is_wanted(options.report)) {
     RunReportOptions shown = report_of(line, *training, corpus, options.report, prompt);
     shown.rows = &rows;
     page.emplace(run, std::move(shown));
@@ -380,14 +381,14 @@ OptionTable own_table(Options& o) {
        "another",
        file_name()},
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
-      {"--sample", &o.sample, "tokens to sample when trained; 0 for none", whole_number(0)},
+      {"--sample", &o.sample.count, "tokens to sample when trained; 0 for none", whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
        whole_number(0), samples},
       {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", on_or_off(), samples},
-      {"--temperature", &o.temperature, "of sampling; 0 takes the likeliest token",
+      {"--temperature", &o.sample.temperature, "of sampling; 0 takes the likeliest token",
        finite_number(0), samples},
       {"--top-k",
-       &o.top_k,
+       &o.sample.top_k,
        "sample among so many likeliest tokens; 0 for all",
        whole_number(0),
        {.is_for = {{"--sample"}, {"--temperature"}}}},

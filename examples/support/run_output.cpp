@@ -170,24 +170,27 @@ std::string metrics_csv(const TrainingRun& run) {
   return std::move(csv).str();
 }
 
-OptionTable option_table_of(ReportOptions& options) {
+OptionTable option_table_of(RunReportOptions& options) {
   return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
            file_name()},
           {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
 }
 
-RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
-                           const ReportOptions& files, Ids prompt) {
-  return {.page = files.page,
-          .data = files.data,
-          .about = about_run(line, training, corpus),
-          .tokenizer = &training.tokenizer(),
-          .samples = &training.samples,
-          .prompt = std::move(prompt),
-          .goes_on = [] { return !interrupted(); }};
+bool is_wanted(const RunReportOptions& options) {
+  return !options.page.empty() || !options.data.empty();
 }
 
-void announce(const RunReport& report, const ReportOptions& files) {
+RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
+                           RunReportOptions files, Ids prompt) {
+  files.about = about_run(line, training, corpus);
+  files.tokenizer = &training.tokenizer();
+  files.samples = &training.samples;
+  files.prompt = std::move(prompt);
+  files.goes_on = [] { return !interrupted(); };
+  return files;
+}
+
+void announce(const RunReport& report, const RunReportOptions& files) {
   check_runtime(report.fault().empty(), "the report is not complete: ", report.fault());
   if (!files.page.empty()) std::cout << "Report in  " << files.page << '\n';
   if (!files.data.empty()) std::cout << "Its data in " << files.data << '\n';

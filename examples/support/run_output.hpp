@@ -54,20 +54,16 @@ class RunFile : public RunObserver {
 };
 
 /// The files of a report.
-struct ReportOptions {
-  std::string page = "";
-  std::string data = "";
+OptionTable option_table_of(RunReportOptions& options);
 
-  bool wanted() const { return !page.empty() || !data.empty(); }
-};
+/// Whether there is one.
+bool is_wanted(const RunReportOptions& options);
 
-OptionTable option_table_of(ReportOptions& options);
-
-/// What the report of a run is made of, and where it is written. Borrows the run.
+/// The same files, and what the report of a run is made of. Borrows the run.
 RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
-                           const ReportOptions& files, Ids prompt);
+                           RunReportOptions files, Ids prompt);
 
 /// Says where a report is. Throws std::runtime_error if it is not complete.
-void announce(const RunReport& report, const ReportOptions& files);
+void announce(const RunReport& report, const RunReportOptions& files);
 
 }  // namespace rowgrad
