@@ -1,4 +1,4 @@
-// Lets a saved model write: one that train --save wrote, or save_gpt(). It needs no text.
+// Lets a model write that train --save kept. It needs no text.
 
 #include <cstdint>
 #include <iostream>

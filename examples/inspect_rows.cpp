@@ -179,7 +179,7 @@ OptionTable option_table_of(Options& o) {
        "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
        file_name()},
       {"--positions",
-       choice<Positions>(
+       choice(
            o.train.gpt.positions,
            {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
        "learned; t5 and shaw are those of a GPT of one block, by distance"},

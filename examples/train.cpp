@@ -384,7 +384,7 @@ OptionTable own_table(Options& o) {
       {"--sample", &o.sample.count, "tokens to sample when trained; 0 for none", whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
        whole_number(0), samples},
-      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", on_or_off(), samples},
+      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", {}, samples},
       {"--temperature", &o.sample.temperature, "of sampling; 0 takes the likeliest token",
        finite_number(0), samples},
       {"--top-k",
@@ -393,7 +393,7 @@ OptionTable own_table(Options& o) {
        whole_number(0),
        {.is_for = {{"--sample"}, {"--temperature"}}}},
       {"--evaluate-first", &o.evaluate_first,
-       "first the losses before training, over the whole text", on_or_off()}};
+       "first the losses before training, over the whole text"}};
   const OptionTable files{
       {"--save", &o.save, "file to keep the run in, written after each epoch and on Ctrl-C",
        file_name()},
@@ -433,7 +433,7 @@ OptionTable own_table(Options& o) {
       {"--threads", &o.threads, "threads to use; as many as there are cores if not given",
        whole_number(1, 1024)}};
   return joined({under("Samples", text), under("Files", joined({files, option_table_of(o.report)})),
-                 under("GPT-2", models), under("Stopping and processes", machine)});
+                 under("GPT-2 and the book", models), under("Stopping and processes", machine)});
 }
 
 // All options. --help lists some of them, and those that few ask for are in no help.

@@ -39,11 +39,10 @@ const Option& option_for(const OptionTable& options, const std::string& key) {
 }
 
 Json value_of(const Option& option) {
+  if (const auto* choice = std::get_if<Choice>(&option.value)) return choice->names[choice->get()];
   return std::visit(
       [](const auto& value) {
-        using Value = std::remove_cvref_t<decltype(value)>;
-        if constexpr (std::is_pointer_v<Value>) return Json(*value);
-        if constexpr (std::is_same_v<Value, Choice>) return Json(value.names[value.get()]);
+        if constexpr (requires { *value; }) return Json(*value);
         return Json();
       },
       option.value);
@@ -76,7 +75,6 @@ struct Reading {
     return number;
   }
 
-  void operator()(std::monostate) const {}
   void operator()(bool* value) const { *value = json.boolean(); }
   void operator()(std::uint64_t* value) const { *value = checked(json.whole_number()); }
   void operator()(double* value) const { *value = checked(json.number()); }
@@ -113,17 +111,14 @@ std::string text_of(const std::vector<Value>& values) {
 
 std::string off_name(const Option& option) { return "--no-" + option.name.substr(2); }
 
-bool is_flag(const Option& option) { return option.value.index() < 2; }
+bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.value); }
 
 CLI::Option* add(CLI::App& app, const Option& option) {
   return std::visit(
       [&](auto value) {
         using Value = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, std::monostate>) {
-          return app.add_flag(option.name, option.help);
-        } else if constexpr (std::is_same_v<Value, bool>) {
-          const std::string off = option.values.can_be_off ? ",!" + off_name(option) : "";
-          return app.add_flag(option.name + off, *value, option.help);
+        if constexpr (std::is_same_v<Value, bool>) {
+          return app.add_flag(option.name + ",!" + off_name(option), *value, option.help);
         } else if constexpr (std::is_same_v<Value, Choice>) {
           const auto set_it = [value](const std::string& name) { choose(value, name); };
           return app.add_option_function<std::string>(option.name, set_it, option.help);
@@ -158,13 +153,13 @@ class HelpFormatter : public CLI::Formatter {
 // What the help says of an option: "--epochs N", and the default behind the text. A default that
 // could not be given, such as 0 threads, is left to the text.
 void describe(CLI::Option& added, const Option& option, std::string value) {
-  const Values& values = option.values;
-  std::string kind = values.shown.substr(0, values.shown.find(" >="));
-  std::erase_if(kind, [](char c) { return c == '(' || c == ')'; });
-  if (!is_flag(option)) added.type_name(kind == option.name ? "" : kind.empty() ? "TEXT" : kind);
-  if (is_flag(option)) value = !values.can_be_off ? "" : value == "true" ? "on" : "off";
+  const auto& [shown, refusal] = option.values;
+  if (is_flag(option))
+    value = value == "true" ? "on" : "off";
+  else
+    added.type_name(shown == option.name ? "" : shown.empty() ? "TEXT" : shown);
   std::replace(value.begin(), value.end(), ' ', ',');
-  if (!value.empty() && (!values.refusal || values.refusal(value).empty()))
+  if (!value.empty() && (!refusal || refusal(value).empty()))
     added.description(concat(option.help, " (default: ", value, ')'));
 }
 
@@ -183,7 +178,7 @@ std::string shell_word(const std::string& text) {
 
 // The checks of CLI11 accept NaN and print limits of 300 digits.
 Values whole_number(std::uint64_t least, std::uint64_t most) {
-  return {concat("N >= ", least), [least, most](const std::string& text) -> std::string {
+  return {"N", [least, most](const std::string& text) -> std::string {
             std::uint64_t number = 0;
             const char* end = text.data() + text.size();
             const auto [rest, error] = std::from_chars(text.data(), end, number);
@@ -229,11 +224,9 @@ Values one_of(const std::vector<std::string>& names) {
           }};
 }
 
-Values on_or_off() { return {.can_be_off = true}; }
-
 Values tokenizer_choice() {
   const Values name = one_of(kTokenizerNames), file = existing_file();
-  return {concat('(', name.shown, ") OR (", file.shown, ')'), [=](const std::string& text) {
+  return {name.shown + " OR " + file.shown, [=](const std::string& text) {
             const std::string no_name = name.refusal(text), no_file = file.refusal(text);
             if (no_name.empty() || no_file.empty()) return std::string();
             return concat('(', no_name, ") OR (", no_file, ')');

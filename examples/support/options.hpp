@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,7 +25,6 @@ constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 struct Values {
   std::string shown = {};                                       // in the help
   std::function<std::string(const std::string&)> refusal = {};  // of a text, or ""; null for none
-  bool can_be_off = false;                                      // a flag with a --no-…
 };
 
 /// A whole number in [least, most], written in digits only, by default at most twelve.
@@ -38,7 +38,6 @@ Values file_name();
 Values existing_file();
 
 Values one_of(const std::vector<std::string>& names);
-Values on_or_off();
 
 /// A value of --tokenizer.
 Values tokenizer_choice();
@@ -53,20 +52,16 @@ struct Choice {
 /// `choice(options.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}})`; `value` must be one of
 /// these.
 template <class Value>
-Choice choice(Value& value, const std::vector<std::pair<std::string, Value>>& names) {
-  Choice made;
-  std::vector<Value> values;
-  for (const auto& [name, each] : names) {
-    made.names.push_back(name);
-    values.push_back(each);
-  }
-  made.get = [&value, values] {
+Choice choice(Value& value,
+              const std::vector<std::pair<std::string, std::type_identity_t<Value>>>& names) {
+  std::vector<std::string> texts;
+  for (const auto& [name, meant] : names) texts.push_back(name);
+  const auto get = [&value, names] {
     std::size_t i = 0;
-    while (values.at(i) != value) ++i;
+    while (names.at(i).second != value) ++i;
     return i;
   };
-  made.set = [&value, values](std::size_t i) { value = values.at(i); };
-  return made;
+  return {texts, get, [&value, names](std::size_t i) { value = names.at(i).second; }};
 }
 
 /// An option has an effect only where another has one of these values; or, with none here, where it
@@ -89,10 +84,9 @@ OptionRules needs(std::string option);
 
 struct Option {
   std::string name;  // "--weight-decay"; an argument without a name is in upper case: "FILE"
-  // Its default, which the value that is given replaces. Without one, it is a flag that is given or
-  // not.
-  std::variant<std::monostate, bool*, std::uint64_t*, double*, std::string*,
-               std::vector<std::string>*, std::vector<std::uint64_t>*, Choice>
+  // Its default, which the value that is given replaces. A bool is a flag with a --no-….
+  std::variant<bool*, std::uint64_t*, double*, std::string*, std::vector<std::string>*,
+               std::vector<std::uint64_t>*, Choice>
       value;
   std::string help;
   Values values = {};  // nothing need be said of a Choice

@@ -161,8 +161,19 @@ std::string TextRun::samples_json() const {
 
 namespace {
 
-std::runtime_error refusal(const std::string& name, const char* reason) {
-  return std::runtime_error(concat(name, ": cannot be resumed: ", reason));
+// What `work` throws says which file cannot be used, and why.
+template <class Work>
+auto with_name(const std::string& name, const char* purpose, const Work& work) {
+  const auto refusal = [&](const char* reason) {
+    return std::runtime_error(concat(name, ": cannot be ", purpose, ": ", reason));
+  };
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    throw refusal("there is not enough memory");
+  } catch (const std::exception& error) {
+    throw refusal(error.what());
+  }
 }
 
 // Throws std::invalid_argument for sizes that the values in the file do not have, before a model
@@ -183,11 +194,7 @@ TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
   check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
                 "', expected '", kFormat, "'");
-  try {
-    return train_options(file.text("options"));
-  } catch (const std::exception& error) {
-    throw refusal(name, error.what());
-  }
+  return with_name(name, "resumed", [&] { return train_options(file.text("options")); });
 }
 
 std::vector<std::string> saved_corpus(const Checkpoint& file) {
@@ -202,7 +209,7 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
 std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks) {
   const TrainOptions options = saved_options(file, name);
-  try {
+  return with_name(name, "resumed", [&] {
     const std::string hash = file.text("text_checksum"), found = corpus.hash();
     check_argument(hash == found, "the run was on another text: its checksum is ", hash,
                    ", that of ", corpus.source().empty() ? "this one" : corpus.source(), " is ",
@@ -226,41 +233,20 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
       training->samples.push_back({steps->whole_number(), written->string()});
     }
     return training;
-  } catch (const std::bad_alloc&) {
-    throw refusal(name, "there is not enough memory");
-  } catch (const std::exception& error) {
-    throw refusal(name, error.what());
-  }
+  });
 }
 
 SavedModel load_model(const std::filesystem::path& path) {
   const Checkpoint file = read_safetensors(path);
-  SavedModel saved;
-  saved.tables = std::make_unique<ModelTables>();
-  const bool is_gpt = !file.part("gpt").empty();
-  const TrainOptions options =
-      is_gpt && !file.contains("format") ? TrainOptions() : saved_options(file, path.string());
-  if (is_gpt) {
-    std::vector<TableFile*> tables;
-    for (const std::string& table : options.table_paths())
-      tables.push_back(&saved.tables->open(table));
-    SavedGpt gpt = load_gpt(path, tables);
-    saved.tokenizer = std::move(gpt.tokenizer);
-    saved.model = std::move(gpt.model);
-    return saved;
-  }
-  try {
-    saved.tokenizer = tokenizer_from_json(file.text("tokenizer"));
+  const TrainOptions options = saved_options(file, path.string());
+  return with_name(path.string(), "loaded", [&] {
+    SavedModel saved{.tokenizer = tokenizer_from_json(file.text("tokenizer"))};
     check_sizes(file, options, *saved.tokenizer);
     Random random(0);  // what it draws is overwritten
-    saved.model = options.make_model(*saved.tokenizer, random, *saved.tables, true);
+    saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);
     saved.model->load_state_dict(file.part("model"));
     return saved;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(concat(path.string(), ": is no whole model: ", error.what()));
-  }
+  });
 }
 
 }  // namespace rowgrad

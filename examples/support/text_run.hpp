@@ -95,13 +95,13 @@ std::vector<std::string> saved_corpus(const Checkpoint& file);
 
 /// A model that was saved, with what it needs to write.
 struct SavedModel {
-  std::unique_ptr<ModelTables> tables;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Tokenizer> tokenizer = {};
+  ModelTables tables = {};
+  std::unique_ptr<LanguageModel> model = {};
 };
 
-/// The model in the file of a run, or of save_gpt(), without the text of the run. Tables in files
-/// go back to what they were when it was saved. Throws std::runtime_error as resume().
+/// The model in the file of a run, without the text of the run. Tables in files go back to what
+/// they were when it was saved. Throws std::runtime_error as resume().
 SavedModel load_model(const std::filesystem::path& path);
 
 /// The options in the file of a run, whose name is `name`. Throws std::runtime_error for what is no

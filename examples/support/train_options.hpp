@@ -23,9 +23,8 @@ namespace rowgrad {
 class ModelTables {
  public:
   ModelTables() = default;
+  ModelTables(ModelTables&&) = default;
   ~ModelTables();
-  ModelTables(const ModelTables&) = delete;
-  ModelTables& operator=(const ModelTables&) = delete;
 
   TableFile& open(const std::string& path);
   TableFile& make(const std::string& path, const TableFileOptions& options);

@@ -13,8 +13,8 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
       {{"--prompt", &prompt, ""},
        {"--hidden", &hidden, "", whole_number(0)},
        {"--steps", &steps, "", whole_number(0)},
-       {"--bias", &bias, "", on_or_off()},
-       {"--tie", &tie, "", on_or_off()}},
+       {"--bias", &bias, ""},
+       {"--tie", &tie, ""}},
       {"my programs/train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
   EXPECT_EQ(line.repeated(),
             "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
