@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readme=$(cat README.md ./*/README.md optim/report/README.md)
+readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 parts=0
 for program in examples/{first_step,custom_layer,own_model,exact_rows,ngram_table}.cpp \
   tests/package/report.cpp tests/examples/run_report_test.cpp \

@@ -38,10 +38,10 @@ struct TableFileOptions {
 ///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .states = 1});
 ///   Embedding embedding(words);
 ///
-/// core/README.md says how to use one, and what it costs. Row r is at 4096 + r · stride: its head
-/// (RowHead), its values, the optimizer's states of it, and their checksum at the last checkpoint,
-/// so that one page has them. A row that never changed takes no place on the disk (the file is
-/// sparse), and reading changes nothing.
+/// core/tables/README.md says how to use one, and what it costs. Row r is at 4096 + r · stride: its
+/// head (RowHead), its values, the optimizer's states of it, and their checksum at the last
+/// checkpoint, so that one page has them. A row that never changed takes no place on the disk (the
+/// file is sparse), and reading changes nothing.
 ///
 /// checkpoint() marks what the table has now. Whenever the program or the machine stops, the table
 /// opens again as it was marked last, because each row's previous content goes to a journal beside
