@@ -12,7 +12,6 @@
 using namespace rowgrad;
 
 // --- An op: forward and backward side by side ---------------------------------------------------
-// [op]
 /// y = x / n in each row of the last axis, where n = sqrt(Σ x² + epsilon): rows of length 1.
 Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
   check_argument(x.value().size() > 0, "l2_normalize: x has no numbers");
@@ -29,6 +28,7 @@ Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
     for (std::size_t j = 0; j < width; ++j) y.data()[i * width + j] = from[j] * inverse(i);
   }
 
+  // [rule]
   // dx = (dy − y · Σ dy ∘ y) / n. The tape hands over dy and y, and adds dx where it belongs.
   return record("l2_normalize", {x}, std::move(y),
                 [rows, width, inverse = std::move(inverse)](Backward& node) {
@@ -43,8 +43,8 @@ Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
                   }
                   node.give(0, std::move(dx));
                 });
+  // [rule]
 }
-// [op]
 
 // --- An element-wise op: a function of vectors, and its derivative -------------------------------
 // [pointwise]
@@ -130,6 +130,7 @@ int main() {
       gradient_check([](std::span<const Variable> inputs) { return l2_normalize(inputs[0]); },
                      {random.normal({3, 4, 5})});
   std::cout << "l2_normalize  " << of_op.message() << '\n';
+  // [check]
   const auto of_pointwise =
       gradient_check([](std::span<const Variable> inputs) { return softshrink(inputs[0]); },
                      {random.normal({3, 4, 5})});
@@ -140,7 +141,6 @@ int main() {
   const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
                                        layer.parameters());
   std::cout << "ScaleNorm     " << of_layer.message() << "\n\n";
-  // [check]
   if (!of_op.passed || !of_pointwise.passed || !of_layer.passed) return EXIT_FAILURE;
 
   const std::string text =

@@ -12,7 +12,6 @@
 
 using namespace rowgrad;
 
-// [model]
 /// h_t = tanh(token_t + recurrent(h_{t−1})), logits_t = head(h_t) (Elman 1990, "Finding Structure
 /// in Time").
 class RecurrentModel : public LanguageModel {
@@ -80,7 +79,6 @@ class RecurrentModel : public LanguageModel {
 
   std::size_t context_;
 };
-// [model]
 
 int main(int argc, char** argv) {
   if (argc != 2) {
@@ -93,7 +91,6 @@ int main(int argc, char** argv) {
   const auto windows = [&](std::string_view part) {
     return TokenWindows(tokenizer.encode(part), {.context = 32, .stride = 32});
   };
-  // [train]
   Random random(123);
   RecurrentModel model(tokenizer.size(), 32, 64, random);
   AdamW optimizer(model.parameters(), {.learning_rate = 5e-3});
@@ -109,7 +106,6 @@ int main(int argc, char** argv) {
   run.train();
   const Ids more =
       generate(model, tokenizer.encode("The clock"), {.count = 80, .temperature = 0.5}, random);
-  // [train]
   std::cout << model.summary() << "\nepoch  training  validation\n" << std::fixed;
   for (const TrainingRecord& record : run.history())
     std::cout << std::setw(5) << record.epoch << std::setprecision(3) << std::setw(10)

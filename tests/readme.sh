@@ -42,7 +42,7 @@ echo "All $expressions expressions for PyTorch's are run"
 ((expressions >= 60))
 
 # The tables of ops and layers are complete.
-tables=$(sed '/^## /q' layers/README.md)
+tables=$(sed -n '/^## What there is/,/^## From PyTorch/p' layers/README.md)
 names=$(sed -nE 's/^(Variable|Ids|RelativeRows) ([a-z0-9_]+)\(.*/\2/p' core/ops/*.hpp
   sed -nE 's/^class (\w+) : public (Layer|Model|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp layers/gpt/*.hpp)
 for name in $names; do
