@@ -7,8 +7,8 @@
 // this selection with what the CPU reports and selects a better kernel if there is one. A kernel
 // that the user named in OPENBLAS_CORETYPE is kept.
 //
-// OpenBLAS's own threads are not used: gemm() cuts large products into ranges for the threads of
-// core/base/threads.hpp, so that loops and products share them, whichever way OpenBLAS was built.
+// OpenBLAS's own threads are not used, even where a program calls it directly: gemm() cuts large
+// products into ranges for the threads of core/base/threads.hpp, which loops and products share.
 
 #include <cstddef>
 #include <string>
