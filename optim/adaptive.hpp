@@ -217,8 +217,9 @@ using AdamWRule = AdamRuleOf<true>;  // AdamW's step
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, the steps that a row missed have a closed form. With weight_decay, every
-/// missed step is replayed: prefer AdamW.
+/// With row gradients, the steps that a row missed have a closed form, unless beta1 ≥ √beta2 or
+/// epsilon is below 1e-38: then every missed step is replayed. So it is with weight_decay: prefer
+/// AdamW.
 using Adam = RuleOptimizer<AdamRule>;
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of

@@ -28,7 +28,9 @@ namespace rowgrad {
 /// are brought up to date, and nothing is pending any more.
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
-/// history is not shortened (README.md says what that takes).
+/// history is not shortened. As long as steps differ, it grows by 90 bytes of memory and 52 of a
+/// checkpoint in each step of AdamW, by 50 and 32 in one of SGD. At a constant rate, Adam's steps
+/// are equal from step 16,600 on (36,700 in double).
 class OptimizedParameter final : public PendingUpdates {
  public:
   /// The parameter and the names of the rule must outlive it, but for a parameter that was

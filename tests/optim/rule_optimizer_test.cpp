@@ -282,7 +282,6 @@ TEST(RowCheck, RefusesRowUpdatesThatDifferByDesign) {
       row_check<SGD>({.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}));
 }
 
-// [normalized]
 /// w = w − learning_rate · gradient / ‖gradient‖, with the norm of a parameter's whole gradient.
 class NormalizedSgd : public Optimizer {
  public:
@@ -332,14 +331,11 @@ class NormalizedSgd : public Optimizer {
   double rate_;
   std::uint64_t rows_visited_ = 0;
 };
-// [normalized]
 
 TEST(RowCheck, ChecksAnOptimizerThatIsNoRule) {
-  // [normalizedcheck]
   const RowCheckResult result = row_check([](Parameter& table) {
     return std::make_unique<NormalizedSgd>(std::vector<Parameter*>{&table}, 0.1);
   });
-  // [normalizedcheck]
   EXPECT_TRUE(result.passed) << result.message();
   Parameter table("table", zeros({3, 2})), weight("weight", zeros({2}));
   NormalizedSgd optimizer({&table, &weight}, 10);
