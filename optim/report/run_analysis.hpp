@@ -1,6 +1,6 @@
 #pragma once
 
-// What a trained model makes of its text, for a report; each as in optim/report/README.md.
+// What a trained model makes of its text, for a report; each as in page/types.d.ts.
 
 #include <cstddef>
 #include <cstdint>

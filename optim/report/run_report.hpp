@@ -1,8 +1,8 @@
 #pragma once
 
 // Watches a training run, and describes it for people: as a page, and as the data of it, which
-// optim/report/README.md lists. Of a run of a LanguageModel on a text it shows most; but it works
-// for any model, run and loop.
+// page/types.d.ts describes. Of a run of a LanguageModel on a text it shows most; but it works for
+// any model, run and loop.
 
 #include <chrono>
 #include <cstddef>

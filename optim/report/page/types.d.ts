@@ -1,36 +1,64 @@
-// The types of the data that README.md describes, and of what the page uses of dygraphs.
+// The data of a report, as --report-data writes them and a page holds them, and the types of what the
+// page uses of dygraphs.
+//
+// Arrays of numbers that belong together have the same length. What a run does not have is absent.
+// Losses of language models are in nats a token. Steps are counted from 1: `step` is the number of
+// steps made.
 
 export type Colour = [red: number, green: number, blue: number];
 
 /** Numbers; null stands for one that is not finite. */
 export type Numbers = (number | null)[];
 
+/** What was run. */
 export interface Run {
   program?: string;
+  /** The command line that repeats it. */
   command?: string;
+  /** "2026-01-31T12:34:56Z" */
   started?: string;
+  /** Time since then. */
   seconds: number;
+  /** What the report took of it; writing the last page is not included. */
   report_seconds?: number;
+  /**
+   * Stopped is by Ctrl-C or --max-steps. Text, embeddings and attention are there at the end of the
+   * program, but not after Ctrl-C.
+   */
   state: "running" | "stopped" | "finished";
+  /** What went wrong with the report; absent if nothing did. */
   fault?: string;
+  /**
+   * Steps that had been made when the report began: 0 for a new run. Lookups, gradients and movement
+   * of a run that was resumed are counted from there.
+   */
   first_step: number;
+  /** What speed is counted in, "tokens" or "examples"; absent for a loop of one's own. */
   unit?: string;
+  /** The kernel of matrix products, and threads. */
   machine?: string;
   text?: { source: string; bytes: number };
   tokenizer?: { name: string; size: number };
+  /** Numbers of tokens. */
   tokens?: { training: number; validation: number };
+  /** {"--width": 128, …} */
   options?: Record<string, unknown>;
   parameters?: { name: string; shape: number[]; count: number; trainable: boolean }[];
 }
 
+/** One entry a step, or for each n steps if there are more than 4,000. */
 export interface Curves {
   step: number[];
+  /** The mean loss of the step's batch. */
   loss: Numbers;
   learning_rate?: Numbers;
+  /** Units a second; in a loop of one's own, lookups in the first table. */
   speed?: Numbers;
+  /** Rows of the first table with a gradient in this step; where it is dense, that were looked up. */
   rows?: Numbers;
 }
 
+/** Of all gradients together, now and then: before clipping and after it. */
 export interface Norms {
   step: number[];
   norm: Numbers;
@@ -39,76 +67,148 @@ export interface Norms {
 
 export interface Evaluation {
   steps: number;
+  /** Null where only the other one was computed, at the end. */
   training_loss: number | null;
+  /** Null without data for validation. */
   validation_loss: number | null;
 }
 
+/** A table at one time; rows that have never had a gradient are not listed. */
 export interface Frame {
+  /** When the frame was taken. */
   step: number;
   rows: number[];
+  /**
+   * By the tapes of the run since first_step; of several ranks, by those of the first one. A row of
+   * positions counts once for each batch.
+   */
   lookups: number[];
+  /** Steps in which the row had a gradient; where that is dense, that looked it up. */
   steps: number[];
+  /** The last one of these. */
   last: number[];
+  /** The root of the sum of squares of the row's gradients in all steps. */
   norm: number[];
+  /**
+   * The distance of the row from where it was at first_step; of a table in a file where
+   * coupled_decay, from where it was before its first gradient.
+   */
   moved: number[];
 }
 
-/** A step that moved a row, and the tokens around a lookup in it. */
+/** A step that moved a row. */
 export interface Reason {
   step: number;
   lookups: number;
+  /** That of the row's gradient, before clipping. */
   norm: number;
   moved: number;
+  /** Of tokens: ids around a lookup. */
   text?: number[];
+  /** Where among these the row's is. */
   place?: number;
 }
 
 export interface RowTable {
+  /** "token.weight" */
   name: string;
+  /** What rows stand for: "token", "position", "distance", "n-gram", what a layer says, or "row". */
   kind: string;
   rows: number;
   width: number;
+  /**
+   * What each row stands for, where that is not its number: "8 to 11"; of n-grams those that fell
+   * into it, the most frequent first: "the dog | of a | 3 more"; "" for nothing.
+   */
   labels?: string[];
+  /**
+   * Of a table that is shown in part: the ids of its rows, which are numbered from 0 here, those that
+   * moved farthest first. Of one with more than 262,144 rows, they are the rows with a gradient; of
+   * the table of a memory of n-grams, at most 2,000.
+   */
   ids?: number[];
+  /** At most 20 at equal distances, and one more for the end. */
   frames: Frame[];
+  /**
+   * Rows that moved in steps without a gradient, after their first one: distances, added up over
+   * each stretch of such steps, by momentum (where coupled_decay, by both) and by weight decay. Not
+   * for dense gradients.
+   */
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
+  /**
+   * Why rows moved, at most 2,000 that moved farthest: the sum of the distances moved in steps with a
+   * gradient, without weight decay, and the at most three steps that moved each farthest.
+   */
   reasons?: { rows: number[]; path: number[]; steps: Reason[][] };
+  /**
+   * Whether the table has dense gradients, too, as a tied head gives: then all rows have one in each
+   * step, and only those that were looked up are listed.
+   */
   dense?: boolean;
+  /** If weight decay moves rows that never had a gradient: what is left of them, 1 for all. */
   decayed?: number;
+  /**
+   * Whether decay is a part of the gradient (Adam, RMSprop and Adagrad with weight decay): rows that
+   * never had one of their own move, too, by an amount that is not followed.
+   */
   coupled_decay?: boolean;
 }
 
+/** The text at the end of the run, token by token; at most 24,000 tokens. */
 export interface Passage {
   ids: number[];
+  /** How many of them the model was trained on: they come first. */
   training: number;
+  /** Numbers of tokens that are not in ids. */
   left_out?: { training: number; validation: number };
+  /**
+   * Of predicting each token from those before it; null for the first one to train on and the first
+   * one for validation.
+   */
   loss: Numbers;
+  /** The five likeliest tokens in the place of each. */
   expected: number[][];
+  /** Their probabilities, in thousandths. */
   probability: number[][];
+  /**
+   * Of a model with memories of n-grams, in the order of the blocks that they are in front of: how far
+   * the gate is open where the model reads the token, in thousandths; null for the last token to train
+   * on and the last one for validation, which are not read.
+   */
   gates?: { block: number; values: Numbers }[];
 }
 
+/** Of the tokens that had most lookups, at most 2,000. */
 export interface Embeddings {
   ids: number[];
+  /** The nearest ones of each by cosine, at most 8. */
   neighbours: number[][];
+  /** Their cosines, from −100 to 100. */
   cosines: number[][];
+  /** The two directions of most variance. */
   x: number[];
   y: number[];
+  /** The shares of x and y. */
   variance: [number, number];
 }
 
 export interface Report {
+  /** "rowgrad report 1" */
   format: string;
   run: Run;
+  /** Of a language model: the text of each id; bytes that are not UTF-8 are shown as <0xNN>. */
   vocabulary: string[];
   curves?: Curves;
   norms?: Norms;
   evaluations?: Evaluation[];
+  /** Losses of models that know nothing, or only frequencies. */
   baselines?: { uniform: number; unigram: number };
   samples?: { steps: number; text: string }[];
+  /** Tables with row gradients, that of tokens first. */
   tables?: RowTable[];
   text?: Passage;
   embeddings?: Embeddings;
+  /** The weights on a prompt: [layer][head][query][key], in thousandths. */
   attention?: { tokens: number[]; weights: number[][][][] };
 }
 
