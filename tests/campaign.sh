@@ -2,7 +2,8 @@
 # What CI cannot afford: everything that looks for faults, for as long as it is worth, and all packages
 # as users install them. Each part ends at the first fault, and says what it has done; tests/README.md
 # has a table of what was run.
-#   tests/campaign.sh [PART...]    crash, fuzz, threads, guard, packages; all of them if none is named
+#   tests/campaign.sh [PART...]    crash, fuzz, threads, guard, packages, mutants; all of them if none is
+#                                  named
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +18,9 @@ packages() {
   tests/package/chroot.sh trixie
 }
 
-all=(crash fuzz threads guard packages)
+mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
+
+all=(crash fuzz threads guard packages mutants)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
