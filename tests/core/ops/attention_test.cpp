@@ -291,29 +291,6 @@ TEST(CausalAttention, HasTheGradientsOfDifferenceQuotients) {
     expect_gradients([&](Inputs in) { return fused(in, item); }, item.inputs(), item.what());
 }
 
-TEST(CausalAttention, HasTheSameBitsForAnyNumberOfThreads) {
-  for (const AttentionCase& item :
-       {AttentionCase{2, 3, 130, 130, 24, true, 0.1}, AttentionCase{1, 1, 150, 200, 33, true},
-        AttentionCase{2, 1, 150, 90, 24, false, 0.1, false, {90, 31}},
-        AttentionCase{2, 3, 130, 130, 24, true, 0.1, true, {}, 17}}) {
-    const auto run = [&](int threads) {
-      const Threads scope(threads);
-      auto result = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
-      Tape tape(Tape::inference);
-      AttentionCase kept = item;
-      kept.p = 0;
-      result.push_back(fused(inputs_on(tape, item.inputs()), kept).value());
-      return result;
-    };
-    const auto expected = run(1);
-    for (const int threads : {2, 3}) {
-      const auto got = run(threads);
-      for (std::size_t i = 0; i < got.size(); ++i)
-        EXPECT_EQ(got[i].dense(), expected[i].dense()) << threads << " threads, " << i;
-    }
-  }
-}
-
 // Compares with PyTorch's numbers in double precision, whose inputs are in closed form: q, k and v,
 // [batch, heads, length, width], and those of `tables`, by their names.
 void expect_published(const json& item, const AttentionCase& sizes,

@@ -6,29 +6,6 @@ using Numbers = std::vector<std::int32_t>;
 
 Ids list(const Numbers& numbers) { return to_ids(numbers); }
 
-TEST(EmbeddingBag, ReducesTheRowsOfEachBag) {
-  const Tensor table = tensor({4, 2}, {1, 8, 2, 4, 3, 6, 4, 2});
-  struct Case {
-    BagMode mode;
-    std::vector<real> expected;
-  };
-  for (const Case& item : std::vector<Case>{{BagMode::kSum, {3, 12, 0, 0, 11, 16}},
-                                            {BagMode::kMean, {1.5, 6, 0, 0, 2.75, 4}},
-                                            {BagMode::kMax, {2, 8, 0, 0, 4, 6}}}) {
-    Tape tape;
-    const Variable x = tape.input(table);
-    const Ids all = list({0, 1, 1, 1, 3, 2});
-    EXPECT_EQ(embedding_bag(x, {all, list({0, 2, 2})}, {.mode = item.mode}).value(),
-              tensor({3, 2}, item.expected));
-    EXPECT_EQ(embedding_bag(x, {all, list({0, 2, 2, 6})},
-                            {.mode = item.mode, .include_last_offset = true})
-                  .value(),
-              tensor({3, 2}, item.expected));
-    const Variable rectangle = embedding_bag(x, {ids({1, 4}, {1, 1, 3, 2})}, {.mode = item.mode});
-    EXPECT_EQ(rectangle.value(), tensor({1, 2}, {item.expected[4], item.expected[5]}));
-  }
-}
-
 TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     struct Case {
@@ -52,31 +29,6 @@ TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
       tape.backward(sum(bags));
       EXPECT_TRUE(table.gradient().rows().empty());
     }
-  }
-}
-
-TEST(EmbeddingBag, GivesTheRowsThatWereLookedUpOneGradientEach) {
-  Parameter table("table", irregular({6, 2}));
-  const Bags bags{ids({2, 3}, {5, 0, 5, 3, 5, 1})};
-  struct Case {
-    EmbeddingLookup options;
-    Numbers numbers;
-    std::vector<real> values;
-  };
-  for (const Case& item : std::vector<Case>{
-           {{.mode = BagMode::kSum}, {0, 1, 3, 5}, {1, 2, 3, 4, 3, 4, 5, 8}},
-           {{.mode = BagMode::kSum, .padding_idx = 3}, {0, 1, 5}, {1, 2, 3, 4, 5, 8}},
-           {{.mode = BagMode::kSum, .padding_idx = -1}, {0, 1, 3}, {1, 2, 3, 4, 3, 4}},
-           // The last bag's mean is over two ids where 3 is padding.
-           {{.padding_idx = 0}, {1, 3, 5}, {1, real{4} / 3, 1, real{4} / 3, 2, 2 + real{4} / 3}},
-       }) {
-    table.zero_gradient();
-    Tape tape;
-    tape.backward(sum(embedding_bag(tape.parameter(table), bags, item.options) *
-                      tape.constant(counting({2, 2}))));
-    const RowGradient& rows = table.gradient().rows();
-    EXPECT_EQ(rows.indices(), item.numbers);
-    expect_near(rows.values(), tensor({item.numbers.size(), 2}, item.values), 4 * kEpsilon);
   }
 }
 
@@ -161,32 +113,6 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
                     what);
     }
   }
-}
-
-TEST(EmbeddingBag, HasTheGradientsOfDifferenceQuotients) {
-  const Tensor table = irregular({5, 3});
-  for (const Bags& bags : std::vector<Bags>{{ids({2, 3}, {4, 0, 4, 2, 2, 1})},
-                                            {list({4, 0, 4, 2, 2, 1}), list({0, 0, 1, 4, 6})},
-                                            {ids({1, 1}, {3})},
-                                            {ids({2, 0}, {})}})
-    for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax})
-      for (const std::optional<std::int32_t> padding :
-           {std::optional<std::int32_t>(), std::optional<std::int32_t>(2)})
-        for (const bool dense : {false, true}) {
-          const EmbeddingLookup how{.mode = mode, .padding_idx = padding, .dense_gradient = dense};
-          const std::string what = concat(bracketed(bags.ids), " mode ", static_cast<int>(mode));
-          expect_gradients([&](Inputs in) { return embedding_bag(in[0], bags, how); }, {table},
-                           what);
-          if (mode != BagMode::kSum) continue;
-          const Shape shape(bags.ids.shape().begin(), bags.ids.shape().end());
-          expect_gradients(
-              [&](Inputs in) {
-                Bags weighted = bags;
-                weighted.per_sample_weights = in[1];
-                return embedding_bag(in[0], weighted, how);
-              },
-              {table, irregular(shape, 3, 0.5, 1.5)}, what + ", weighted");
-        }
 }
 
 TEST(EmbeddingBag, WeighsByTheRowsThatItReadWhateverBecomesOfThem) {

@@ -110,23 +110,6 @@ TEST(Embedding, LooksUpThePaddingRowLikeAnyOther) {
             tensor({2, 1}, {2, 3}));
 }
 
-TEST(Embedding, HasTheGradientsOfDifferenceQuotients) {
-  const Tensor table = irregular({5, 3});
-  for (const auto& [shape, numbers] :
-       std::vector<std::pair<std::vector<std::size_t>, std::vector<std::int32_t>>>{
-           {{3}, {1, 3, 4}},  // in order, so that nothing is merged
-           {{4}, {4, 0, 4, 2}},
-           {{2, 2}, {1, 1, 1, 1}},
-           {{}, {2}},
-           {{0}, {}}})
-    for (const bool dense : {false, true})
-      expect_gradients(
-          [&, &shape = shape, &numbers = numbers](Inputs in) {
-            return embedding(in[0], ids(shape, numbers), {.dense_gradient = dense});
-          },
-          {table}, concat(bracketed(numbers)));
-}
-
 TEST(Embedding, NamesTheFirstIdOutsideTheTableAndItsPlace) {
   Tape tape;
   const Variable table = tape.input(zeros({50257, 1}));

@@ -99,22 +99,6 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
     }
 }
 
-TEST(LinearCrossEntropy, HasTheGradientsOfDifferenceQuotients) {
-  const std::vector<HeadCase> cases{{{2, 3, 5}, 7},
-                                    {{5, 4}, 9, {.reduction = LossReduction::kSum}},
-                                    {{9, 3}, 20, {.ignore_index = 4}},
-                                    {{9, 3}, 4, {.class_weights = Tensor{2, 0, 0.25, 1}}}};
-  for (const HeadCase& item : cases)
-    for (const bool bias : {false, true}) {
-      const std::string what = concat(bracketed(item.x), " bias ", bias);
-      expect_gradients([&](Inputs in) { return fused_head(in, item); }, inputs_of(item, bias),
-                       what);
-      // A gradient of the loss other than 1 must pass through.
-      expect_gradients([&](Inputs in) { return fused_head(in, item) * real{-0.75}; },
-                       inputs_of(item, bias), what);
-    }
-}
-
 TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverAnyNumberOfRows) {
   constexpr std::size_t kRows = 300'001;
   const Ids targets = to_ids(std::vector<std::int32_t>(kRows, 0));

@@ -122,16 +122,6 @@ TEST(Rotary, FollowsTheDefinitionForEveryWidthLayoutAndBase) {
         }
 }
 
-TEST(Rotary, HasTheGradientsOfDifferenceQuotients) {
-  for (const RotaryLayout layout : kLayouts)
-    for (const std::size_t columns : {0, 2}) {
-      const RotaryTable table(6, 6, {.layout = layout, .columns = columns});
-      for (const Shape& shape : {Shape{2, 3, 12}, Shape{4, 12}, Shape{2, 0, 12}, Shape{0, 3, 12}})
-        expect_gradients([&](Inputs in) { return rotary(in[0], table, 2, 2); }, {irregular(shape)},
-                         concat(name_of(layout), bracketed(shape)));
-    }
-}
-
 TEST(Rotary, LeavesProductsToTheDistance) {
   // Query and key at positions 7 and 3 have the product of those at 104 and 100.
   for (const RotaryLayout layout : kLayouts) {

@@ -1,0 +1,116 @@
+#pragma once
+
+// What the table of ops (core/ops/contracts_test.cpp) is made of: a case says how an op is called,
+// for which shapes, and what loops in double give for them.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/gradients.hpp"
+#include "tests/support/tensors.hpp"
+
+namespace rowgrad::testing {
+
+using Shapes = std::vector<Shape>;  // of the inputs of an op
+
+/// The value of an op, by loops.
+using Reference = std::function<Tensor(const std::vector<Tensor>&)>;
+
+/// How far an entry of an op's value may be from that of the reference.
+using Bound = std::function<double(const std::vector<Tensor>&, const Index&, double expected)>;
+
+struct OpCase {
+  std::string name;
+  std::vector<Shapes> small;  // for which values and gradients are computed
+  Shapes large;               // where several threads work, if any
+  Function op;
+  Reference reference = {};   // if any
+  Bound bound = {};           // if there is none, values are exact
+  double low = -2, high = 2;  // of the inputs
+
+  OpCase& gives(Reference expected, Bound within = {}) {
+    reference = std::move(expected);
+    bound = std::move(within);
+    return *this;
+  }
+  OpCase& between(double lowest, double highest) {
+    low = lowest;
+    high = highest;
+    return *this;
+  }
+  std::vector<Tensor> inputs(const Shapes& shapes) const {
+    std::vector<Tensor> all;
+    for (const Shape& shape : shapes)
+      all.push_back(irregular(shape, static_cast<int>(all.size()) + 1, low, high));
+    return all;
+  }
+};
+
+struct OpTable {
+  std::vector<OpCase> cases;
+
+  OpCase& add(std::string name, std::vector<Shapes> small, Shapes large, Function op) {
+    return cases.emplace_back(
+        OpCase{std::move(name), std::move(small), std::move(large), std::move(op)});
+  }
+  OpCase& add(std::string name, std::vector<Shapes> small, Function op) {
+    return add(std::move(name), std::move(small), {}, std::move(op));
+  }
+};
+
+inline std::string list_of(const Shapes& shapes) {
+  std::string list;
+  for (const Shape& shape : shapes) list += concat(' ', bracketed(shape));
+  return list;
+}
+
+inline Function one(Variable (*op)(const Variable&)) {
+  return [op](Inputs x) { return op(x[0]); };
+}
+inline Function two(Variable (*op)(const Variable&, const Variable&)) {
+  return [op](Inputs x) { return op(x[0], x[1]); };
+}
+
+/// The tensor whose value at each index is entry(index), rounded once.
+template <class Entry>
+Tensor from_entries(const Shape& shape, const Entry& entry) {
+  Tensor result = empty(shape);
+  for (std::size_t k = 0; k < result.size(); ++k)
+    result.data()[k] = static_cast<real>(entry(index_at(shape, k)));
+  return result;
+}
+
+/// The same function of each number.
+inline Reference each(double (*function)(double)) {
+  return [function](const std::vector<Tensor>& x) {
+    return from_entries(x[0].shape(), [&](const Index& i) { return function(at(x[0], i)); });
+  };
+}
+
+/// The shape that both are broadcast to.
+inline Shape joined(const Shape& a, const Shape& b) {
+  Shape result = a.size() < b.size() ? b : a;
+  for (const Shape& shape : {a, b})
+    for (std::size_t back = 1; back <= shape.size(); ++back)
+      if (shape[shape.size() - back] != 1)
+        result[result.size() - back] = shape[shape.size() - back];
+  return result;
+}
+
+/// The same function of each pair of numbers, broadcast. Computing one operation in double and then
+/// rounding to float is rounding once: a double has more than twice the digits (Figueroa 1995).
+inline Reference pairs(double (*function)(double, double)) {
+  return [function](const std::vector<Tensor>& x) {
+    return from_entries(joined(x[0].shape(), x[1].shape()),
+                        [&](const Index& i) { return function(at(x[0], i), at(x[1], i)); });
+  };
+}
+
+/// The axis, counted from the first one.
+inline std::size_t from_front(int axis, std::size_t rank) {
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(rank) : axis);
+}
+
+}  // namespace rowgrad::testing
