@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   return run_program("generate", [&] {
     Options options;
     CommandLine line(
-        "Lets a model write that train --save saved.",
+        "Lets a model write that train --save kept.",
         {{"FILE", &options.file, "file of train --save", existing_file(), {.required = true}},
          {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
          {"--sample", &options.sample.count, "tokens to write", whole_number(1)},

@@ -93,7 +93,7 @@ std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
   if (!options.book.empty()) line.set_if_not_given(kChapter5);
   if (options.book == "d") line.set_if_not_given(kAppendixD);
   if (!options.gpt2.empty()) line.set_if_not_given(kGpt2);
-  if (resumes && options.corpus.empty()) options.corpus = saved_corpus(saved);
+  if (resumes && options.corpus.empty()) options.corpus = saved_corpus(saved, options.resume);
   if (resumes) return take_saved(line, options.train, of_run);
   complete(line, options.train);
   return "";

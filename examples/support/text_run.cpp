@@ -176,6 +176,10 @@ auto with_name(const std::string& name, const char* purpose, const Work& work) {
   }
 }
 
+std::vector<std::string> corpus_in(const Checkpoint& file) {
+  return Json(file.text("corpus"), "its corpus").strings();
+}
+
 // Throws std::invalid_argument for sizes that the values in the file do not have, before a model
 // takes memory for them.
 void check_sizes(const Checkpoint& file, const TrainOptions& options, const Tokenizer& tokenizer) {
@@ -197,8 +201,8 @@ TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
   return with_name(name, "resumed", [&] { return train_options(file.text("options")); });
 }
 
-std::vector<std::string> saved_corpus(const Checkpoint& file) {
-  return Json(file.text("corpus"), "its corpus").strings();
+std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name) {
+  return with_name(name, "resumed", [&] { return corpus_in(file); });
 }
 
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
@@ -223,6 +227,7 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
       check_argument(file.integers("gpt.memories.canonical") ==
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
+    if (corpus.files().empty()) training->text_files_ = corpus_in(file);
     training->run.load_state_dict(file);
     const Json samples(file.text("samples"), "its samples");
     for (const Json& sample : samples.elements()) {
@@ -245,6 +250,9 @@ SavedModel load_model(const std::filesystem::path& path) {
     Random random(0);  // what it draws is overwritten
     saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);
     saved.model->load_state_dict(file.part("model"));
+    if (saved.tables.empty()) return saved;
+    saved.optimizer = options.make_optimizer(saved.model->parameters());
+    saved.optimizer->load_state_dict(file.part("optimizer"));
     return saved;
   });
 }

@@ -90,13 +90,15 @@ class TextRun {
   std::vector<Sample> samples;  // of the model, in the course of the run
 };
 
-/// The files of the text that the run in a file was trained on, as Corpus::find() takes them.
-std::vector<std::string> saved_corpus(const Checkpoint& file);
+/// The files of the text that the run in a file was trained on, as Corpus::find() takes them;
+/// `name` is that of the file. Throws std::runtime_error as resume().
+std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name);
 
 /// A model that was saved, with what it needs to write.
 struct SavedModel {
   std::unique_ptr<Tokenizer> tokenizer = {};
   ModelTables tables = {};
+  std::unique_ptr<Optimizer> optimizer = {};  // has updates that rows in files are owed
   std::unique_ptr<LanguageModel> model = {};
 };
 

@@ -116,7 +116,8 @@ void print_why(const WhyOptions& options, const std::vector<std::string>& corpus
   // These would be trained where they are, and go back to the checkpoint that is read.
   check_argument(saved_options(run, options.run).table_paths().empty(), "--run: ", options.run,
                  " has tables in files, which are not trained again");
-  const Corpus corpus = Corpus::find(corpus_files.empty() ? saved_corpus(run) : corpus_files);
+  const Corpus corpus =
+      Corpus::find(corpus_files.empty() ? saved_corpus(run, options.run) : corpus_files);
   const auto end = TextRun::resume(run, options.run, corpus);
   const auto again = begin_again(options, *end, corpus);
   const std::size_t first = again->run.steps();

@@ -44,8 +44,8 @@ TORCH = "10⁴, PyTorch, dense AdamW"
 
 def train(options, steps, every=EVERY):
     """Evaluations [step, training, validation] of a run of train."""
-    command = [str(options.program), "--corpus", str(options.tokens), "--tokenizer",
-               str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie",
+    command = [str(options.program), "--model", "gpt", "--corpus", str(options.tokens),
+               "--tokenizer", str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie",
                "--gelu", "erf", "--steps", str(steps), "--evaluate-every", str(every),
                "--evaluate-batches", str(EVALUATED), "--sample", "0", *options.memory]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
