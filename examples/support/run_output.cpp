@@ -86,8 +86,9 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   const ProcessGroup* ranks = training.run.parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->size(), " ranks, each ") : "";
   TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
-  std::map<std::string, std::string> options = texts_of(table_of_model(train));
-  options.merge(texts_of(line.options()));
+  OptionTable options = table_of_model(train);
+  for (const Option& option : line.options())
+    if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
   Json all{{"program", std::filesystem::path(line.program()).filename().string()},
            {"command", line.repeated()},
            {"started", started.str()},
@@ -97,7 +98,7 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
            {"tokens",
             {{"training", training.training_ids().size()},
              {"validation", training.validation_tokens()}}}};
-  for (const auto& [name, text] : options) all["options"][name] = text;
+  for (const auto& [name, text] : texts_of(options)) all["options"][name] = text;
   return all.dump();
 }
 
