@@ -58,11 +58,12 @@ struct Options {
 // What --book and --gpt2 stand for: values of options that are not given themselves.
 constexpr const char* kChapter5 = R"({
     "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "draw_as_pytorch": true,
-    "width": 768, "heads": 12, "layers": 12, "bias": true, "initialization": "pytorch", "dropout": 0.1,
-    "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999, "weight_decay_for": "all",
-    "schedule": "constant", "warmup": 0, "floor": 0, "clip": 0, "evaluate_every": 5,
-    "evaluate_batches": 5, "evaluate_first": true, "prompt": "Every effort moves you", "sample": 50,
-    "sample_every": 0, "sample_epochs": true, "temperature": 0
+    "width": 768, "heads": 12, "layers": 12, "bias": true, "initialization": "pytorch",
+    "dropout": 0.1, "tie": false, "steps": 0, "epochs": 10, "learning_rate": 4e-4, "beta2": 0.999,
+    "weight_decay_for": "all", "schedule": "constant", "warmup": 0, "floor": 0, "clip": 0,
+    "evaluate_every": 5, "evaluate_batches": 5, "evaluate_first": true,
+    "prompt": "Every effort moves you", "sample": 50, "sample_every": 0, "sample_epochs": true,
+    "temperature": 0
 })";
 
 // What appendix D changes. The printed book clips from step 28 on.
@@ -80,7 +81,8 @@ constexpr const char* kGpt2 = R"({
 })";
 
 // The values of options that are not given: those of the saved run or, of a new one, of its model;
-// later ones go before earlier ones. Says what is others than saved.
+// later ones go before earlier ones. Returns how they differ from those of the saved run, for
+// people.
 std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
   if (!options.file.empty()) line.take_file(read_file(options.file));
   const bool resumes = !options.resume.empty();
@@ -289,7 +291,7 @@ void check_gpt2_export(const TextRun& training, const std::string& weights, bool
                 config.string(), ": is there already, for another model");
 }
 
-// Where a run goes on, with which options that are others than saved.
+// Where a run goes on, and with which changes.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changed) {
   std::cout << "Going on from " << file << ", step " << run.steps()
             << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';

@@ -140,7 +140,7 @@ class CommandLine {
   /// `about` is what the program does, for --help.
   CommandLine(std::string about, OptionTable options);
 
-  /// Reads the arguments, and calls `complete` before it prints the help, so that this shows
+  /// Reads the arguments and calls `complete`, also before it prints the help, which then shows
   /// presets. Ends the program (EndOfProgram) after --help and after an error, which it prints.
   void parse(int argc, const char* const* argv, const std::function<void()>& complete = {});
 

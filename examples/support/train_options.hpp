@@ -119,8 +119,8 @@ struct TrainOptions {
   Schedule make_schedule(std::uint64_t total) const;
 };
 
-/// The options of a model where nothing else is given: those of TrainOptions, and for a GPT what is
-/// others there, as JSON.
+/// The options of a run of this model if none are given. Those of a GPT differ from TrainOptions in
+/// kGptDefaults, which is JSON.
 TrainOptions default_options(const std::string& model);
 extern const char* const kGptDefaults;
 
@@ -138,9 +138,10 @@ TrainOptions train_options(const std::string& json);
 /// Sets the defaults that depend on other options, where the user gave no value.
 void complete(const CommandLine& line, TrainOptions& options);
 
-/// The options of a resumed run: the saved ones, except for those that may change, if given. Says
-/// what has changed, for people. Throws std::invalid_argument naming any other option that was
-/// given with a value that differs from the saved one. `options` are those of the command line.
+/// Makes `options`, which the line has set, those of a resumed run: the saved ones, except for
+/// those that may change, if given. Returns what has changed, for people. Throws
+/// std::invalid_argument naming any other option that was given with a value that differs from the
+/// saved one.
 std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved);
 
 }  // namespace rowgrad

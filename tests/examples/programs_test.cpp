@@ -327,7 +327,7 @@ TEST(Programs, HelpWithTheOptionsThatMatter) {
   }
   EXPECT_HAS(all, "\nMemories of n-grams, of a GPT:\n");
   EXPECT_HAS(all, "windows in a new order each epoch (default: on)\n");
-  EXPECT_EQ(all.find("--clip-from"), all.npos);
+  EXPECT_EQ(all.find("\n  --clip-from"), all.npos);
   expect_refused("train --clip-from -1", "--clip-from: got \"-1\"");
 }
 
@@ -395,7 +395,7 @@ TEST_F(ProgramsAndFiles, ASavedModelWritesWithoutItsText) {
   EXPECT_NE(sampled("--seed 7"), sampled("--seed 8"));
   expect_refused(in_folder("generate ck --temperature 0 --top-k 3"),
                  "--top-k is for --temperature above 0, not for 0.0");
-  expect_refused(in_folder("generate ck --prompt é"), "--prompt");
+  expect_refused(in_folder("generate ck --prompt é"), "has no id in the vocabulary");
   expect_refused(in_folder("generate corpus"), "corpus");
   expect_refused("generate", "FILE is required");
 }
