@@ -56,20 +56,6 @@ TEST(Broadcast, NamesOpShapesAndAxisWhereThereIsNone) {
                  broadcast_shape("add", {0}, {2}));
 }
 
-TEST(Broadcast, MapsEveryPairOfShapes) {
-  const auto difference = [](const Simd& a, const Simd& b) { return a - b * Simd(real{1000}); };
-  for (const BroadcastCase& item : kCases) {
-    const Tensor a = counting(item.a);
-    const Tensor b = counting(item.b);
-    expect_exact(
-        broadcast_map("op", difference, a, b), item.result,
-        [&](const Index& i) { return at(a, i) - 1000 * at(b, i); }, name(item));
-    expect_exact(
-        broadcast_map("op", difference, b, a), item.result,
-        [&](const Index& i) { return at(b, i) - 1000 * at(a, i); }, name(item) + " exchanged");
-  }
-}
-
 TEST(Broadcast, JoinsAxesThatMemoryJoins) {
   struct Loops {
     BroadcastCase shapes;
@@ -133,22 +119,6 @@ TEST(Broadcast, SumToKeepsTheMemoryOfWhatNeedsNoSum) {
   Tensor x = counting({2, 3});
   const real* memory = x.data();
   EXPECT_EQ(sum_to(std::move(x), {2, 3}).data(), memory);
-}
-
-TEST(Broadcast, GivesTheSameBitsOnOneAndTwoThreads) {
-  const auto quotient = [](const Simd& a, const Simd& b) { return a / b; };
-  for (const BroadcastCase& item : std::vector<BroadcastCase>{{{301, 1}, {1, 307}, {301, 307}},
-                                                              {{301, 307}, {307}, {301, 307}},
-                                                              {{301, 307}, {301, 1}, {301, 307}}}) {
-    const Tensor a = irregular(item.a, 1, 1, 2);
-    const Tensor b = irregular(item.b, 2, 1, 2);
-    auto run = [&](int threads) {
-      const Threads scope(threads);
-      const Tensor result = broadcast_map("op", quotient, a, b);
-      return std::vector<Tensor>{result, sum_to(result, item.a), sum_to(result, item.b)};
-    };
-    EXPECT_EQ(run(2), run(1)) << name(item);
-  }
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr auto kPolynomial = [](const Simd& x) { return x * x * x - x / Simd(real{3}); };
 constexpr auto kExp = [](const Simd& x) { return exp(x); };
 constexpr auto kProduct = [](const Simd& a, const Simd& b) { return a * b; };
 
@@ -58,21 +57,6 @@ TEST(Map, TakesSeveralTensorsAndMayWriteOverTheFirst) {
       EXPECT_EQ(result.data(), memory);
     }
   }
-}
-
-TEST(Map, GivesTheSameBitsOnOneAndTwoThreads) {
-  const std::size_t count = 5 * kGrainNumbers + 3;
-  const Tensor x = irregular({count});
-  Tensor single, twofold;
-  {
-    const Threads scope(1);
-    single = map(kPolynomial, x);
-  }
-  {
-    const Threads scope(2);
-    twofold = map(kPolynomial, x);
-  }
-  EXPECT_EQ(std::memcmp(single.data(), twofold.data(), count * sizeof(real)), 0);
 }
 
 // --- The vector functions that ops use ----------------------------------------------------------
