@@ -66,36 +66,23 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
   EXPECT_EQ(result.message().substr(0, start.size()), start);
 }
 
-TEST(GradientCheck, SeesErrorsThatCancelInASum) {
-  // Gradients swapped between entries: their sum is right, each is wrong.
-  const auto swapped = [](Inputs x) {
-    return record("swapped", {x[0]}, x[0].value(), [](Backward& node) {
-      const real* g = node.gradient().data();
-      node.give(0, tensor({2}, {g[1], g[0]}));
-    });
+TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
+  const Tensor x = tensor({2}, {1, 2});
+  const auto result_of = [&](const BackwardRule& rule) {
+    return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].value(), rule); },
+                          {x});
   };
-  EXPECT_FALSE(gradient_check(swapped, {tensor({2}, {1, 2})}).passed);
-}
-
-TEST(GradientCheck, FailsAGradientThatIsMissing) {
-  const auto forgetful = [](Inputs x) {
-    return record("forgetful", {x[0]}, x[0].value(), [](Backward& node) { node.give(0, {}); });
-  };
-  const auto result = gradient_check(forgetful, {tensor({2}, {1, 2})});
-  EXPECT_FALSE(result.passed);
-  EXPECT_EQ(result.backward, 0);
-}
-
-TEST(GradientCheck, FailsNotANumber) {
+  const auto swapped = result_of([](Backward& node) {
+    const real* g = node.gradient().data();
+    node.give(0, tensor({2}, {g[1], g[0]}));  // their sum is right, each is wrong
+  });
+  EXPECT_FALSE(swapped.passed);
+  const auto forgotten = result_of([](Backward& node) { node.give(0, {}); });
+  EXPECT_FALSE(forgotten.passed);
+  EXPECT_EQ(forgotten.backward, 0);
   const real nan = std::numeric_limits<real>::quiet_NaN();
-  const auto backward_nan = [nan](Inputs x) {
-    return record("nan", {x[0]}, x[0].value(),
-                  [nan](Backward& node) { node.give(0, full({2}, nan)); });
-  };
-  const auto forward_nan = [nan](Inputs x) { return sum(x[0] * nan); };
-  for (const auto& function :
-       std::vector<std::function<Variable(Inputs)>>{backward_nan, forward_nan}) {
-    const auto result = gradient_check(function, {tensor({2}, {1, 2})});
+  for (const auto& result : {result_of([nan](Backward& node) { node.give(0, full({2}, nan)); }),
+                             gradient_check([nan](Inputs in) { return sum(in[0] * nan); }, {x})}) {
     EXPECT_FALSE(result.passed) << result.message();
     EXPECT_EQ(result.error, std::numeric_limits<double>::infinity());
   }
@@ -255,37 +242,29 @@ TEST(GradientCheck, NamesTheWorstParameter) {
   EXPECT_EQ(result.index, (std::vector<std::size_t>{1, 1}));
 }
 
-TEST(GradientCheck, LeavesParametersAsTheyWereWhenTheFunctionThrows) {
+TEST(GradientCheck, LeavesParametersAsTheyWereWhenTheFunctionOrBackwardThrows) {
   const Tensor value = tensor({2}, {1, 2});
   const Tensor gradient = tensor({2}, {7, 8});
-  // The first call is for backward, the later ones are for difference quotients.
-  for (const int failing_call : {1, 2, 3, 4, 5}) {
+  // The first call is for backward, whose rule gives nothing in the last case; the later ones are
+  // for difference quotients.
+  for (const int failing_call : {1, 2, 3, 4, 5, 6}) {
     Parameter weight("weight", value);
     weight.add_gradient(gradient);
     int calls = 0;
-    EXPECT_ERROR(std::runtime_error, "failed",
-                 gradient_check(
-                     [&](Tape& tape) {
-                       const Variable y = right_square(tape.parameter(weight));
-                       if (++calls == failing_call) throw std::runtime_error("failed");
-                       return y;
-                     },
-                     {&weight}));
+    const auto function = [&](Tape& tape) {
+      const Variable w = tape.parameter(weight);
+      if (++calls == failing_call) throw std::runtime_error("failed");
+      return failing_call == 6 ? square_with(w, [](Backward&) {}) : right_square(w);
+    };
+    if (failing_call == 6) {
+      EXPECT_ERROR(std::logic_error, "square: the backward rule gave no gradient for input 0",
+                   gradient_check(function, {&weight}));
+    } else {
+      EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&weight}));
+    }
     EXPECT_EQ(weight.value(), value) << "call " << failing_call;
     EXPECT_EQ(weight.gradient().dense(), gradient) << "call " << failing_call;
   }
-}
-
-TEST(GradientCheck, LeavesParametersAsTheyWereWhenBackwardThrows) {
-  Parameter weight("weight", tensor({2}, {1, 2}));
-  weight.add_gradient(tensor({2}, {7, 8}));
-  EXPECT_THROW(
-      gradient_check(
-          [&](Tape& tape) { return square_with(tape.parameter(weight), [](Backward&) {}); },
-          {&weight}),
-      std::logic_error);
-  EXPECT_EQ(weight.value(), tensor({2}, {1, 2}));
-  EXPECT_EQ(weight.gradient().dense(), tensor({2}, {7, 8}));
 }
 
 TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {

@@ -4,13 +4,6 @@
 
 namespace {
 
-Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
-  Tensor result = empty(shape);
-  EXPECT_EQ(result.size(), numbers.size());
-  std::copy(numbers.begin(), numbers.end(), result.data());
-  return result;
-}
-
 std::string bytes_of(auto number) {
   const auto bytes = std::bit_cast<std::array<char, sizeof(number)>>(number);
   return {bytes.begin(), bytes.end()};
