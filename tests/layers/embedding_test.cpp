@@ -5,8 +5,7 @@ namespace {
 // The generator's float arithmetic against PyTorch's.
 constexpr double kRandomTolerance = 2e-6;
 
-// --- What both layers of a table promise
-// ----------------------------------------------------------
+// --- What both layers of a table promise ---------------------------------------------------------
 
 template <class Made>
 class TableLayers : public ::testing::Test {
@@ -111,8 +110,7 @@ TYPED_TEST(TableLayers, RefuseWhatIsNoTableAndPaddingOutsideIt) {
                    TypeParam(3, 4, random, {.deviation = deviation}));
 }
 
-// --- Embedding
-// ------------------------------------------------------------------------------------
+// --- Embedding -----------------------------------------------------------------------------------
 
 TEST(Embedding, StartsWithTheNumbersThatTextbooksPrint) {
   Random random(123);
@@ -166,28 +164,6 @@ TEST(Embedding, ScalesItsOutputBySqrtWidth) {
   }
 }
 
-TEST(Embedding, ARowStepIsTheDenseStep) {
-  Random random(5);
-  Embedding rows(50, 8, random);
-  Embedding dense(rows.weight.value(), {.dense_gradient = true});
-  SGD row_sgd(rows.parameters(), {.learning_rate = 0.3});
-  SGD dense_sgd(dense.parameters(), {.learning_rate = 0.3});
-  const Tensor target = irregular({3, 4, 8});
-  for (int step = 0; step < 20; ++step) {
-    Ids batch = Ids::from_shape({3, 4});
-    for (std::int32_t& id : batch.storage()) id = static_cast<std::int32_t>(random.bits() % 50);
-    for (auto [embedding, sgd] : {std::pair{&rows, &row_sgd}, std::pair{&dense, &dense_sgd}}) {
-      sgd->zero_grad();
-      Tape tape;
-      const Variable difference = embedding->forward(tape, batch) - tape.constant(target);
-      tape.backward(sum(difference * difference));
-      EXPECT_EQ(embedding->weight.gradient().is_dense(), embedding == &dense);
-      sgd->step();
-    }
-    ASSERT_EQ(rows.weight.value(), dense.weight.value()) << "step " << step;
-  }
-}
-
 #if defined(ROWGRAD_DOUBLE)
 TEST(Embedding, PassesTheGradientCheck) {
   Random random(1);
@@ -199,23 +175,9 @@ TEST(Embedding, PassesTheGradientCheck) {
       embedding.parameters());
   EXPECT_TRUE(result.passed) << result.message();
 }
-
-TEST(EmbeddingBag, PassesTheGradientCheck) {
-  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
-    Random random(1);
-    EmbeddingBag bag(6, 3, random, {.mode = mode, .padding_idx = 1});
-    const auto result = gradient_check(
-        [&](Tape& tape) {
-          return bag.forward(tape, {ids({6}, {1, 3, 3, 5, 1, 0}), ids({3}, {0, 2, 2})});
-        },
-        bag.parameters());
-    EXPECT_TRUE(result.passed) << result.message();
-  }
-}
 #endif
 
-// --- Bags
-// -----------------------------------------------------------------------------------------
+// --- Bags ----------------------------------------------------------------------------------------
 
 TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
   const Tensor table = tensor({3, 2}, {1, 6, 3, 2, 8, 8});
@@ -240,8 +202,7 @@ TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
                  EmbeddingBag(table, {.mode = BagMode::kMax, .scale_grad_by_freq = true}));
 }
 
-// --- Positions
-// ------------------------------------------------------------------------------------
+// --- Positions -----------------------------------------------------------------------------------
 
 TEST(PositionalEmbedding, AddsTheFirstRowsToEveryWindow) {
   Random random(1);

@@ -76,11 +76,6 @@ TEST(Sinusoidal, RefusesPositionsThatAreNotFinite) {
                  Sinusoidal(3, 4, {.first_position = std::numeric_limits<double>::infinity()}));
 }
 
-TEST(Sinusoidal, TakesAnotherBase) {
-  const Sinusoidal positions(3, 4, {.base = 1000});
-  EXPECT_NEAR(positions.table.value()(2, 2), std::sin(2 / std::sqrt(1000.0)), kRounding);
-}
-
 TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
   const Sinusoidal mixed(5, 6);
   const Sinusoidal halves(5, 6, {.layout = SinusoidLayout::kHalves});
@@ -113,17 +108,6 @@ TEST(Sinusoidal, EndsWithASineWhereTheWidthIsOdd) {
                   std::sin(static_cast<double>(t) / std::pow(10000, 4.0 / 5)), kRounding);
   }
   EXPECT_EQ(Sinusoidal(2, 1).table.value().shape(), (Shape{2, 1}));
-}
-
-// A published version drops the result of a functional update, so that every position is zero.
-TEST(Sinusoidal, StoresItsTable) {
-  const Sinusoidal positions(100, 16);
-  for (std::size_t t = 1; t < 100; ++t) {
-    real largest = 0;
-    for (std::size_t i = 0; i < 16; i += 2)
-      largest = std::max(largest, std::abs(positions.table.value()(t, i)));
-    EXPECT_GT(largest, 0) << t;
-  }
 }
 
 TEST(Sinusoidal, AddsTheFirstRowsToEveryWindow) {

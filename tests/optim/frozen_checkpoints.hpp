@@ -58,8 +58,7 @@ struct FrozenCase {
   }
 };
 
-// --- A table and a vector, with made-up gradients
-// -------------------------------------------------
+// --- A table and a vector, with made-up gradients ------------------------------------------------
 
 /// (7 · step + 5 · row + 3 · column + step · row) modulo 17, from −1/2 to 1/2 in steps of 1/16: all
 /// number types have it.
@@ -185,8 +184,7 @@ class FrozenTable : public FrozenTraining {
   std::optional<LearningRateSchedule> schedule_;
 };
 
-// --- A training run
-// -------------------------------------------------------------------------------
+// --- A training run ------------------------------------------------------------------------------
 
 constexpr std::size_t kFrozenVocabulary = 16, kFrozenWidth = 4, kFrozenContext = 5;
 
@@ -291,8 +289,7 @@ class FrozenRun : public FrozenTraining {
   TrainingRun run_;
 };
 
-// --- The cases
-// ------------------------------------------------------------------------------------
+// --- The cases -----------------------------------------------------------------------------------
 
 /// One optimizer for all parameters.
 template <class Made>
