@@ -1,20 +1,22 @@
-// Goes on from a trained GPT: makes a classifier of it by another head, or by low-rank adapters.
+// Goes on from a trained GPT: makes a classifier of texts of it, by another head or by low-rank
+// adapters, and lets a classifier that was saved classify texts.
 //
-// It trains a small GPT on a text, and then tells passages of the text from
-// passages that are written backwards, or the kinds of text that --examples has.
+// The GPT is one that a training program saved, or a small one that is trained here first. The
+// texts are those of --examples or, without it, passages of a text and the same passages backwards.
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <rowgrad/core/base/json.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
@@ -26,17 +28,32 @@ namespace rowgrad {
 namespace {
 
 struct Options {
+  std::string from;
   std::string corpus;
-  std::string examples;
-  std::string text_column = "text";
-  std::string label_column = "label";
   std::uint64_t context = 64;
   std::uint64_t width = 64;
   std::uint64_t layers = 3;
   std::uint64_t steps = 500;
+  std::string examples;
+  std::string text_column = "text";
+  std::string label_column = "label";
+  std::string train = "each";
   std::uint64_t epochs = 4;
+  std::string save;
   std::string save_adapters;
+  std::string classify;
 };
+
+// What is trained of a classifier, at which rate.
+struct Way {
+  const char* name;
+  const char* shown;
+  double rate;
+};
+constexpr Way kWays[] = {{"head", "head", 2e-3},
+                         {"block", "head, norm, last block", 2e-3},
+                         {"adapters", "adapters of rank 8", 5e-3},
+                         {"all", "everything", 5e-4}};
 
 struct Task {
   std::vector<std::string> labels;
@@ -73,17 +90,56 @@ Task task_of(const LabelledTexts& texts, const Tokenizer& tokenizer, std::size_t
   return task;
 }
 
-struct Outcome {
-  std::size_t trained;
-  double accuracy;
-  double milliseconds;  // a step
-};
+Task task_of(const Split& text, std::size_t context) {
+  const Ids first = text.train.ids();
+  const Ids rest = text.validation.ids();
+  return {.labels = {"forwards", "backwards"},
+          .training = passages({first.data(), first.size()}, context),
+          .validation = passages({rest.data(), rest.size()}, context)};
+}
 
-Outcome train_classifier(TextClassifier& classifier, const Task& task, std::uint64_t epochs,
-                         double rate) {
+// A new GPT, trained for so many steps.
+std::unique_ptr<GptModel> pretrained(const Options& options, std::size_t vocabulary,
+                                     const TokenSequence& text) {
+  Random random(123);
+  auto model = std::make_unique<GptModel>(GptOptions{.vocabulary = vocabulary,
+                                                     .context = options.context,
+                                                     .width = options.width,
+                                                     .heads = options.width / 16,
+                                                     .layers = options.layers},
+                                          random);
+  AdamW optimizer(model->parameters(), {.learning_rate = 2e-3});
+  DataLoader loader(TokenWindows(text, {.context = options.context, .stride = options.context / 2}),
+                    {.batch = 16, .shuffle = true});
+  TrainingRun run({.model = *model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .clip_norm = 1,
+                   .steps = options.steps});
+  std::cout << "GPT       " << model->parameter_count() << " numbers, " << options.steps
+            << " steps: loss " << std::flush;
+  if (options.steps > 0) run.train();
+  std::cout << std::fixed << std::setprecision(3) << evaluate(*model, loader)->loss << '\n';
+  return model;
+}
+
+// Freezes what the way does not train.
+void prepare(TextClassifier& classifier, GptModel& body, const std::string& way, Random& random) {
+  if (way == "adapters") {
+    add_lora(classifier, "body.blocks.*,head", {.rank = 8, .alpha = 16}, random);
+  } else if (way == "all") {
+    if (!body.options().tie_weights) body.head.freeze();  // of the language model
+  } else {
+    body.freeze();
+    if (way == "block") body.unfreeze(concat("blocks.", body.options().layers - 1, ".*,norm.*"));
+  }
+}
+
+void train(TextClassifier& classifier, const Task& task, std::uint64_t epochs, const Way& way) {
   const std::size_t context = classifier.context();
   Random random(123);
-  AdamW optimizer(classifier.parameters(), {.learning_rate = rate, .weight_decay = 0.1});
+  AdamW optimizer(classifier.parameters(), {.learning_rate = way.rate, .weight_decay = 0.1});
   DataLoader loader(padded_windows(task.training, {.context = context}),
                     {.batch = 16, .shuffle = true});
   DataLoader validation(padded_windows(task.validation, {.context = context}), {.batch = 64});
@@ -96,109 +152,154 @@ Outcome train_classifier(TextClassifier& classifier, const Task& task, std::uint
   const auto start = std::chrono::steady_clock::now();
   run.train();
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-  return {classifier.trainable_parameter_count(),
-          *evaluate(classifier, validation, {.accuracy = true})->accuracy,
-          time.count() / static_cast<double>(run.steps())};
-}
-
-void print(const std::string& what, const Outcome& outcome) {
-  std::cout << std::left << std::setw(34) << what << std::right << std::setw(9) << outcome.trained
-            << std::fixed << std::setprecision(1) << std::setw(11) << 100 * outcome.accuracy << " %"
-            << std::setw(9) << outcome.milliseconds << '\n'
+  const double accuracy = *evaluate(classifier, validation, {.accuracy = true})->accuracy;
+  std::cout << std::left << std::setw(34) << way.shown << std::right << std::setw(9)
+            << classifier.trainable_parameter_count() << std::fixed << std::setprecision(1)
+            << std::setw(11) << 100 * accuracy << " %" << std::setw(9)
+            << time.count() / static_cast<double>(run.steps()) << '\n'
             << std::flush;
 }
 
-void tell_two_kinds(const Options& options) {
-  const DataFile story = find_corpus(options.corpus);
-  check_utf8(story.source, story.contents);
+// The file is one of load_gpt(), too.
+void save(const std::string& path, const TextClassifier& classifier, const GptModel& body,
+          const Tokenizer& tokenizer, const std::vector<std::string>& labels) {
+  const Checkpoint state = classifier.state_dict();
+  Checkpoint file;
+  file.put("gpt", gpt_options_state(body.options()));
+  file.put("tokenizer", tokenizer.to_json());
+  file.put("model", state.part("body"));
+  file.put("classifier", state.part("head"));
+  file.put("labels", Json(labels).dump());
+  write_safetensors(path, file);
+}
+
+void fine_tune(const Options& options) {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<GptModel> gpt;
+  if (!options.from.empty()) {
+    SavedGpt saved = load_gpt(options.from);
+    tokenizer = std::move(saved.tokenizer);
+    gpt = std::move(saved.model);
+  }
   std::optional<LabelledTexts> examples;
-  std::string characters = story.contents;  // all that there are
-  if (!options.examples.empty()) {
+  if (!options.examples.empty())
     examples = read_labelled_texts(options.examples,
                                    {.text = options.text_column, .label = options.label_column});
-    for (const LabelledText& each : examples->texts) characters += each.text;
+  DataFile text;
+  if (!gpt || !examples) {
+    text = find_corpus(options.corpus);
+    check_utf8(text.source, text.contents);
   }
-  const auto tokenizer = CharacterTokenizer::from_text(characters);
-  const auto [training, validation] = split(tokenizer.encode(story.contents), 0.2);
-  Task task;
-  if (examples) {
-    task = task_of(*examples, tokenizer, options.context);
-  } else {
-    const Ids first = training.ids();
-    const Ids rest = validation.ids();
-    task = {.labels = {"forwards", "backwards"},
-            .training = passages({first.data(), first.size()}, options.context),
-            .validation = passages({rest.data(), rest.size()}, options.context)};
+  if (!gpt) {
+    std::string characters = text.contents;  // all that there are
+    if (examples)
+      for (const LabelledText& each : examples->texts) characters += each.text;
+    tokenizer = std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(characters));
   }
+  const std::size_t context = gpt ? gpt->context() : options.context;
+  std::optional<Split> parts;
+  if (!text.contents.empty()) parts = split(tokenizer->encode(text.contents), 0.2);
+  const Task task = examples ? task_of(*examples, *tokenizer, context) : task_of(*parts, context);
   check_runtime(task.labels.size() > 1, options.examples, ": all texts are of the same kind");
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
                 task.training.size(), " texts to learn and ", task.validation.size(),
                 " for validation, expected some of each");
 
-  const GptOptions shape{.vocabulary = tokenizer.size(),
-                         .context = options.context,
-                         .width = options.width,
-                         .heads = options.width / 16,
-                         .layers = options.layers};
-  Random random(123);
-  GptModel pretrained(shape, random);
-  AdamW optimizer(pretrained.parameters(), {.learning_rate = 2e-3});
-  DataLoader loader(
-      TokenWindows(training, {.context = options.context, .stride = options.context / 2}),
-      {.batch = 16, .shuffle = true});
-  TrainingRun run({.model = pretrained,
-                   .optimizer = optimizer,
-                   .loader = loader,
-                   .random = random,
-                   .clip_norm = 1,
-                   .steps = options.steps});
-  std::cout << "Text      " << story.source << ", the first four fifths\nGPT       "
-            << pretrained.parameter_count() << " numbers, " << options.steps << " steps: loss "
-            << std::flush;
-  if (options.steps > 0) run.train();
-  std::cout << std::fixed << std::setprecision(3) << evaluate(pretrained, loader)->loss
-            << "\nKinds     ";
+  if (!text.source.empty()) std::cout << "Text      " << text.source << ", the first four fifths\n";
+  if (gpt)
+    std::cout << "GPT       " << gpt->parameter_count() << " numbers, of " << options.from << '\n';
+  else
+    gpt = pretrained(options, tokenizer->size(), parts->train);
+  std::cout << "Kinds     ";
   for (const std::string& label : task.labels) std::cout << in_quotes(label) << ' ';
   std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
             << " for validation, " << options.epochs << " epochs";
-  if (task.cut > 0) std::cout << "; " << task.cut << " are cut at --context";
-  std::cout << "\n\n"
-            << "trained                             numbers   accuracy  ms/step\n";
+  if (task.cut > 0) std::cout << "; " << task.cut << " are cut at " << context << " tokens";
+  std::cout << "\n\ntrained                             numbers   accuracy  ms/step\n";
 
-  const auto with_copy = [&](const auto& body) {
-    GptModel model(shape, Random(1));
-    model.load_state_dict(pretrained.state_dict());
-    Random same(123);
-    body(model, same);
-  };
-  with_copy([&](GptModel& model, Random& draws) {
-    model.freeze();
-    TextClassifier classifier(model, task.labels.size(), draws);
-    print("head", train_classifier(classifier, task, options.epochs, 2e-3));
-  });
-  with_copy([&](GptModel& model, Random& draws) {
-    model.freeze();
-    model.unfreeze(concat("blocks.", options.layers - 1, ".*,norm.*"));
-    TextClassifier classifier(model, task.labels.size(), draws);
-    print("head, norm, last block", train_classifier(classifier, task, options.epochs, 2e-3));
-  });
-  with_copy([&](GptModel& model, Random& draws) {
-    TextClassifier classifier(model, task.labels.size(), draws);
-    add_lora(classifier, "body.blocks.*,head", {.rank = 8, .alpha = 16}, draws);
-    print("adapters of rank 8", train_classifier(classifier, task, options.epochs, 5e-3));
-    if (!options.save_adapters.empty())
+  const Checkpoint weights = gpt->state_dict();
+  for (const Way& way : kWays) {
+    if (options.train != "each" && options.train != way.name) continue;
+    Random random(123);
+    gpt->load_state_dict(weights);
+    gpt->unfreeze();
+    TextClassifier classifier(*gpt, task.labels.size(), random);
+    prepare(classifier, *gpt, way.name, random);
+    train(classifier, task, options.epochs, way);
+    const bool has_adapters = std::string(way.name) == "adapters";
+    if (has_adapters && !options.save_adapters.empty())
       write_safetensors(options.save_adapters, lora_state(classifier));
-    merge_lora(classifier);  // an ordinary model again
-  });
-  with_copy([&](GptModel& model, Random& draws) {
-    model.head.freeze();  // of the language model
-    TextClassifier classifier(model, task.labels.size(), draws);
-    print("everything", train_classifier(classifier, task, options.epochs, 5e-4));
-  });
-  GptModel untrained(shape, Random(1));
-  untrained.freeze();
+    if (has_adapters) merge_lora(classifier);  // an ordinary model again
+    if (!options.save.empty()) save(options.save, classifier, *gpt, *tokenizer, task.labels);
+  }
+  if (options.train != "each") return;
+  GptModel untrained(gpt->options(), Random(1));
+  Random random(123);
   TextClassifier classifier(untrained, task.labels.size(), random);
-  print("head of an untrained GPT", train_classifier(classifier, task, options.epochs, 2e-3));
+  prepare(classifier, untrained, "head", random);
+  train(classifier, task, options.epochs, {"", "head of an untrained GPT", 2e-3});
+}
+
+// The text or, if there is a file of that name, its contents.
+void classify(const Options& options) {
+  const SavedGpt saved = load_gpt(options.from);
+  const Checkpoint file = read_safetensors(options.from);
+  check_runtime(file.contains("labels"), options.from, ": is a GPT, but no classifier");
+  const std::vector<std::string> labels = Json(file.text("labels"), options.from).strings();
+  Random random(0);  // what it draws is overwritten
+  TextClassifier classifier(*saved.model, labels.size(), random);
+  classifier.head.load_state_dict(file.part("classifier"));
+
+  const std::string text =
+      file_exists(options.classify) ? read_file(options.classify) : options.classify;
+  const Ids ids = saved.tokenizer->encode(text);
+  check_argument(ids.size() > 0, "--classify ", in_quotes(options.classify), " has no tokens");
+  const Tensor shares =
+      classifier.probabilities({ids.data(), std::min(ids.size(), classifier.context())});
+  std::vector<std::size_t> order(labels.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::size_t i) { return shares.data()[i]; });
+  for (const std::size_t i : order)
+    std::cout << std::fixed << std::setprecision(1) << std::setw(5) << 100 * shares.data()[i]
+              << " %  " << in_quotes(labels[i]) << '\n';
+}
+
+OptionTable option_table_of(Options& o) {
+  std::vector<std::string> ways{"each"};
+  for (const Way& way : kWays) ways.emplace_back(way.name);
+  const OptionRules new_gpt{.excludes = {"--from"}};
+  const OptionRules table{.needs = {"--examples"}};
+  const OptionRules trained{.excludes = {"--classify"}};
+  return {
+      {"--from", &o.from,
+       "the GPT, as a training program saved it, or a classifier; without it, a small one is "
+       "trained first",
+       file_name()},
+      {"--corpus", &o.corpus,
+       "text that a small GPT is trained on, and whose passages are told apart", existing_file(),
+       trained},
+      {"--steps", &o.steps, "of a small GPT", whole_number(0), new_gpt},
+      {"--context", &o.context, "characters of a text that a small GPT reads", whole_number(2),
+       new_gpt},
+      {"--width", &o.width, "of a small GPT, a multiple of 16", whole_number(16), new_gpt},
+      {"--layers", &o.layers, "of a small GPT", whole_number(1), new_gpt},
+      {"--examples", &o.examples,
+       "texts of several kinds: a .csv or .tsv table, or a folder with a folder for each kind",
+       file_name(), trained},
+      {"--text-column", &o.text_column, "of the table", {}, table},
+      {"--label-column", &o.label_column, "of the table", {}, table},
+      {"--train", &o.train,
+       "the new head alone; that, the last norm and block; low-rank adapters; all; or one after "
+       "another, each from the same GPT",
+       one_of(ways), trained},
+      {"--epochs", &o.epochs, "of each classifier", whole_number(1), trained},
+      {"--save", &o.save, "the classifier, for --from", file_name(),
+       is_for("--train", {ways.begin() + 1, ways.end()})},
+      {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone", file_name(),
+       is_for("--train", {"each", "adapters"})},
+      {"--classify", &o.classify, "text, or a file with one, for the classifier of --from",
+       file_name(), needs("--from")}};
 }
 
 }  // namespace
@@ -209,24 +310,15 @@ int main(int argc, char** argv) {
   return run_program("fine_tune", [&] {
     Options options;
     CommandLine line(
-        "Makes a classifier of a trained GPT, by another head or by adapters.",
-        {{"--corpus", &options.corpus, "the text that the GPT is trained on", existing_file()},
-         {"--steps", &options.steps, "of the GPT", whole_number(0)},
-         {"--context", &options.context, "characters of a text that are read", whole_number(2)},
-         {"--width", &options.width, "of the GPT, a multiple of 16", whole_number(16)},
-         {"--layers", &options.layers, "of the GPT", whole_number(1)},
-         {"--examples", &options.examples,
-          "texts of several kinds: a .csv or .tsv table, or a folder with a folder for each kind",
-          file_name()},
-         {"--text-column", &options.text_column, "of the table", {}, needs("--examples")},
-         {"--label-column", &options.label_column, "of the table", {}, needs("--examples")},
-         {"--epochs", &options.epochs, "of each classifier", whole_number(1)},
-         {"--save-adapters", &options.save_adapters, "a .safetensors file for them", file_name()}});
+        "Makes a classifier of a trained GPT, by another head or by adapters, and classifies "
+        "texts.",
+        option_table_of(options));
     line.parse(argc, argv);
     line.check_effects();
     check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
-    check_outputs({options.save_adapters}, {options.corpus, options.examples});
-    tell_two_kinds(options);
+    check_outputs({options.save, options.save_adapters},
+                  {options.corpus, options.examples, options.from});
+    options.classify.empty() ? fine_tune(options) : classify(options);
     return 0;
   });
 }

@@ -1,12 +1,13 @@
-// Shows which rows of the embedding tables get gradients: trains a next-token model, or a small GPT
-// with relative positions or memories of n-grams, on one or more batches of a text, and reports on
-// each row of its token, position and n-gram tables.
+// Shows which rows of the embedding tables get gradients, and how far they move: in the first steps
+// of a next-token model, or of a small GPT with relative positions or memories of n-grams; or in a
+// training run that was saved, of which it also tells why a row moved.
 
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -14,16 +15,18 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/run_again.hpp>
 #include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/table_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
-#include <rowgrad/examples/support/why_row.hpp>
 
 namespace rowgrad {
 namespace {
 
 struct Options {
   std::vector<std::string> corpus;
+  std::string run;  // a checkpoint; "" for first steps
+  std::string from;
   std::size_t rows = 50;
   std::string json;
   std::string csv;
@@ -99,21 +102,41 @@ struct Losses : RunObserver {
   void after_step(const TrainingRun& run, double loss) override {
     check_runtime(std::isfinite(loss), "the loss is not finite at step ", run.steps(),
                   "; try a smaller --learning-rate");
-    if (run.steps() == 1) first = loss;
+    if (!first) first = loss;
     last = loss;
   }
-  double first = 0, last = 0;
+  std::optional<double> first;
+  double last = 0;
 };
 
-void inspect(const CommandLine& line, const Options& options) {
-  TrainOptions train = options.train;
+std::unique_ptr<TextRun> first_steps(TrainOptions train, const Corpus& corpus) {
   const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
   if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
-  std::vector<std::string> read = options.corpus;
-  read.push_back(tokenizer_file(train.tokenizer));
+  return std::make_unique<TextRun>(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary),
+                                   corpus);
+}
+
+// Copies of all tables.
+std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
+  std::map<const Parameter*, Tensor> values;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->shape().size() == 2) values.emplace(parameter, parameter->value());
+  return values;
+}
+
+std::string steps_text(const TrainOptions& train) {
+  return concat(train.steps, " of SGD at rate ", train.learning_rate, ", ", train.loader.batch,
+                " windows of ", train.gpt.context, " tokens, stride ", train.stride,
+                ", no shuffle");
+}
+
+// Of first steps, or of a run that is made `again`.
+void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
+             TextRun& training, RunAgain* again) {
+  std::vector<std::string> read = corpus.files();
+  read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
   check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
-  const Corpus corpus = Corpus::find(options.corpus);
-  TextRun training(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary), corpus);
+  const TrainOptions& train = training.options();
   TrainingRun& run = training.run;
   RowHistory rows(training.model());
   Losses losses;
@@ -124,79 +147,121 @@ void inspect(const CommandLine& line, const Options& options) {
     RunReportOptions shown =
         report_of(line, training, corpus, options.report, training.first_words(train.gpt.context));
     shown.rows = &rows;
-    shown.samples = nullptr;  // it makes none
+    if (again == nullptr) shown.samples = nullptr;  // it makes none
     page.emplace(run, std::move(shown));
   }
-  std::map<const Parameter*, std::vector<std::uint64_t>> starts;
-  for (const Parameter* parameter : training.model().parameters())
-    if (parameter->shape().size() == 2) starts[parameter] = fingerprints(*parameter);
-  run.train();
+  std::map<const Parameter*, Tensor> starts;
+  if (again == nullptr) {
+    starts = values_of(training.model());
+    run.train();
+  } else {
+    again->train();
+  }
 
   std::cout << "Text       " << corpus.source() << '\n'
             << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
-            << "Steps      " << train.steps << " of SGD at rate " << train.learning_rate << ", "
-            << train.loader.batch << " windows of " << train.gpt.context << " tokens, stride "
-            << train.stride << ", no shuffle\n"
-            << "Loss       " << losses.first << " before the first update"
-            << (train.steps > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
+            << "Steps      "
+            << (again == nullptr
+                    ? steps_text(train)
+                    : concat(again->first() + 1, " to ", again->last(), " of ", options.run,
+                             "; trained again, it ends at the same values, bit for bit"))
+            << '\n'
+            << "Loss       " << *losses.first << " before the first update"
+            << (run.steps() > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
   Json report{{"text", corpus.source()},
               {"tokenizer", train.tokenizer},
               {"batch", train.loader.batch},
               {"context", train.gpt.context},
               {"stride", train.stride},
-              {"steps", train.steps},
+              {"steps", run.steps()},
               {"learning_rate", train.learning_rate},
-              {"first_loss", losses.first},
+              {"first_loss", *losses.first},
               {"last_loss", losses.last}};
   std::ostringstream csv;
-  const std::vector<std::string> columns = meanings(rows.tables());
-  csv << "table,row,";
-  for (const std::string& column : columns) csv << column << ',';
-  csv << "looked_up,steps,gradient_norm,moved\n";
+  csv << TableReport::kCsvTitles;
   std::size_t changed = 0;
   for (const TableHistory& history : rows.tables()) {
-    const TableReport table(history, starts.at(&history.table()), training.tokenizer());
-    table.print(options.rows);
-    report[table.name()] = table.to_json();
-    table.append_csv(csv, columns);
-    changed += table.changed_without_gradient();
+    const TableReport table(history, training.tokenizer());
+    table.print(options.rows, again != nullptr);
+    table.append_csv(csv);
+    Json& told = report[table.name()] = table.to_json();
+    if (again != nullptr) continue;
+    const std::size_t here = table.changed_without_gradient(starts.at(&history.table()));
+    told["rows_changed_without_gradient"] = here;
+    changed += here;
   }
   for (const GateReport& gate : read_gates(training.model(), training.training_ids())) {
     print(gate, training.training_ids(), training.tokenizer());
     report["gates"].push_back(
         {{"block", gate.block}, {"mean", gate.mean()}, {"values", gate.values}});
   }
-  std::cout << "\nRows without a gradient that changed: " << changed << '\n';
+  if (again == nullptr) std::cout << "\nRows without a gradient that changed: " << changed << '\n';
 
   if (!options.json.empty()) write_file(options.json, report.dump(2) + "\n");
   if (!options.csv.empty()) write_file(options.csv, csv.str());
   if (page) announce(*page, options.report);
 }
 
+void inspect(const CommandLine& line, const Options& options) {
+  if (options.run.empty()) {
+    const Corpus corpus = Corpus::find(options.corpus);
+    inspect(line, options, corpus, *first_steps(options.train, corpus), nullptr);
+    return;
+  }
+  RunAgain again(options.run, options.from, options.corpus);
+  if (options.why.row.empty())
+    inspect(line, options, again.corpus(), again.run(), &again);
+  else
+    print_why(again, options.why);
+}
+
 OptionTable option_table_of(Options& o) {
-  const OptionTable own{
-      {"--corpus", &o.corpus,
-       "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
-       file_name()},
+  OptionTable first_steps{
       {"--positions",
        choice(
            o.train.gpt.positions,
            {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
        "learned; t5 and shaw are those of a GPT of one block, by distance"},
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
-      {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)},
-      {"--rows", &o.rows, "rows to print of each table", whole_number(0)},
-      {"--json", &o.json, "file for the whole report", file_name()},
-      {"--csv", &o.csv, "file for a line a row", file_name()}};
-  OptionTable run = selected(option_table_of(o.train),
-                             {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
-                              "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
-                              "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
-                              "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"});
-  for (Option& option : run)
+      {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)}};
+  for (const Option& option :
+       selected(option_table_of(o.train),
+                {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch", "--width",
+                 "--layers", "--ngrams", "--ngram-rows", "--ngram-heads", "--ngram-width",
+                 "--ngram-layers", "--ngram-rate", "--ngram-kernel", "--ngram-seed", "--ngram-fold",
+                 "--ngram-silent", "--seed"}))
+    first_steps.push_back(option);
+  for (Option& option : first_steps)
     if (option.name == "--layers") option.rules = is_for("--ngrams");
-  const OptionTable all = joined({own, run, option_table_of(o.report)});
-  return under("", joined({all, option_table_of(o.why, all)}));
+  const OptionTable listed =
+      joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
+               {"--json", &o.json, "file for the whole report", file_name()},
+               {"--csv", &o.csv, "file for a line a row", file_name()}},
+              option_table_of(o.report)});
+  const auto names = [](const OptionTable& table) {
+    std::vector<std::string> all;
+    for (const Option& option : table) all.push_back(option.name);
+    return all;
+  };
+  const OptionTable run{
+      {"--corpus", &o.corpus,
+       "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
+       file_name()},
+      {"--run",
+       &o.run,
+       "checkpoint of a run, which is trained again up to there, instead of first steps",
+       file_name(),
+       {.excludes = names(first_steps)}},
+      {"--from", &o.from, "an earlier checkpoint of the run to begin at", file_name(),
+       needs("--run")},
+      {"--why",
+       &o.why.row,
+       "token or number of a row, '3' for the token 3: why it moved in the run",
+       {},
+       {.needs = {"--run"}, .excludes = names(listed)}},
+      {"--table", &o.why.table, "whose row it is", {}, needs("--why")},
+      {"--why-steps", &o.why.steps, "steps to show", whole_number(1), needs("--why")}};
+  return under("", joined({run, listed, first_steps}));
 }
 
 }  // namespace
@@ -208,11 +273,11 @@ int main(int argc, char** argv) {
     Options options;
     CommandLine line(
         "Shows which rows of the token, position and n-gram tables get gradients, how large they "
-        "are, and how far the rows move.",
+        "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
         option_table_of(options));
     line.parse(argc, argv);
     line.check_effects();
-    line.was_given("--why") ? print_why(options.why, options.corpus) : inspect(line, options);
+    inspect(line, options);
     return 0;
   });
 }

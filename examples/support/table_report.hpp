@@ -14,39 +14,28 @@
 
 namespace rowgrad {
 
-/// For each row a number that hardly stays the same if a bit of the row changes.
-std::vector<std::uint64_t> fingerprints(const Parameter& table);
-
-/// A table with row gradients after the last step.
+/// A table with row gradients after the last step. Borrows the history and the tokenizer.
 class TableReport {
  public:
-  /// `start` are the fingerprints before the first step. Borrows the history and the tokenizer.
-  TableReport(const TableHistory& history, const std::vector<std::uint64_t>& start,
-              const Tokenizer& tokenizer);
+  TableReport(const TableHistory& history, const Tokenizer& tokenizer);
 
   std::string name() const;  // "token", "t5", "memories.0"
 
-  /// How many rows without a gradient have changed in any bit. It must be 0.
-  std::size_t changed_without_gradient() const { return changed_without_gradient_; }
+  /// How many rows that had no gradient are not, in every bit, what they were in `start`.
+  std::size_t changed_without_gradient(const Tensor& start) const;
 
-  /// At most `limit` rows; those of n-grams begin with the ones that most n-grams share.
-  void print(std::size_t limit) const;
+  /// At most `limit` rows: those of n-grams begin with the ones that most n-grams share, others
+  /// with the first or with those that moved farthest.
+  void print(std::size_t limit, bool farthest_first) const;
 
   Json to_json() const;
 
-  /// A line for each row, with a column for each of the meanings that rows of any table have.
-  void append_csv(std::ostream& csv, const std::vector<std::string>& meanings) const;
+  /// A line for each row with a gradient, in the columns of kCsvTitles.
+  void append_csv(std::ostream& csv) const;
+  static constexpr const char* kCsvTitles =
+      "table,row,kind,label,looked_up,steps,gradient_norm,norm,moved,learned\n";
 
  private:
-  /// What happened to one row over all steps.
-  struct Row {
-    std::int32_t id = 0;
-    std::string label = {};                       // see RowLabels
-    std::vector<NgramCounts::Ngram> ngrams = {};  // that fell into it
-    TableHistory::Row what = {};
-    double moved = 0;  // distance from its first to its last value
-  };
-
   /// A head of a memory, and what the n-grams of its length do in its part of the table.
   struct Head {
     std::size_t order = 0;
@@ -64,18 +53,14 @@ class TableReport {
     return history_.was_touched(static_cast<std::int32_t>(row));
   }
   std::string untouched_rows() const;
-  std::string shown(const Row& row) const;
-  void add_heads(const RowLabels& labels);
+  std::string shown(std::int32_t row) const;
+  std::vector<Head> heads() const;
   void print_heads() const;
 
   const TableHistory& history_;
   const Tokenizer& tokenizer_;
-  std::vector<Row> rows_;    // in increasing order; of very many, the first ones
-  std::vector<Head> heads_;  // of a memory
-  std::size_t changed_without_gradient_ = 0;
+  RowLabels labels_;
+  std::vector<ListedRow> rows_;  // in increasing order; of very many, the first ones
 };
-
-/// What rows of these tables stand for, each once: "token", "position".
-std::vector<std::string> meanings(const std::vector<TableHistory>& tables);
 
 }  // namespace rowgrad

@@ -212,7 +212,20 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
 
 std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks) {
-  const TrainOptions options = saved_options(file, name);
+  return open(file, name, corpus, ranks, nullptr);
+}
+
+std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std::string& name,
+                                              const Corpus& corpus,
+                                              const std::filesystem::path& tables) {
+  return open(file, name, corpus, nullptr, &tables);
+}
+
+// With the state that was saved or, where tables are to be new, at the beginning.
+std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string& name,
+                                       const Corpus& corpus, ProcessGroup* ranks,
+                                       const std::filesystem::path* new_tables) {
+  TrainOptions options = saved_options(file, name);
   return with_name(name, "resumed", [&] {
     const std::string hash = file.text("text_checksum"), found = corpus.hash();
     check_argument(hash == found, "the run was on another text: its checksum is ", hash,
@@ -220,13 +233,16 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                    found);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_sizes(file, options, *tokenizer);
+    if (new_tables != nullptr && !options.ngram_file.empty())
+      options.ngram_file = *new_tables / "table";
     const Split parts = corpus.split(*tokenizer, options.validation);
     std::unique_ptr<TextRun> training(
-        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
+        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, new_tables == nullptr));
     if (const auto* gpt = dynamic_cast<const GptModel*>(training->model_.get()))
       check_argument(file.integers("gpt.memories.canonical") ==
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
+    if (new_tables != nullptr) return training;
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
     training->run.load_state_dict(file);
     const Json samples(file.text("samples"), "its samples");

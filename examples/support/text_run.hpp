@@ -32,6 +32,12 @@ class TextRun {
   static std::unique_ptr<TextRun> resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks = nullptr);
 
+  /// The run of a file before its first step, to be trained again; tables in files become new ones
+  /// in the folder `tables`. Throws as resume().
+  static std::unique_ptr<TextRun> begin_again(const Checkpoint& file, const std::string& name,
+                                              const Corpus& corpus,
+                                              const std::filesystem::path& tables);
+
   /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
   /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
   /// On several ranks, all call it, and the first writes the file.
@@ -66,6 +72,9 @@ class TextRun {
   std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:
+  static std::unique_ptr<TextRun> open(const Checkpoint& file, const std::string& name,
+                                       const Corpus& corpus, ProcessGroup* ranks,
+                                       const std::filesystem::path* new_tables);
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
           const Split& parts, ProcessGroup* ranks, bool resumed);
   void start_schedule(std::uint64_t step);

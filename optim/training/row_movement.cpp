@@ -103,11 +103,13 @@ void RowMovement::after_step(const TrainingRun& run, double /*loss*/) {
   now_ = {};
 }
 
+// A dense gradient moves a row in all steps: those that looked it up say more.
 void RowMovement::keep(KeptStep kept) {
   kept_.push_back(std::move(kept));
   if (kept_.size() <= options_.steps) return;
-  kept_.erase(
-      std::ranges::min_element(kept_, {}, [](const KeptStep& each) { return each.step.moved; }));
+  kept_.erase(std::ranges::min_element(kept_, {}, [](const KeptStep& each) {
+    return std::pair(each.step.lookups > 0, each.step.moved);
+  }));
 }
 
 RowMovement::Summary RowMovement::summary() const {

@@ -23,7 +23,8 @@
 
 namespace rowgrad {
 
-/// How much is kept: the steps that moved the row farthest, and windows of each. Memory is that of
+/// How much is kept: the steps that moved the row farthest, those that looked it up before others,
+/// and windows of each. Memory is that of
 /// this many rows and windows, however long the run is.
 struct RowMovementOptions {
   std::size_t steps = 20;   // the most steps that are kept

@@ -125,7 +125,7 @@ echo "always a whole checkpoint, always the bits of a run that was never stopped
 
 # --- A table in a file --------------------------------------------------------------------------
 # Larger than the memory that the process may have; what the last runs print depends on all bits.
-ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/examples/ngram_table"
+ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/tests/ngram_table"
   --corpus "$root/examples/data/the-slow-clock.txt" --save-every 5)
 expect_same_end() {
   cmp <(tail -n 4 "$1" | grep -v disk) <(tail -n 4 "$2" | grep -v disk) ||
@@ -151,7 +151,7 @@ while ((killed < kills)); do
 done
 "${ngrams[@]}" --steps 60 --table runs/killed.table >out 2>log || fail "the table cannot be used any more"
 expect_same_end reference out
-"$build/examples/ngram_table" --table runs/killed.table --verify >out 2>log || fail "the table is damaged"
+"$build/tests/ngram_table" --table runs/killed.table --verify >out 2>log || fail "the table is damaged"
 echo "a table of 27 GB in a file, $killed kills, $ended runs to their end: always the same numbers"
 
 # --- What cannot be written ---------------------------------------------------------------------

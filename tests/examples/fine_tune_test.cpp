@@ -53,6 +53,46 @@ TEST_F(FineTune, ReadsKindsOfTextFromTables) {
                  "there are 0 texts to learn and 0 for validation");
 }
 
+TEST_F(FineTune, GoesOnFromASavedGptAndItsClassifiersClassify) {
+  write_file(folder_ / "animals.csv",
+             "label,text\ndog,a dog\ncat,a cat\ndog,the dog and the dog\ncat,the cat\n"
+             "dog,dog and man\ncat,and the cat and the cat sat on the mat\n");
+  ASSERT_EQ(
+      shell(
+          in_folder("train --model gpt --corpus corpus --context 24 --width 8 --heads 2 --layers 2 "
+                    "--stop-after 2 --sample 0 --save gpt >/dev/null"))
+          .status,
+      0);
+  const std::string start = "fine_tune --from gpt --examples animals.csv ";
+  for (const std::string way : {"head", "block", "adapters", "all"}) {
+    const Outcome made = shell(in_folder(start + "--epochs 20 --save classifier --train " + way));
+    EXPECT_EQ(made.status, 0) << made.output;
+    EXPECT_HAS(made.output, " numbers, of gpt\n");
+    const Outcome told = shell(in_folder("fine_tune --from classifier --classify 'a dog'"));
+    EXPECT_EQ(told.status, 0) << told.output;
+    double sum = 0;
+    for (const std::string label : {"dog", "cat"}) {
+      const std::size_t at = told.output.find(" %  \"" + label);
+      ASSERT_NE(at, told.output.npos) << told.output;
+      sum += std::stod(told.output.substr(at - 5, 5));
+    }
+    EXPECT_NEAR(sum, 100, 0.11);
+    EXPECT_EQ(shell(in_folder("printf 'a dog' >text; fine_tune --from classifier --classify text"))
+                  .output,
+              told.output);
+  }
+  EXPECT_EQ(load_gpt(folder_ / "classifier").model->context(), 24U);  // it is a GPT, too
+  EXPECT_EQ(shell(in_folder("fine_tune --from classifier --corpus corpus --epochs 1 --train head"))
+                .status,
+            0);
+  expect_refused(in_folder("fine_tune --from gpt --classify 'a dog'"),
+                 "gpt: is a GPT, but no classifier");
+  expect_refused(in_folder(start + "--save new"), "--save is for --train ");
+  expect_refused(in_folder(start + "--save gpt --train head"), "is written here and also read");
+  expect_refused(in_folder("fine_tune --classify 'a dog'"), "--classify requires --from");
+  expect_refused(in_folder(start + "--width 32"), " excludes --");
+}
+
 TEST_F(FineTune, TakesTextsOfAnyAlphabetAndCutsLongOnes) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "“日本語のテキスト”é。";
@@ -64,7 +104,7 @@ TEST_F(FineTune, TakesTextsOfAnyAlphabetAndCutsLongOnes) {
     const Outcome outcome = shell(in_folder(start + examples));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     if (!examples.empty()) {
-      EXPECT_HAS(outcome.output, "1 are cut at --context");
+      EXPECT_HAS(outcome.output, "1 are cut at 8 tokens");
       EXPECT_HAS(outcome.output, "\"\\x1b[31m\" \"a\"");
     }
   }

@@ -294,8 +294,8 @@ TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
   EXPECT_EQ(shell(new_table + "b").status, 0);
   expect_refused(gpt + "--resume a --ngram-rate 2", "--ngram-rate 2.0: the run to be resumed has");
   expect_refused(gpt + "--ngram-fold --resume a", "--ngram-fold true: the run to be resumed has");
-  expect_refused(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a"),
-                 "--run: a has tables in files, which are not trained again");
+  EXPECT_HAS(shell(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a")).output,
+             "bit for bit");
   expect_refused(gpt + "--save t", "t: is written here and also read");
   expect_refused(concat("cd ", folder.path().string(),
                         "; train --model gpt --ngrams 2 --ngram-file new --save new"),

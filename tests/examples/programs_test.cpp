@@ -38,15 +38,12 @@ TEST(Programs, RefuseNumbersThatAreNone) {
   expect_refused("tokenize --lower </dev/null", "--lower is for --tokenizer word");
   expect_refused("train --corpus none.bin", "cannot read none.bin");
   expect_refused("train --save ''", "--save: got an empty text, expected the name of a file");
-  expect_refused("exact_rows --rows 17", "--rows: got \"17\", expected a whole number from 18");
 }
 
 TEST(Programs, SayThatThereIsTooLittleMemory) {
   expect_refused("inspect_rows --width 1000000000", " GB, but the machine has ");
   expect_refused("ulimit -v 2000000; exec train --threads 1000 --stop-after 1",
                  "not enough memory for 1000 threads");
-  expect_refused("exact_rows --rows 1000000000 --width 1000000",
-                 "exact_rows: there is not enough memory");
   // Many small pieces, which the machine would grant until it has no more.
   for (const std::string options :
        {"train --model gpt --layers 1000000000", "train --model gpt --width 4000000",
@@ -78,9 +75,8 @@ TEST(Programs, EndWhereMemoryRunsOut) {
 }
 
 TEST(Programs, FailWhenTheirOutputIsLost) {
-  for (const std::string command :
-       {"inspect_rows", "exact_rows --rows 30 --steps 1", "tokenize --tokenizer char </dev/null",
-        "train --stop-after 1 --sample 0", "train --help"})
+  for (const std::string command : {"inspect_rows", "tokenize --tokenizer char </dev/null",
+                                    "train --stop-after 1 --sample 0", "train --help"})
     for (const std::string lost : {" >/dev/full", " >&-"})
       expect_refused(command + lost, "cannot write to standard output");
 }
@@ -98,7 +94,7 @@ TEST(Programs, OfTheReadmesRun) {
 TEST(Programs, ShowHowFarOthersAreFromDenseAdam) {
   constexpr double kExpected[][3]{
       {11.4, 55.4, 0.2}, {23.2, 52.8, 1.1}, {38.6, 48.9, 3.6}, {62.9, 44.6, 10.7}};
-  const Outcome run = shell("exact_rows --compare");
+  const Outcome run = shell("exact_rows");
   ASSERT_EQ(run.status, 0) << run.output;
   std::istringstream words(run.output.substr(run.output.find("HugeCTR\n") + 8));
   std::vector<double> shares;
@@ -110,7 +106,6 @@ TEST(Programs, ShowHowFarOthersAreFromDenseAdam) {
     for (std::size_t other = 0; other < 3; ++other)
       EXPECT_NEAR(shares[5 * line + 2 + other], kExpected[line][other], 0.11) << run.output;
   }
-  expect_refused("exact_rows --compare --rows 30", "--rows excludes --compare");
 }
 
 class ProgramsAndFiles : public ::testing::Test {
@@ -162,7 +157,7 @@ TEST_F(ProgramsAndFiles, ShowWhichNgramsShareRows) {
       "corpus --run memory --table memories.0.table.weight --why 0";
   EXPECT_HAS(shell(in_folder(why)).output, "and windows that looked it up:\n");
   EXPECT_HAS(outcome.output, "\nRows without a gradient that changed: 0\n");
-  EXPECT_TRUE(read_file(folder_ / "csv").starts_with("table,row,token,position,n-gram,looked_up,"));
+  EXPECT_TRUE(read_file(folder_ / "csv").starts_with("table,row,kind,label,looked_up,"));
   const json report = json::parse(read_file(folder_ / "json"));
   const json& table = report["memories.0"];
   ASSERT_EQ(table["heads"].size(), 4U);
@@ -218,13 +213,12 @@ TEST_F(ProgramsAndFiles, NameTheColumnsOfATableOfRows) {
   };
   const std::string learned = csv("learned");
   EXPECT_TRUE(
-      learned.starts_with("table,row,token,position,looked_up,steps,gradient_norm,moved\n"
-                          "token,0,\"','\",,"))
+      learned.starts_with("table,row,kind,label,looked_up,steps,gradient_norm,norm,moved,learned\n"
+                          "token,0,token,\"','\","))
       << learned;
-  EXPECT_HAS(learned, "\nposition,3,,\"3\",1,1,");
+  EXPECT_HAS(learned, "\nposition,3,position,\"3\",1,1,");
   const std::string t5 = csv("t5 --context 20");
-  EXPECT_TRUE(t5.starts_with("table,row,token,distance,looked_up,")) << t5;
-  EXPECT_HAS(t5, "\nt5,16,,\"16 to 18\",3,1,");
+  EXPECT_HAS(t5, "\nt5,16,distance,\"16 to 18\",3,1,");
 }
 
 TEST_F(ProgramsAndFiles, ListTheRowsThatNeverLearned) {
@@ -290,7 +284,7 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   EXPECT_HAS(why("3"), "in steps 1 to 12\n");
   EXPECT_HAS(why("3 --from early"), "in steps 6 to 12\n");
   expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 3 --steps 2"),
-                 "--steps excludes --why");
+                 " excludes --");
   expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 999"), "row 999");
   expect_refused(in_folder("inspect_rows --corpus corpus --run late --why 1 --table other"),
                  "no table \"other\"");
@@ -303,7 +297,7 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
              "Going on from early, step 5, as if never stopped but for --epochs 20 instead of 15, "
              "--learning-rate 0.2 instead of 0.1\n");
   const std::string changed = "inspect_rows --corpus corpus --run changed --why 3";
-  expect_refused(in_folder(changed), "ends at other values of row 3");
+  expect_refused(in_folder(changed), "ends at other values of row ");
   EXPECT_HAS(shell(in_folder(changed + " --from early")).output, "bit for bit");
   // A run that was to end at step 5, and went on to step 8.
   ASSERT_EQ(shell(in_folder(run + "--steps 5 --save short >/dev/null")).status, 0);
@@ -314,6 +308,73 @@ TEST_F(ProgramsAndFiles, ARowIsToldWhyItMovedByTrainingAgain) {
   EXPECT_HAS(
       shell(in_folder("inspect_rows --corpus corpus --run long --why 3 --from short")).output,
       "in steps 6 to 8\n");
+}
+
+TEST_F(ProgramsAndFiles, ARunIsListedByTrainingAgain) {
+  const std::string run =
+      "train --corpus corpus --context 4 --width 4 --hidden 4 --batch 4 --sample 0 --stop-after ";
+  for (const std::string stop : {"12 --save late", "5 --save early"})
+    ASSERT_EQ(shell(in_folder(run + stop)).status, 0);
+  const std::string list = "inspect_rows --corpus corpus --run late ";
+  const std::string shown = shell(in_folder(list + "--json json --csv csv --rows 3")).output;
+  EXPECT_HAS(
+      shown,
+      "\nSteps      1 to 12 of late; trained again, it ends at the same values, bit for bit\n");
+  EXPECT_HAS(shown, "\ntoken table: ");
+  EXPECT_HAS(shown, "\nposition table: 4 of 4 rows got a gradient");
+  std::size_t lookups = 0;
+  const json told = json::parse(read_file(folder_ / "json"));
+  for (const json& row : told["token"]["gradients"])
+    lookups += row["looked_up"].get<std::size_t>();
+  EXPECT_EQ(lookups, 12U * 4 * 4);  // of all steps, windows and tokens
+  EXPECT_HAS(read_file(folder_ / "csv"), "\nposition,3,position,\"3\",12,12,");
+  EXPECT_HAS(shell(in_folder(list + "--from early")).output, "\nSteps      6 to 12 of late;");
+  expect_refused(in_folder(list + "--context 4"), " excludes --");
+  expect_refused(in_folder(list + "--why 1 --rows 3"), " excludes --");
+  expect_refused(in_folder(list + "--json late"), "is written here and also read");
+}
+
+TEST_F(ProgramsAndFiles, ARowIsNamedByItsToken) {
+  const std::string gpt =
+      "train --model gpt --corpus corpus --context 8 --width 4 --heads 1 --layers 1 --sample 0 "
+      "--stop-after 30 --save run >/dev/null";
+  ASSERT_EQ(shell(in_folder(gpt)).status, 0);
+  const auto why = [&](const std::string& row) {
+    return shell(in_folder("inspect_rows --corpus corpus --run run --why-steps 4 --why " + row))
+        .output;
+  };
+  const std::string told = why("k");
+  EXPECT_HAS(told, " of token.weight, \"k\"; trained again, it ends at the same values");
+  // Its table is that of the head, so all 30 steps give it a gradient.
+  EXPECT_HAS(told, "Gradients  in 30 steps");
+  EXPECT_HAS(told, "loo[k]ed");
+  EXPECT_EQ(told.find("          0     "), told.npos) << told;  // "looked up"
+  EXPECT_EQ(why("\"'k'\""), told);                              // as it is printed
+  EXPECT_EQ(why(told.substr(11, told.find(" of ") - 11)), told);
+  expect_refused(in_folder("inspect_rows --corpus corpus --run run --why zebra"),
+                 "--why \"zebra\": no token of token.weight is that; rows have the numbers 0 to ");
+}
+
+TEST_F(ProgramsAndFiles, ARunWithATableInAFileIsTrainedAgainWithoutTouchingIt) {
+  const std::string train =
+      "train --model gpt --corpus corpus --context 8 --width 4 --heads 1 --layers 1 --sample 0 "
+      "--steps 9 ";
+  ASSERT_EQ(shell(in_folder(train + "--ngrams 2 --ngram-rows 5 --ngram-heads 1 --ngram-width 2 "
+                                    "--ngram-layers 0 --ngram-file table --stop-after 4 --save run "
+                                    ">/dev/null && train --model gpt --corpus corpus --resume run "
+                                    "--sample 0 --save later >/dev/null"))
+                .status,
+            0);
+  const std::string again =
+      "mkdir -p tmp; cat table* >before; export TMPDIR=$PWD/tmp; inspect_rows "
+      "--corpus corpus --run run ";
+  const std::string untouched = "&& cat table* | cmp - before && [ -z \"$(ls tmp)\" ]";
+  for (const std::string what : {"", "--why a ", "--why 2 --table memories.0.table.weight "}) {
+    const Outcome told = shell(in_folder(again + what + untouched));
+    EXPECT_EQ(told.status, 0) << told.output;
+    EXPECT_HAS(told.output, "trained again, it ends at the same values, bit for bit");
+  }
+  expect_refused(in_folder(again + "--from later"), "--from: run has tables in files");
 }
 
 TEST(Programs, HelpWithTheOptionsThatMatter) {
@@ -424,7 +485,7 @@ TEST_F(ProgramsAndFiles, NameTheFileOfAByteThatIsNotUtf8) {
       0);
   for (const std::string command :
        {"tokenize --tokenizer char </dev/null", "train", "train --tokenizer saved",
-        "train --model gpt --tokenizer char", "inspect_rows", "ngram_table --table t"})
+        "train --model gpt --tokenizer char", "inspect_rows"})
     expect_refused(in_folder(command + " --corpus bytes"),
                    "bytes: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8");
 }
@@ -523,7 +584,7 @@ TEST_F(ProgramsAndFiles, RefuseWhatHasNoEffect) {
   expect_refused(gpt + "--sample 0 --top-k 3", "--top-k is for --sample above 0, not for 0");
   expect_refused(gpt + "--temperature 0 --top-k 3",
                  "--top-k is for --temperature above 0, not for 0.0");
-  expect_refused(start + "exact_rows --beta2 0.9 --optimizer sgd",
+  expect_refused(gpt + "--beta2 0.9 --optimizer sgd",
                  "--beta2 is for --optimizer adam and adamw, not for \"sgd\"");
   ASSERT_EQ(shell(in_folder("$train --optimizer adam --save ck")).status, 0);
   const std::string resumed = start + "train --corpus corpus --resume ck ";

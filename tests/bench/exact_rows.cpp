@@ -1,5 +1,6 @@
-// Shows that steps with row gradients equal dense steps: trains a table twice, once with gradients
-// of the rows that were looked up, once with those of the whole table.
+// Steps with row gradients equal dense steps: trains a table once with gradients of the rows that
+// were looked up and once with those of the whole table, and then compares how far rows under Adam
+// end from dense Adam's, here and elsewhere.
 
 #include <algorithm>
 #include <array>
@@ -7,26 +8,14 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
-#include <limits>
 #include <optional>
 #include <vector>
 
-#include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/rowgrad.hpp>
 
-namespace rowgrad {
-namespace {
+using namespace rowgrad;
 
-constexpr std::size_t kLookups = 32;
-
-struct Options {
-  std::size_t rows = 50257;
-  std::size_t width = 32;
-  std::size_t steps = 300;
-  bool compare = false;
-  TrainOptions updates{.optimizer = "adamw", .learning_rate = 1e-3, .weight_decay = 0.01};
-};
+constexpr std::size_t kTableRows = 50257, kTableWidth = 32, kTableSteps = 300, kLookups = 32;
 
 struct Outcome {
   Tensor table;
@@ -34,23 +23,23 @@ struct Outcome {
   double seconds = 0;  // of the steps, without reading the whole table afterwards
 };
 
-Outcome train(const Options& options, bool dense_gradient) {
+Outcome train(bool dense_gradient) {
   Random random(123);
-  Embedding embedding(options.rows, options.width, random, {.dense_gradient = dense_gradient});
-  const auto optimizer = options.updates.make_optimizer(embedding.parameters());
+  Embedding embedding(kTableRows, kTableWidth, random, {.dense_gradient = dense_gradient});
+  AdamW optimizer(embedding.parameters(), {.learning_rate = 1e-3});
   const auto start = std::chrono::steady_clock::now();
-  for (std::size_t step = 0; step < options.steps; ++step) {
+  for (std::size_t step = 0; step < kTableSteps; ++step) {
     Ids ids = Ids::from_shape({kLookups});
     for (std::int32_t& id : ids.storage())
-      id = static_cast<std::int32_t>(random.bits() % options.rows);
-    optimizer->zero_grad();
+      id = static_cast<std::int32_t>(random.bits() % kTableRows);
+    optimizer.zero_grad();
     Tape tape;
     const Variable rows = embedding.forward(tape, ids);
     tape.backward(mean(rows * rows));
-    optimizer->step();
+    optimizer.step();
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const std::uint64_t rows_visited = optimizer->rows_visited();
+  const std::uint64_t rows_visited = optimizer.rows_visited();
 
   // [reading]
   const Parameter& table = embedding.weight;
@@ -63,21 +52,22 @@ Outcome train(const Options& options, bool dense_gradient) {
   return {all, rows_visited, seconds.count()};
 }
 
-void run(const Options& options) {
-  const Outcome rows = train(options, false);
-  const Outcome dense = train(options, true);
+void compare_with_dense_steps() {
+  const Outcome rows = train(false);
+  const Outcome dense = train(true);
   double difference = 0;
   for (std::size_t i = 0; i < dense.table.size(); ++i)
     difference =
         std::max<double>(difference, std::abs(rows.table.data()[i] - dense.table.data()[i]));
   std::cout << '\n'
-            << options.steps << " steps of " << kLookups << " lookups in " << options.rows
-            << " rows of " << options.width << " numbers, " << options.updates.optimizer << '\n'
+            << kTableSteps << " steps of " << kLookups << " lookups in " << kTableRows
+            << " rows of " << kTableWidth << " numbers, AdamW\n"
             << "Largest difference of any number  " << std::setprecision(2) << difference << '\n'
             << "Rows visited                      " << rows.rows_visited
-            << ", replayed steps counted; dense " << options.steps * options.rows << '\n'
+            << ", replayed steps counted; dense " << kTableSteps * kTableRows << '\n'
             << std::fixed << "Time                              " << rows.seconds << " s; dense "
-            << dense.seconds << " s\n";
+            << dense.seconds << " s\n\n"
+            << std::defaultfloat;
 }
 
 // --- Others ------------------------------------------------------------------------------------
@@ -95,7 +85,7 @@ double correction(double t) {
 }
 
 // A number of the row, in double.
-struct Adam {
+struct Number {
   double value = 0, mean = 0, square = 0;
   double last = 0;  // the step that it was looked up in
 
@@ -107,16 +97,16 @@ struct Adam {
 };
 
 // What happens to it in step t, with its gradient, or without one if it was not looked up.
-using Policy = void (*)(Adam& x, double t, double rate, const double* gradient);
+using Policy = void (*)(Number& x, double t, double rate, const double* gradient);
 
-void dense_adam(Adam& x, double t, double rate, const double* gradient) {
+void dense_adam(Number& x, double t, double rate, const double* gradient) {
   x.take_in(gradient != nullptr ? *gradient : 0, 1);
   x.value -= rate / (1 - std::pow(kBeta1, t)) * x.mean /
              (std::sqrt(x.square / (1 - std::pow(kBeta2, t))) + kEpsilon);
 }
 
 // torch.optim.SparseAdam: only the step's own rows change, as if nothing had been missed.
-void sparse_adam(Adam& x, double t, double rate, const double* gradient) {
+void sparse_adam(Number& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   x.take_in(*gradient, 1);
   x.move(rate * correction(t), x.mean);
@@ -124,7 +114,7 @@ void sparse_adam(Adam& x, double t, double rate, const double* gradient) {
 
 // SmartDecaySparseAdam of Caffe2 (adam_op.h), which OneFlow has too (one_embedding_update): what
 // the mean would have moved is made up for at today's rate and square; nothing is corrected.
-void smart_decay(Adam& x, double t, double rate, const double* gradient) {
+void smart_decay(Number& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   const double missed = t - x.last - 1;
   const double owed = x.mean * kBeta1 * (1 - std::pow(kBeta1, missed)) / (1 - kBeta1);
@@ -135,7 +125,7 @@ void smart_decay(Adam& x, double t, double rate, const double* gradient) {
 
 // HugeCTR's LazyGlobal (sparse_optimizer.cu): all steps since the last lookup, its own included,
 // are made at the next one, with today's rate and the square and correction of that time.
-void lazy_global(Adam& x, double t, double rate, const double* gradient) {
+void lazy_global(Number& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   if (x.last > 0)
     x.move(rate * correction(x.last) * (1 - std::pow(kBeta1, t - x.last)) / (1 - kBeta1), x.mean);
@@ -144,10 +134,10 @@ void lazy_global(Adam& x, double t, double rate, const double* gradient) {
 }
 
 // The gradients of the row in each step, none if it is not looked up.
-using Gradients = std::vector<std::optional<Tensor>>;
+using RowGradients = std::vector<std::optional<Tensor>>;
 
-std::vector<double> moved(Policy policy, const Gradients& gradients) {
-  std::vector<Adam> row(kRowWidth);
+std::vector<double> moved(Policy policy, const RowGradients& gradients) {
+  std::vector<Number> row(kRowWidth);
   for (std::size_t step = 0; step < gradients.size(); ++step)
     for (std::size_t i = 0; i < kRowWidth; ++i) {
       const double gradient = gradients[step] ? (*gradients[step])[i] : 0;
@@ -155,15 +145,14 @@ std::vector<double> moved(Policy policy, const Gradients& gradients) {
              gradients[step] ? &gradient : nullptr);
     }
   std::vector<double> values;
-  for (const Adam& x : row) values.push_back(x.value);
+  for (const Number& x : row) values.push_back(x.value);
   return values;
 }
 
-std::vector<double> moved_by_rowgrad(const Gradients& gradients) {
+std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   Embedding table(zeros({2, kRowWidth}));
-  rowgrad::Adam adam(
-      {&table.weight},
-      {.learning_rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .epsilon = kEpsilon});
+  Adam adam({&table.weight},
+            {.learning_rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .epsilon = kEpsilon});
   LearningRateSchedule schedule(adam, kFalling);
   for (const std::optional<Tensor>& gradient : gradients) {
     adam.zero_grad();
@@ -178,9 +167,9 @@ std::vector<double> moved_by_rowgrad(const Gradients& gradients) {
 }
 
 // Of a row that is looked up in this share of the steps.
-Gradients random_gradients(double share, std::uint64_t seed) {
+RowGradients random_gradients(double share, std::uint64_t seed) {
   Random random(seed);
-  Gradients gradients(kAdamSteps);
+  RowGradients gradients(kAdamSteps);
   for (std::optional<Tensor>& gradient : gradients)
     if (random.uniform({1}, 0, 1)[0] < share) gradient = random.normal({kRowWidth}, 0.3, 1);
   return gradients;
@@ -196,7 +185,7 @@ double distance(const std::vector<double>& values, const std::vector<double>& ex
   return 100 * std::sqrt(square / all);
 }
 
-void compare() {
+void compare_with_others() {
   std::cout << "Rows of " << kRowWidth << " numbers under Adam, " << kAdamSteps
             << " steps, the rate falling to 0 as a cosine: how far they end from\n"
                "dense Adam's, as a share of how far that moved them (median of "
@@ -206,7 +195,7 @@ void compare() {
   for (const double share : {0.5, 0.1, 0.02, 0.005}) {
     std::array<std::vector<double>, 4> off;  // rowgrad's and the others', of each row
     for (std::size_t row = 0; row < kRows; ++row) {
-      const Gradients gradients = random_gradients(share, row);
+      const RowGradients gradients = random_gradients(share, row);
       const std::vector<double> exact = moved(dense_adam, gradients);
       off[0].push_back(distance(moved_by_rowgrad(gradients), exact));
       off[1].push_back(distance(moved(sparse_adam, gradients), exact));
@@ -224,28 +213,7 @@ void compare() {
   }
 }
 
-}  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("exact_rows", [&] {
-    Options options;
-    const OptionTable sizes{{"--rows", &options.rows, "of the table, of which 3 and 17 are shown",
-                             whole_number(18, std::numeric_limits<std::int32_t>::max())},
-                            {"--width", &options.width, "numbers in a row", whole_number(1)},
-                            {"--steps", &options.steps, "to train", whole_number(1)},
-                            {"--compare",
-                             &options.compare,
-                             "show instead how far from dense Adam others are",
-                             {},
-                             {.excludes = {"--rows", "--width", "--steps", "--optimizer"}}}};
-    CommandLine line("Trains a table with row gradients and with dense ones, and compares.",
-                     joined({sizes, optimizer_table(options.updates)}));
-    line.parse(argc, argv);
-    complete(line, options.updates);
-    line.check_effects();
-    options.compare ? compare() : run(options);
-    return 0;
-  });
+int main() {
+  compare_with_dense_steps();
+  compare_with_others();
 }
