@@ -90,7 +90,7 @@ TEST(Programs, OfTheReadmesRun) {
   expect_refused("own_model", "usage: own_model examples/data/the-slow-clock.txt");
 }
 
-// The table of examples/README.md; what rowgrad's row differs by is rounding.
+// The table of tests/bench/README.md; what rowgrad's row differs by is rounding.
 TEST(Programs, ShowHowFarOthersAreFromDenseAdam) {
   constexpr double kExpected[][3]{
       {11.4, 55.4, 0.2}, {23.2, 52.8, 1.1}, {38.6, 48.9, 3.6}, {62.9, 44.6, 10.7}};
