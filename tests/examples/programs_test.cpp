@@ -324,8 +324,7 @@ TEST_F(ProgramsAndFiles, ARunIsListedByTrainingAgain) {
   EXPECT_HAS(shown, "\nposition table: 4 of 4 rows got a gradient");
   std::size_t lookups = 0;
   const json told = json::parse(read_file(folder_ / "json"));
-  for (const json& row : told["token"]["gradients"])
-    lookups += row["looked_up"].get<std::size_t>();
+  for (const json& row : told["token"]["gradients"]) lookups += row["looked_up"].get<std::size_t>();
   EXPECT_EQ(lookups, 12U * 4 * 4);  // of all steps, windows and tokens
   EXPECT_HAS(read_file(folder_ / "csv"), "\nposition,3,position,\"3\",12,12,");
   EXPECT_HAS(shell(in_folder(list + "--from early")).output, "\nSteps      6 to 12 of late;");
