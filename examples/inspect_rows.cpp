@@ -135,6 +135,8 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
              TextRun& training, RunAgain* again) {
   std::vector<std::string> read = corpus.files();
   read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
+  if (again != nullptr)
+    for (const std::string& table : again->table_files()) read.push_back(table);
   check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
   const TrainOptions& train = training.options();
   TrainingRun& run = training.run;
@@ -197,8 +199,13 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   }
   if (again == nullptr) std::cout << "\nRows without a gradient that changed: " << changed << '\n';
 
-  if (!options.json.empty()) write_file(options.json, report.dump(2) + "\n");
-  if (!options.csv.empty()) write_file(options.csv, csv.str());
+  const auto write = [](const std::string& file, const std::string& contents, const char* what) {
+    if (file.empty()) return;
+    write_file(file, contents);
+    std::cout << what << file << '\n';
+  };
+  write(options.json, report.dump(2) + "\n", "JSON in    ");
+  write(options.csv, csv.str(), "Rows in    ");
   if (page) announce(*page, options.report);
 }
 
@@ -245,7 +252,8 @@ OptionTable option_table_of(Options& o) {
   };
   const OptionTable run{
       {"--corpus", &o.corpus,
-       "text file to use instead of The Verdict, or files of token ids (.bin), one after another",
+       "text file to use instead of The Verdict, or files of token ids (.bin), one after another; "
+       "with --run, where the text of the run is now",
        file_name()},
       {"--run",
        &o.run,
@@ -256,7 +264,7 @@ OptionTable option_table_of(Options& o) {
        needs("--run")},
       {"--why",
        &o.why.row,
-       "token or number of a row, '3' for the token 3: why it moved in the run",
+       "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
        {},
        {.needs = {"--run"}, .excludes = names(listed)}},
       {"--table", &o.why.table, "whose row it is", {}, needs("--why")},

@@ -107,6 +107,8 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
       file_(read_safetensors(path)),
       options_(saved_options(file_, path)),
       corpus_(Corpus::find(corpus.empty() ? saved_corpus(file_, path) : corpus)) {
+  last_ = file_.count("steps");
+  check_argument(last_ > 0, path, ": has made no steps");
   const bool has_tables = !options_.table_paths().empty();
   if (from.empty()) {
     std::optional<TemporaryFolder> tables;
@@ -119,8 +121,23 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
     run_->set_options(options_);  // changed on the way, perhaps
   }
   first_ = run_->run.steps();
-  last_ = file_.count("steps");
   check_argument(first_ < last_, "--from: is at step ", first_, ", and --run at step ", last_);
+}
+
+std::vector<std::string> RunAgain::table_files() const {
+  std::vector<std::string> files;
+  for (const std::string& table : options_.table_paths()) {
+    files.push_back(table);
+    const std::filesystem::path folder = std::filesystem::absolute(table).parent_path();
+    const std::string name = std::filesystem::path(table).filename();
+    if (!std::filesystem::is_directory(folder)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string other = entry.path().filename();
+      if (other.starts_with(name + ".undo-") || other.starts_with(name + ".rank"))
+        files.push_back(entry.path());
+    }
+  }
+  return files;
 }
 
 void RunAgain::train() {

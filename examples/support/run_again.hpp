@@ -28,6 +28,10 @@ class RunAgain {
 
   TextRun& run() { return *run_; }
   const Corpus& corpus() const { return corpus_; }
+
+  /// The files of its tables, those of other ranks too, and the undo files beside them.
+  std::vector<std::string> table_files() const;
+
   std::size_t first() const { return first_; }  // the step that it began at
   std::size_t last() const { return last_; }    // that of the checkpoint
 

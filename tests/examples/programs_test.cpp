@@ -321,6 +321,7 @@ TEST_F(ProgramsAndFiles, ARunIsListedByTrainingAgain) {
       shown,
       "\nSteps      1 to 12 of late; trained again, it ends at the same values, bit for bit\n");
   EXPECT_HAS(shown, "\ntoken table: ");
+  EXPECT_HAS(shown, "\nJSON in    json\nRows in    csv\n");
   EXPECT_HAS(shown, "\nposition table: 4 of 4 rows got a gradient");
   std::size_t lookups = 0;
   const json told = json::parse(read_file(folder_ / "json"));
@@ -374,6 +375,8 @@ TEST_F(ProgramsAndFiles, ARunWithATableInAFileIsTrainedAgainWithoutTouchingIt) {
     EXPECT_HAS(told.output, "trained again, it ends at the same values, bit for bit");
   }
   expect_refused(in_folder(again + "--from later"), "--from: run has tables in files");
+  for (const std::string file : {"table", "$(ls table.undo-* | head -n 1)"})
+    expect_refused(in_folder(again + "--csv " + file), "is written here and also read");
 }
 
 TEST(Programs, HelpWithTheOptionsThatMatter) {
