@@ -133,7 +133,7 @@ OptionTable option_table_of(Options& o) {
        "that --save wrote",
        tokenizer_choice()},
       {"--corpus", &o.corpus, "text that the tokenizer is made from; The Verdict if not given",
-       file_name()},
+       file_name(), is_for("--tokenizer", {"word", "char", "bpe"})},
       {"--vocabulary", &o.vocabulary, "number of ids that bpe trains", whole_number(1),
        is_for("--tokenizer", {"bpe"})},
       {"--min-count", &o.words.min_count, "how often a word must occur in the corpus to get an id",
@@ -144,18 +144,22 @@ OptionTable option_table_of(Options& o) {
       {"--lower", &o.words.lower, "words in lower case", {}, is_for("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
       {"--decode", &o.decode, "ids separated by blanks on standard input, text out"},
-      {"--special", &o.special, "special tokens in the text, as <|endoftext|>, count as such"},
+      {"--special",
+       &o.special,
+       "special tokens in the text, as <|endoftext|>, count as such",
+       {},
+       {.excludes = {"--decode", "--verify"}}},
       {"FILE", &o.files, "files for --output or --verify, one after another", existing_file()},
       {"--output",
        &o.output,
-       "file of ids to write, for --corpus of the training programs",
+       "file of ids to write, for --corpus of train; its name ends in .bin",
        file_name(),
        {.needs = {"FILE"}, .excludes = {"--decode"}}},
       {"--verify",
        &o.verify,
        "whether the ids in the files are still those that --output wrote",
        {},
-       {.needs = {"FILE"}, .excludes = {"--output", "--decode", "--save"}}},
+       {.needs = {"FILE"}, .excludes = {"--output", "--decode", "--save", "--tokenizer"}}},
       {"--separate", &o.separate, "<|endoftext|> between the files", {}, needs("--output")},
       {"--threads", &o.threads, "for --output; 0 for as many as there are cores",
        whole_number(0, 1024), needs("--output")}};
@@ -164,6 +168,8 @@ OptionTable option_table_of(Options& o) {
 void check(const Options& options) {
   check_argument(options.files.empty() || options.verify || !options.output.empty(),
                  "FILE is for --output or --verify");
+  check_argument(options.output.empty() || options.output.ends_with(".bin"), "--output ",
+                 options.output, ": expected a name that ends in .bin, as train knows ids by it");
   check_argument(
       options.output.empty() || !options.save.empty() || !is_made_from_text(options.tokenizer),
       "--output: the tokenizer ", options.tokenizer,

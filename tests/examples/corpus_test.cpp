@@ -120,6 +120,13 @@ TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
   go(tokenize + "a.bin --save made text", "Train with --corpus a.bin --tokenizer made\n");
   go("tokenize --tokenizer made --output b.bin text", "--corpus b.bin --tokenizer made\n");
   go("tokenize --verify a.bin b.bin", "b.bin: ");
+  for (const auto& [options, message] : std::map<std::string, std::string>{
+           {"--output a.ids text", "--output a.ids: expected a name that ends in .bin"},
+           {"--corpus text </dev/null", "--corpus is for --tokenizer word, char and bpe, not for "},
+           {"--decode --special </dev/null", " excludes --"},
+           {"--verify --special b.bin", " excludes --"},
+           {"--verify b.bin", " excludes --"}})
+    expect_refused(start + "tokenize --tokenizer made " + options, message);
   const std::string train =
       "train --context 4 --width 4 --hidden 0 --look-back 1 --sample 3 --save ck ";
   const std::string corpus = "--corpus a.bin b.bin ";

@@ -506,7 +506,7 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
         "tokenize --tokenizer char --corpus ck --save corpus <corpus",
-        "tokenize --tokenizer char --save a --output hard corpus",
+        "ln hard hard.bin; tokenize --tokenizer char --save a --output hard.bin corpus",
         "inspect_rows --corpus corpus --csv hard", "inspect_rows --corpus corpus --json a --csv a"})
     expect_refused(in_folder(command), "is written here and also read");
   EXPECT_EQ(read_file(folder_ / "ck"), checkpoint);
