@@ -71,6 +71,8 @@ std::string text_in(const std::filesystem::path& path) {
 Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
   const std::string name = path.string();
   std::string content = text_in(path);
+  check_runtime(path.extension() == ".csv" || path.extension() == ".tsv", name,
+                ": expected a .csv or .tsv table, or a folder");
   if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
   std::vector<TableRow> rows = rows_of(name, content, path.extension() == ".tsv" ? '\t' : ',');
   check_runtime(!rows.empty(), name, ": has no first row with the names of its columns");

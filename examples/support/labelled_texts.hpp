@@ -26,10 +26,10 @@ struct LabelledTextOptions {
 };
 
 /// Reads labelled texts: from a folder, of which each folder in it is a label and each file in that
-/// a text, in the order of their names; or from a table, with commas as in RFC 4180 or, if its name
-/// ends with .tsv, with tabs, between which quotes mean nothing. A byte order mark is skipped.
-/// Throws std::runtime_error for what cannot be read, with the number of the line, and
-/// std::invalid_argument for a byte that is not UTF-8, with the file.
+/// a text, in the order of their names; or from a table, with commas as in RFC 4180 if its name
+/// ends with .csv, and if with .tsv, with tabs, between which quotes mean nothing. A byte order
+/// mark is skipped. Throws std::runtime_error for what cannot be read, with the number of the line,
+/// and std::invalid_argument for a byte that is not UTF-8, with the file.
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options = {});
 

@@ -26,6 +26,10 @@ TEST(LabelledTexts, AreReadFromTables) {
   EXPECT_EQ(all_of(tabs), (std::vector<std::string>{"spam: \"buy", "ham: say \"hi, you"}));
   EXPECT_EQ(tabs.labels, (std::vector<std::string>{"ham", "spam"}));
 
+  write_file(folder / "c.txt", "label,text\nspam,buy\n");
+  EXPECT_ERROR_WITH(std::runtime_error, "c.txt: expected a .csv or .tsv table, or a folder",
+                    read_labelled_texts(folder / "c.txt"));
+
   write_file(folder / "d.csv", "\xEF\xBB\xBFlabel,text\nspam,buy\n");  // a byte order mark
   EXPECT_EQ(all_of(read_labelled_texts(folder / "d.csv")), (std::vector<std::string>{"spam: buy"}));
 
