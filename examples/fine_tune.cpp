@@ -1,8 +1,8 @@
 // Goes on from a trained GPT: makes a classifier of texts of it, by another head or by low-rank
 // adapters, and lets a classifier that was saved classify texts.
 //
-// The GPT is one that a training program saved, or a small one that is trained here first. The
-// texts are those of --examples or, without it, passages of a text and the same passages backwards.
+// The GPT is one that train saved, or a small one that is trained here first. The texts are those of
+// --examples or, without it, passages of a text and the same passages backwards.
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +22,7 @@
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
@@ -173,10 +174,41 @@ void save(const std::string& path, const TextClassifier& classifier, const GptMo
   write_safetensors(path, file);
 }
 
+// What train saved, and not save_gpt() or this program.
+bool is_run(const Checkpoint& file) { return file.contains("format"); }
+
+void check_run(const std::string& path, const Checkpoint& file) {
+  if (!is_run(file)) return;
+  const TrainOptions run = saved_options(file, path);
+  check_runtime(run.is_gpt(), path, ": is a run of model ", run.model, ", expected a GPT");
+  check_runtime(run.table_paths().empty(), path, ": fine_tune takes no tables in files");
+}
+
+// The file of the text that it was trained on; "" for The Verdict, or if that is not known.
+std::string text_of_run(const std::string& path) {
+  const Checkpoint file = read_safetensors(path);
+  check_run(path, file);
+  const auto files = is_run(file) ? saved_corpus(file, path) : std::vector<std::string>();
+  if (files.empty()) return "";
+  check_runtime(!files.front().ends_with(".bin"), path, ": was trained on the token ids in ",
+                files.front(), "; give a text as --corpus, or --examples");
+  return files.front();
+}
+
+Ids encode(const Tokenizer& tokenizer, const DataFile& text) {
+  try {
+    return tokenizer.encode(text.contents);
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(concat(text.source, ": ", error.what(),
+                                    "; --corpus takes another text, and --examples others"));
+  }
+}
+
 void fine_tune(const Options& options) {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<GptModel> gpt;
   if (!options.from.empty()) {
+    check_run(options.from, read_safetensors(options.from));
     SavedGpt saved = load_gpt(options.from);
     tokenizer = std::move(saved.tokenizer);
     gpt = std::move(saved.model);
@@ -198,7 +230,7 @@ void fine_tune(const Options& options) {
   }
   const std::size_t context = gpt ? gpt->context() : options.context;
   std::optional<Split> parts;
-  if (!text.contents.empty()) parts = split(tokenizer->encode(text.contents), 0.2);
+  if (!text.contents.empty()) parts = split(encode(*tokenizer, text), 0.2);
   const Task task = examples ? task_of(*examples, *tokenizer, context) : task_of(*parts, context);
   check_runtime(task.labels.size() > 1, options.examples, ": all texts are of the same kind");
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
@@ -210,10 +242,11 @@ void fine_tune(const Options& options) {
     std::cout << "GPT       " << gpt->parameter_count() << " numbers, of " << options.from << '\n';
   else
     gpt = pretrained(options, tokenizer->size(), parts->train);
-  std::cout << "Kinds     ";
-  for (const std::string& label : task.labels) std::cout << in_quotes(label) << ' ';
+  std::cout << "Kinds    ";
+  for (const std::string& label : task.labels) std::cout << ' ' << in_quotes(label);
   std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
-            << " for validation, " << options.epochs << " epochs";
+            << " for validation, " << options.epochs
+            << (options.epochs == 1 ? " epoch" : " epochs");
   if (task.cut > 0) std::cout << "; " << task.cut << " are cut at " << context << " tokens";
   std::cout << "\n\ntrained                             numbers   accuracy  ms/step\n";
 
@@ -237,21 +270,23 @@ void fine_tune(const Options& options) {
   Random random(123);
   TextClassifier classifier(untrained, task.labels.size(), random);
   prepare(classifier, untrained, "head", random);
-  train(classifier, task, options.epochs, {"", "head of an untrained GPT", 2e-3});
+  train(classifier, task, options.epochs, {"", "head of an untrained GPT", kWays[0].rate});
 }
 
 // The text or, if there is a file of that name, its contents.
 void classify(const Options& options) {
-  const SavedGpt saved = load_gpt(options.from);
   const Checkpoint file = read_safetensors(options.from);
+  check_run(options.from, file);
+  const SavedGpt saved = load_gpt(options.from);
   check_runtime(file.contains("labels"), options.from, ": is a GPT, but no classifier");
   const std::vector<std::string> labels = Json(file.text("labels"), options.from).strings();
   Random random(0);  // what it draws is overwritten
   TextClassifier classifier(*saved.model, labels.size(), random);
   classifier.head.load_state_dict(file.part("classifier"));
 
-  const std::string text =
-      file_exists(options.classify) ? read_file(options.classify) : options.classify;
+  std::error_code none;  // as of a text that is too long for a name
+  const bool is_file = std::filesystem::exists(options.classify, none);
+  const std::string text = is_file ? read_file(options.classify) : options.classify;
   const Ids ids = saved.tokenizer->encode(text);
   check_argument(ids.size() > 0, "--classify ", in_quotes(options.classify), " has no tokens");
   const Tensor shares =
@@ -260,6 +295,7 @@ void classify(const Options& options) {
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](std::size_t i) { return shares.data()[i]; });
+  std::cout << (is_file ? "File      " : "Text      ") << in_quotes(options.classify) << '\n';
   for (const std::size_t i : order)
     std::cout << std::fixed << std::setprecision(1) << std::setw(5) << 100 * shares.data()[i]
               << " %  " << in_quotes(labels[i]) << '\n';
@@ -273,12 +309,12 @@ OptionTable option_table_of(Options& o) {
   const OptionRules trained{.excludes = {"--classify"}};
   return {
       {"--from", &o.from,
-       "the GPT, as a training program saved it, or a classifier; without it, a small one is "
-       "trained first",
+       "the GPT, as train saved it, or a classifier; without it, a small one is trained first",
        file_name()},
       {"--corpus", &o.corpus,
-       "text that a small GPT is trained on, and whose passages are told apart", existing_file(),
-       trained},
+       "text that a small GPT is trained on, and whose passages are told apart; without it, that "
+       "of the run of --from, or The Verdict",
+       existing_file(), trained},
       {"--steps", &o.steps, "of a small GPT", whole_number(0), new_gpt},
       {"--context", &o.context, "characters of a text that a small GPT reads", whole_number(2),
        new_gpt},
@@ -298,8 +334,14 @@ OptionTable option_table_of(Options& o) {
        is_for("--train", {ways.begin() + 1, ways.end()})},
       {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone", file_name(),
        is_for("--train", {"each", "adapters"})},
-      {"--classify", &o.classify, "text, or a file with one, for the classifier of --from",
-       file_name(), needs("--from")}};
+      {"--classify",
+       &o.classify,
+       "text, or a file with one, for the classifier of --from",
+       {"TEXT",
+        [](const std::string& text) -> std::string {
+          return text.empty() ? "got an empty text, expected a text or the name of a file" : "";
+        }},
+       needs("--from")}};
 }
 
 }  // namespace
@@ -316,6 +358,15 @@ int main(int argc, char** argv) {
     line.parse(argc, argv);
     line.check_effects();
     check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
+    check_argument(options.from.empty() || options.examples.empty() || options.corpus.empty(),
+                   "--corpus is for the passages of a text, or for a small GPT, not for --from "
+                   "with --examples");
+    for (const char* column : {"--text-column", "--label-column"})
+      check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
+                     column, " is for a table, but ", options.examples, " is a folder");
+    if (!options.from.empty() && options.examples.empty() && options.classify.empty() &&
+        options.corpus.empty())
+      options.corpus = text_of_run(options.from);
     check_outputs({options.save, options.save_adapters},
                   {options.corpus, options.examples, options.from});
     options.classify.empty() ? fine_tune(options) : classify(options);

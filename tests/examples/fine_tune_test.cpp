@@ -39,7 +39,7 @@ TEST_F(FineTune, ReadsKindsOfTextFromTables) {
   const Outcome outcome = shell(in_folder(start + "--text-column said --label-column what"));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_HAS(outcome.output, "\"bad\" \"good\"");
-  EXPECT_HAS(outcome.output, "5 to learn, 1 for validation, 1 epochs");
+  EXPECT_HAS(outcome.output, "5 to learn, 1 for validation, 1 epoch\n");
   expect_refused(in_folder(start), "kinds.csv: has no column \"text\"");
   expect_refused(in_folder("fine_tune --text-column said"), "--examples");
   expect_refused(in_folder("fine_tune --save-adapters none/adapters"), "none");
@@ -70,6 +70,7 @@ TEST_F(FineTune, GoesOnFromASavedGptAndItsClassifiersClassify) {
     EXPECT_HAS(made.output, " numbers, of gpt\n");
     const Outcome told = shell(in_folder("fine_tune --from classifier --classify 'a dog'"));
     EXPECT_EQ(told.status, 0) << told.output;
+    EXPECT_TRUE(told.output.starts_with("Text      \"a dog\"\n")) << told.output;
     double sum = 0;
     for (const std::string label : {"dog", "cat"}) {
       const std::size_t at = told.output.find(" %  \"" + label);
@@ -79,18 +80,49 @@ TEST_F(FineTune, GoesOnFromASavedGptAndItsClassifiersClassify) {
     EXPECT_NEAR(sum, 100, 0.11);
     EXPECT_EQ(shell(in_folder("printf 'a dog' >text; fine_tune --from classifier --classify text"))
                   .output,
-              told.output);
+              "File      \"text\"\n" + told.output.substr(told.output.find('\n') + 1));
   }
   EXPECT_EQ(load_gpt(folder_ / "classifier").model->context(), 24U);  // it is a GPT, too
   EXPECT_EQ(shell(in_folder("fine_tune --from classifier --corpus corpus --epochs 1 --train head"))
                 .status,
             0);
+  EXPECT_EQ(
+      shell(in_folder("fine_tune --from classifier --classify " + std::string(300, 'a'))).status,
+      0);
+  expect_refused(in_folder("fine_tune --from classifier --classify ''"), "expected a text or the ");
+  expect_refused(in_folder(start + "--corpus corpus"), "not for --from with --examples");
+  expect_refused(
+      in_folder("mkdir kinds; " + start.substr(0, 21) + "--examples kinds --text-column text"),
+      "--text-column is for a table, but kinds is a folder");
   expect_refused(in_folder("fine_tune --from gpt --classify 'a dog'"),
                  "gpt: is a GPT, but no classifier");
   expect_refused(in_folder(start + "--save new"), "--save is for --train ");
   expect_refused(in_folder(start + "--save gpt --train head"), "is written here and also read");
   expect_refused(in_folder("fine_tune --classify 'a dog'"), "--classify requires --from");
   expect_refused(in_folder(start + "--width 32"), " excludes --");
+}
+
+TEST_F(FineTune, KnowsTheTextOfTheRunThatItGoesOnFrom) {
+  const std::string train = "train --stop-after 1 --sample 0 --width 8 --context 8 --corpus ";
+  const std::string gpt = "--model gpt --heads 2 --layers 1 ";
+  const Outcome made = shell(in_folder(
+      train + "corpus " + gpt + "--save gpt; " + train + "corpus --save other; " + train +
+      "corpus " + gpt +
+      "--ngrams 2 --ngram-rows 9 --ngram-layers 0 --ngram-file table --save memory; tokenize "
+      "--tokenizer char --corpus corpus --save char --output ids.bin corpus; " +
+      train + "ids.bin " + gpt + "--tokenizer ./char --save ids"));
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string start =
+      concat("cd /; fine_tune --epochs 1 --train head --from ", folder_.path().string(), "/");
+  const Outcome outcome = shell(start + "gpt");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_HAS(outcome.output, concat("Text      ", (folder_ / "corpus").string(), ", the first"));
+  expect_refused(start + "gpt --save " + (folder_ / "corpus").string(), "and also read");
+  expect_refused(start + "other", "other: is a run of model next-token, expected a GPT");
+  expect_refused(start + "memory", "memory: fine_tune takes no tables in files");
+  expect_refused(start + "ids", "ids.bin; give a text as --corpus, or --examples");
+  expect_refused(in_folder("printf 'Z and Z' >z; fine_tune --from gpt --corpus z"),
+                 "; --corpus takes another text, and --examples others");
 }
 
 TEST_F(FineTune, TakesTextsOfAnyAlphabetAndCutsLongOnes) {
