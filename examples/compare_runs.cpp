@@ -1,5 +1,5 @@
-// Compares two checkpoints of train: the first losses, parameters and rows in
-// which they differ. Ends with 0 if the runs are equal, and with 1 if not, as diff does.
+// Compares two checkpoints of train: the first losses, parameters and rows in which they differ.
+// Ends with 0 if the runs are equal, with 1 if not, and with 2 after an error, as diff does.
 
 #include <cmath>
 #include <iomanip>
@@ -141,17 +141,18 @@ int compare(const Run& first, const Run& second, std::size_t most) {
 
 int main(int argc, char** argv) {
   using namespace rowgrad;
-  return run_program("compare_runs", [&] {
+  const auto work = [&] {
     std::string first, second;
     std::size_t most = 10;
     CommandLine line(
         "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
         "which they differ. Speed and machine are not compared. Ends with 0 if they are equal, "
-        "with 1 if not.",
+        "with 1 if not, and with 2 if they cannot be compared.",
         {{"FIRST", &first, "checkpoint", file_name(), {.required = true}},
          {"SECOND", &second, "checkpoint", file_name(), {.required = true}},
          {"--most", &most, "differences to show", whole_number(0)}});
     line.parse(argc, argv);
     return compare(read_run(first), read_run(second), most);
-  });
+  };
+  return run_program("compare_runs", work, 2);
 }

@@ -65,6 +65,8 @@ std::size_t index_of(int signal) {
 auto& last_words = *new std::array<std::string, kSignals.size()>;
 auto& words_without_memory = *new std::string;
 
+int status_of_failure = 1;
+
 void handle(int signal) {
   int none = 0;
   if (held && noted.compare_exchange_strong(none, signal)) return;
@@ -92,7 +94,7 @@ void handle_signals(const std::string& name) {
 void end_without_memory() {
   std::cout.flush();
   print_error(words_without_memory);
-  ::_exit(1);
+  ::_exit(status_of_failure);
 }
 
 // A file that is opened does not get the number of standard output, and what is printed does not
@@ -106,12 +108,13 @@ void open_standard_files() {
 int fail(const std::string& name, std::string_view what) {
   std::cout.flush();
   std::cerr << name << ": " << what << '\n';
-  return 1;
+  return status_of_failure;
 }
 
 }  // namespace
 
-int run_program(const std::string& name, const std::function<int()>& work) {
+int run_program(const std::string& name, const std::function<int()>& work, int failure) {
+  status_of_failure = failure;
   open_standard_files();
   handle_signals(name);
   std::set_new_handler(end_without_memory);

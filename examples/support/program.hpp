@@ -14,12 +14,12 @@ struct EndOfProgram {
 };
 
 /// Runs a program's work and returns the exit status for main: that of `work` or of
-/// an EndOfProgram, or 1 after another exception, whose message goes to standard error, or if
-/// standard output could not take all output or was closed. Where memory runs out, the program ends
-/// at once with a message and status 1; Ctrl-C, SIGTERM and SIGHUP end it at once with a message
-/// and the status that shells use for them, 130, 143 and 129, unless a HeldInterrupts exists.
-/// (Under nohup, SIGHUP does nothing.)
-int run_program(const std::string& name, const std::function<int()>& work);
+/// an EndOfProgram, or `failure` after another exception, whose message goes to standard error, or
+/// if standard output could not take all output or was closed. Where memory runs out, the program
+/// ends at once with a message and that status; Ctrl-C, SIGTERM and SIGHUP end it at once with a
+/// message and the status that shells use for them, 130, 143 and 129, unless a HeldInterrupts
+/// exists. (Under nohup, SIGHUP does nothing.)
+int run_program(const std::string& name, const std::function<int()>& work, int failure = 1);
 
 /// While one exists, the first of these signals is only recorded, so that work that must not be
 /// lost can stop at a suitable point: its loops check interrupted(). The next signal ends the

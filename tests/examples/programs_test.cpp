@@ -257,6 +257,7 @@ TEST_F(ProgramsAndFiles, TwoRunsAreComparedByLossesParametersAndRows) {
   EXPECT_NE(differ.find("\nThe runs differ.\n"), differ.npos) << differ;
   EXPECT_EQ(shell(in_folder("compare_runs a a >/dev/null")).status, 0);
   EXPECT_EQ(shell(in_folder("compare_runs a b >/dev/null")).status, 1);
+  EXPECT_EQ(shell(in_folder("compare_runs a none")).status, 2);
   expect_refused(in_folder("compare_runs a corpus"), "corpus");
   Checkpoint damaged;
   damaged.put("history.steps", std::vector<double>{1, 2});
