@@ -46,6 +46,10 @@ if [[ ${1-} == --gpt2 && ${2-} ]]; then
     $sha256
   exit
 fi
+if [[ ${1-} == --help ]]; then
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+fi
 folder=${1-}
 [[ $folder != -* && ! ${2-} ]] || fail "usage: texts.sh [FOLDER], or texts.sh --gpt2 FOLDER"
 [[ -z ${ROWGRAD_DATA-} || -d $ROWGRAD_DATA ]] || fail "\$ROWGRAD_DATA is $ROWGRAD_DATA, which is no folder"

@@ -28,7 +28,9 @@ fi
 [[ -x $build/examples/train ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
 configure
 compile train
-[[ " ${options[*]} " == *" --corpus"* ]] || "$root/examples/texts.sh" || true  # programs say what they lack
+# A text of one's own, and a tokenizer that is not GPT-2's, need no other. Programs say what they lack.
+all=" ${options[*]} "
+[[ $all == *" --corpus"* && $all == *" --tokenizer"* && $all != *gpt2* ]] || "$root/examples/texts.sh" || true
 command=("$build/examples/train" "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.

@@ -85,6 +85,7 @@ rowgrad_package(doc rowgrad-doc doc "" "documentation"
   "This package has the reference of all names, guides, and sources of programs.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, rowgrad-mpi")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "curl, ca-certificates")  # for examples/texts.sh
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "librowgrad-dev (= ${release}), libopenmpi-dev")
 

@@ -78,7 +78,7 @@ DataFile find_published(const PublishedFile& file) {
   } catch (const std::runtime_error&) {  // without access to the cache, it has nothing
   }
   throw Unavailable(concat(file.title, " is not in $ROWGRAD_DATA and not in the cache (", place,
-                           "); examples/texts.sh fetches it"));
+                           "); examples/texts.sh (installed in share/doc/rowgrad) fetches it"));
 }
 
 }  // namespace

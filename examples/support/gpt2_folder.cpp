@@ -19,7 +19,8 @@ constexpr const char* kWeights = "model.safetensors";
 Checkpoint read_gpt2_weights(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kWeights;
   const std::string advice =
-      concat("examples/texts.sh --gpt2 ", folder.string(), " fetches and checks GPT-2's weights");
+      concat("examples/texts.sh --gpt2 ", folder.string(),
+             " (installed in share/doc/rowgrad) fetches and checks GPT-2's weights");
   check_runtime(file_exists(path), "there is no ", path.string(), "; ", advice);
   try {
     return read_safetensors(path);

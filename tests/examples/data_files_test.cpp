@@ -46,7 +46,7 @@ class DataFiles : public ::testing::Test {
 
   std::string unavailable(const std::string& title, const std::string& place) const {
     return title + " is not in $ROWGRAD_DATA and not in the cache (" + place +
-           "); examples/texts.sh fetches it";
+           "); examples/texts.sh (installed in share/doc/rowgrad) fetches it";
   }
 
   const TemporaryFolder folder;
@@ -201,6 +201,13 @@ TEST_F(FetchedTexts, AreKeptInTheCache) {
   EXPECT_EQ(fetch().status, 0);
   EXPECT_EQ(read_file(folder / "cache/rowgrad/vocab.bpe"), "a tale");
   EXPECT_EQ(downloads(), 4U);
+}
+
+TEST_F(FetchedTexts, AreExplained) {
+  const Outcome help = fetch("", "--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_TRUE(help.output.starts_with("Fetches what others publish")) << help.output;
+  EXPECT_TRUE(help.output.ends_with("nobody waits for a network again.\n")) << help.output;
 }
 
 TEST_F(FetchedTexts, OfTheUserAreNotFetched) {

@@ -6,8 +6,9 @@ namespace {
 TEST(Gpt2Folder, SaysHowToGetTheWeights) {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
-  const std::string advice = concat("; examples/texts.sh --gpt2 ", folder.path().string(),
-                                    " fetches and checks GPT-2's weights");
+  const std::string advice =
+      concat("; examples/texts.sh --gpt2 ", folder.path().string(),
+             " (installed in share/doc/rowgrad) fetches and checks GPT-2's weights");
   EXPECT_ERROR(std::runtime_error, "there is no " + path + advice,
                read_gpt2_weights(folder.path()));
   write_file(path, "a part");

@@ -695,7 +695,7 @@ TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
       concat("cd ", folder_.path().string(), "; train --model gpt --corpus corpus ");
   expect_refused(start + "--gpt2-export out", "--gpt2-export: the model has query, key and value");
   expect_refused(start + "--gpt2 . --width 8", "--width follows from the weights of --gpt2");
-  expect_refused(start + "--gpt2 .", "; examples/texts.sh --gpt2 . fetches");
+  expect_refused(start + "--gpt2 .", "; examples/texts.sh --gpt2 . ");
   expect_refused(start + "--width 10", "width 10 is not a multiple of 4 heads");
   expect_refused(start + "--positions polar", "--positions");
   write_file(folder_ / "model.safetensors", "weights");
