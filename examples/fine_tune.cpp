@@ -1,7 +1,8 @@
 // Goes on from a trained GPT: makes a classifier of texts of it, by another head or by low-rank
 // adapters, and lets a classifier that was saved classify texts.
 //
-// The GPT is one that train saved, or a small one that is trained here first. The texts are those of
+// The GPT is one that train saved, or a small one that is trained here first. The texts are those
+// of
 // --examples or, without it, passages of a text and the same passages backwards.
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A GPT and its tokenizer in one file, to be read by a program of one's own. Checkpoints of the
-// training programs are such files, too:
+// A GPT and its tokenizer in one file, to be read by a program of one's own. A GPT that train
+// saved is such a file, too:
 //
 //   const SavedGpt saved = load_gpt("run.safetensors");
 //   const Ids ids = saved.tokenizer->encode("Every evening");

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Compares checkpoints of the training programs; to be sourced by scripts that have a function fail.
+# Compares checkpoints of train; to be sourced by scripts that have a function fail.
 
 # numbers FILE: all of a checkpoint but the times in its history, which no two runs share, and what it
 # was computed with.
