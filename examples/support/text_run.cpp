@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
@@ -180,6 +181,19 @@ std::vector<std::string> corpus_in(const Checkpoint& file) {
   return Json(file.text("corpus"), "its corpus").strings();
 }
 
+// Reading a file must not take its tables back, which would lose what later checkpoints have.
+void check_marks(const LanguageModel& model, const Checkpoint& state) {
+  for (Parameter* parameter : model.parameters()) {
+    ParameterStorage& table = parameter->stored();
+    if (table.allows_passes()) continue;  // no table in a file
+    const std::string &saved = state.text(parameter->name()), now = table.mark();
+    check_argument(saved == now, parameter->name(), " is in a table file at '", now,
+                   "', expected '", saved,
+                   "': another checkpoint of the run has been saved since; train --resume takes "
+                   "the table back, and then that one cannot be loaded any more");
+  }
+}
+
 // Throws std::invalid_argument for sizes far from those of the values in the file, before a model
 // takes memory for them. What is not so far away is refused by its shape.
 void check_sizes(const Checkpoint& file, const TrainOptions& options, const Tokenizer& tokenizer) {
@@ -194,15 +208,21 @@ void check_sizes(const Checkpoint& file, const TrainOptions& options, const Toke
 
 }  // namespace
 
-TrainOptions saved_options(const Checkpoint& file, const std::string& name) {
+TrainOptions saved_options(const Checkpoint& file, const std::string& name, const char* purpose) {
+  check_runtime(!file.contains("labels"), name,
+                ": is a classifier of fine_tune, expected a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
   check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
                 "', expected '", kFormat, "'");
-  return with_name(name, "resumed", [&] { return train_options(file.text("options")); });
+  return with_name(name, purpose, [&] { return train_options(file.text("options")); });
 }
 
 std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name) {
-  return with_name(name, "resumed", [&] { return corpus_in(file); });
+  const auto files = with_name(name, "read", [&] { return corpus_in(file); });
+  for (const std::string& text : files)
+    check_runtime(file_exists(text), "cannot read ", text, ", the text of the run ", name,
+                  "; --corpus FILE says where it is now");
+  return files;
 }
 
 std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
@@ -225,8 +245,9 @@ std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std:
 std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string& name,
                                        const Corpus& corpus, ProcessGroup* ranks,
                                        const std::filesystem::path* new_tables) {
-  TrainOptions options = saved_options(file, name);
-  return with_name(name, "resumed", [&] {
+  const char* const purpose = new_tables == nullptr ? "resumed" : "trained again";
+  TrainOptions options = saved_options(file, name, purpose);
+  return with_name(name, purpose, [&] {
     const std::string hash = file.text("text_checksum"), found = corpus.hash();
     check_argument(hash == found, "the run was on another text: its checksum is ", hash,
                    ", that of ", corpus.source().empty() ? "this one" : corpus.source(), " is ",
@@ -259,12 +280,13 @@ std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string
 
 SavedModel load_model(const std::filesystem::path& path) {
   const Checkpoint file = read_safetensors(path);
-  const TrainOptions options = saved_options(file, path.string());
+  const TrainOptions options = saved_options(file, path.string(), "loaded");
   return with_name(path.string(), "loaded", [&] {
     SavedModel saved{.tokenizer = tokenizer_from_json(file.text("tokenizer"))};
     check_sizes(file, options, *saved.tokenizer);
     Random random(0);  // what it draws is overwritten
     saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);
+    check_marks(*saved.model, file.part("model"));
     saved.model->load_state_dict(file.part("model"));
     if (saved.tables.empty()) return saved;
     saved.optimizer = options.make_optimizer(saved.model->parameters());

@@ -100,7 +100,8 @@ class TextRun {
 };
 
 /// The files of the text that the run in a file was trained on, as Corpus::find() takes them;
-/// `name` is that of the file. Throws std::runtime_error as resume().
+/// `name` is that of the file. Throws std::runtime_error as resume(), and for a file that is not
+/// there any more.
 std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name);
 
 /// A model that was saved, with what it needs to write.
@@ -111,12 +112,13 @@ struct SavedModel {
   std::unique_ptr<LanguageModel> model = {};
 };
 
-/// The model in the file of a run, without the text of the run. Tables in files go back to what
-/// they were when it was saved. Throws std::runtime_error as resume().
+/// The model in the file of a run, without the text of the run. Throws std::runtime_error as
+/// resume(), and where a table in a file is not as it was when this was saved, but later.
 SavedModel load_model(const std::filesystem::path& path);
 
-/// The options in the file of a run, whose name is `name`. Throws std::runtime_error for what is no
-/// such file.
-TrainOptions saved_options(const Checkpoint& file, const std::string& name);
+/// The options in the file of a run, whose name is `name`. Throws std::runtime_error, which says
+/// that it cannot be `purpose`, for what is no such file.
+TrainOptions saved_options(const Checkpoint& file, const std::string& name,
+                           const char* purpose = "read");
 
 }  // namespace rowgrad

@@ -112,7 +112,7 @@ void check_ngrams(const TrainOptions& options) {
 TableFile& open_table(ModelTables& tables, const std::string& path, const TableFileOptions& options,
                       bool resumed) {
   if (!file_exists(path)) {
-    check_argument(!resumed, "--ngram-file: ", path, " is missing, which the run trained");
+    check_argument(!resumed, path, " is missing, which the run trained");
     return tables.make(path, options);
   }
   TableFile& table = tables.open(path);
