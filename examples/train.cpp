@@ -1,10 +1,10 @@
 // Trains a model on Edith Wharton's The Verdict, or any other text: a next-token model or a GPT.
-// With
-// --book, it is the run of chapter 5 or of appendix D of Raschka's "Build a Large Language Model
-// (From Scratch)", number by number.
+// With --book, it is the run of chapter 5 or of appendix D of Raschka's "Build a Large Language
+// Model (From Scratch)", number by number.
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -85,9 +85,12 @@ constexpr const char* kGpt2 = R"({
 // people.
 std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
   if (!options.file.empty()) line.take_file(read_file(options.file));
+  std::string& table = options.train.ngram_file;
+  if (!table.empty()) table = std::filesystem::absolute(table);  // found from other folders, too
   const bool resumes = !options.resume.empty();
   if (resumes) saved = read_safetensors(options.resume);
-  const TrainOptions of_run = resumes ? saved_options(saved, options.resume) : TrainOptions();
+  const TrainOptions of_run =
+      resumes ? saved_options(saved, options.resume, "resumed") : TrainOptions();
   if (of_run.is_gpt() || !options.book.empty() || !options.gpt2.empty())
     line.set_if_not_given(R"({"model": "gpt"})");
   if (options.train.is_gpt()) line.set_if_not_given(kGptDefaults);
@@ -138,7 +141,7 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
 // Throws std::runtime_error for files that cannot be written, or are read, too.
 void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
-  read.push_back(tokenizer_file(options.train.tokenizer));
+  read.insert(read.end(), {options.file, tokenizer_file(options.train.tokenizer)});
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
   std::vector<std::string> written{options.metrics,
@@ -413,12 +416,14 @@ OptionTable own_table(Options& o) {
        "commas if it ends in .csv, else with tabs",
        file_name()}};
   const OptionTable models{
-      {"--book", &o.book,
+      {"--book",
+       &o.book,
        "a run of \"Build a Large Language Model (From Scratch)\", and its log beside this one's; "
        "other options change it. 5: chapter 5, GPT-2's tokens and sizes, 10 epochs; d: "
        "appendix D, with warm-up, cosine decay and, from step 27 on, clipping (the printed "
        "book has --clip-from 28), 15 epochs",
-       one_of({"5", "d"}), gpt},
+       one_of({"5", "d"}),
+       {.excludes = {"--resume"}, .is_for = gpt.is_for}},
       {"--gpt2",
        &o.gpt2,
        "folder with GPT-2's model.safetensors, whose weights to start from",

@@ -430,6 +430,10 @@ TEST_F(ProgramsAndFiles, ARunKnowsItsText) {
   EXPECT_HAS(shell(elsewhere + "train --resume $run --stop-after 3 --sample 0").output,
              concat("Text       ", (folder_ / "corpus").string(), ", "));
   EXPECT_HAS(shell(elsewhere + "inspect_rows --run $run --why 3").output, "bit for bit");
+  expect_refused(in_folder("mv corpus away; train --resume ck"),
+                 concat("cannot read ", (folder_ / "corpus").string(),
+                        ", the text of the run ck; --corpus FILE says where it is now"));
+  EXPECT_EQ(shell(in_folder("mv away corpus")).status, 0);
   write_file(folder_ / "other", "another text");
   const std::string refused =
       concat("another text: its checksum is ", checksum(repeated(kText, 40)), ", that of other is ",
@@ -462,6 +466,23 @@ TEST_F(ProgramsAndFiles, ASavedModelWritesWithoutItsText) {
   expect_refused(in_folder("generate ck --prompt é"), "has no id in the vocabulary");
   expect_refused(in_folder("generate corpus"), "corpus");
   expect_refused("generate", "FILE is required");
+}
+
+TEST_F(ProgramsAndFiles, AModelThatWritesLeavesItsTableToLaterCheckpoints) {
+  const std::string run =
+      "train --model gpt --heads 1 --layers 1 --ngrams 2 --ngram-rows 20 --ngram-layers 0 "
+      "--corpus corpus --context 4 --width 4 --batch 4 --sample 0 --ngram-file tab --steps 6 ";
+  const Outcome outcome = shell(in_folder(
+      run +
+      "--stop-after 2 --save a && mkdir b && cd b && train --resume ../a --sample 0 --save b"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  expect_refused(in_folder("generate a"), "a: cannot be loaded: memories.0.table.weight is in ");
+  EXPECT_EQ(shell(in_folder("generate b/b --sample 5")).status, 0);
+  EXPECT_EQ(shell(in_folder("train --resume b/b --steps 8 --sample 0")).status, 0);
+  EXPECT_EQ(shell(in_folder("mv tab away")).status, 0);
+  expect_refused(in_folder("generate b/b"),
+                 concat("generate: b/b: cannot be loaded: ", (folder_ / "tab").string(),
+                        " is missing, which the run trained"));
 }
 
 TEST_F(ProgramsAndFiles, AResumedRunSaysWhereItsBitsBecomeOthers) {
@@ -502,7 +523,8 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
        {"$train --resume ck --json ck", "$train --resume ck --metrics ./ck",
         "$train --save a --metrics a", "$train --save new --json dangling", "$train --save corpus",
         "$train --save soft", "$train --json hard", "$train --save out >out",
-        "$train --json /dev/stdout >out", "ROWGRAD_DATA=$PWD $train --save the-verdict.txt",
+        "$train --json /dev/stdout >out", "$train --options encoder.json --save encoder.json",
+        "ROWGRAD_DATA=$PWD $train --save the-verdict.txt",
         "ROWGRAD_DATA=$PWD train --metrics encoder.json",
         "HOME=$PWD; export HOME; mkdir -p .cache/rowgrad; $train --save .cache/rowgrad/vocab.bpe",
         "tokenize --tokenizer char --corpus corpus --save soft </dev/null",
@@ -688,6 +710,7 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
   const json appendix_d = options_of("--book d --clip-from 28");
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(appendix_d[key], value) << key;
   EXPECT_EQ(options_of("--book d")["clip_from"], 27);
+  expect_refused("train --resume run --book d", "--resume excludes --book");
 }
 
 TEST_F(ProgramsAndFiles, AGptIsRefusedBeforeItIsTrained) {
