@@ -84,7 +84,7 @@ constexpr const char* kGpt2 = R"({
 // later ones go before earlier ones. Returns how they differ from those of the saved run, for
 // people.
 std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
-  if (!options.file.empty()) line.take_file(read_file(options.file));
+  if (!options.file.empty()) line.take_file(read_file(options.file), options.file);
   std::string& table = options.train.ngram_file;
   if (!table.empty()) table = std::filesystem::absolute(table);  // found from other folders, too
   const bool resumes = !options.resume.empty();
@@ -427,7 +427,7 @@ OptionTable own_table(Options& o) {
       {"--gpt2",
        &o.gpt2,
        "folder with GPT-2's model.safetensors, whose weights to start from",
-       file_name(),
+       folder_name(),
        {.excludes = {"--book", "--resume"}, .is_for = gpt.is_for}},
       {"--gpt2-export", &o.gpt2_export,
        "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};

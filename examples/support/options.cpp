@@ -55,44 +55,72 @@ std::string list_of(const std::vector<std::string>& names) {
   return list + '}';
 }
 
+std::string expected_names(const std::string& got, const std::vector<std::string>& names) {
+  return concat("got ", in_quotes(got), ", expected one of ", list_of(names));
+}
+
 void choose(const Choice& choice, const std::string& name) {
   const auto found = std::ranges::find(choice.names, name);
-  check_argument(found != choice.names.end(), in_quotes(name), " is not in ",
-                 list_of(choice.names));
+  check_argument(found != choice.names.end(), expected_names(name, choice.names));
   choice.set(static_cast<std::size_t>(found - choice.names.begin()));
 }
 
-// Sets a value from JSON; what is a number must be one that the option takes.
+// Sets a value from JSON, which must be one that the option takes.
 struct Reading {
   const Option& option;
   const Json& json;
 
-  template <class Number>
-  Number checked(Number number) const {
-    const std::string refusal =
-        option.values.refusal ? option.values.refusal(Json(number).dump()) : "";
+  template <class Value>
+  Value checked(Value value) const {
+    if (!option.values.refusal || option.values.may_be_file) return value;
+    std::string text;
+    if constexpr (std::is_same_v<Value, std::string>)
+      text = value;
+    else
+      text = Json(value).dump();
+    const std::string refusal = option.values.refusal(text);
     check_argument(refusal.empty(), refusal);
-    return number;
+    return value;
+  }
+  template <class Value>
+  std::vector<Value> all_checked(std::vector<Value> values) const {
+    for (const Value& value : values) checked(value);
+    return values;
   }
 
   void operator()(bool* value) const { *value = json.boolean(); }
   void operator()(std::uint64_t* value) const { *value = checked(json.whole_number()); }
   void operator()(double* value) const { *value = checked(json.number()); }
-  void operator()(std::string* value) const { *value = json.string(); }
-  void operator()(std::vector<std::string>* value) const { *value = json.strings(); }
+  void operator()(std::string* value) const { *value = checked(json.string()); }
+  void operator()(std::vector<std::string>* value) const { *value = all_checked(json.strings()); }
   void operator()(std::vector<std::uint64_t>* value) const {
-    std::vector<std::uint64_t> numbers = json.whole_numbers();
-    for (const std::uint64_t number : numbers) checked(number);
-    *value = std::move(numbers);
+    *value = all_checked(json.whole_numbers());
   }
   void operator()(const Choice& choice) const { choose(choice, json.string()); }
+};
+
+// What a JSON must have for an option.
+struct ExpectedJson {
+  const char* operator()(const bool*) const { return "true or false"; }
+  const char* operator()(const std::uint64_t*) const { return "a whole number"; }
+  const char* operator()(const double*) const { return "a number"; }
+  const char* operator()(const std::string*) const { return "a text"; }
+  const char* operator()(const std::vector<std::string>*) const { return "a list of texts"; }
+  const char* operator()(const std::vector<std::uint64_t>*) const {
+    return "a list of whole numbers";
+  }
+  const char* operator()(const Choice&) const { return "a text"; }
 };
 
 void set(const Option& option, const Json& value) {
   try {
     std::visit(Reading{option, value}, option.value);
   } catch (const std::runtime_error&) {
-    throw_invalid_argument({in_quotes(key_of(option)), " cannot be ", in_quotes(value.dump())});
+    const std::string got = value.dump();
+    const bool is_text = got.starts_with('"');
+    throw_invalid_argument({in_quotes(key_of(option)), ": got ", is_text ? "the text " : "",
+                            in_quotes(is_text ? value.string() : got), ", expected ",
+                            std::visit(ExpectedJson(), option.value)});
   } catch (const std::invalid_argument& error) {
     throw_invalid_argument({in_quotes(key_of(option)), ": ", error.what()});
   }
@@ -153,7 +181,7 @@ class HelpFormatter : public CLI::Formatter {
 // What the help says of an option: "--epochs N", and the default behind the text. A default that
 // could not be given, such as 0 threads, is left to the text.
 void describe(CLI::Option& added, const Option& option, std::string value) {
-  const auto& [shown, refusal] = option.values;
+  const auto& [shown, refusal, may_be_file] = option.values;
   if (is_flag(option))
     value = value == "true" ? "on" : "off";
   else
@@ -161,6 +189,18 @@ void describe(CLI::Option& added, const Option& option, std::string value) {
   std::replace(value.begin(), value.end(), ' ', ',');
   if (!value.empty() && (!refusal || refusal(value).empty()))
     added.description(concat(option.help, " (default: ", value, ')'));
+}
+
+// "" without such options.
+std::string names_of_hidden(const OptionTable& options) {
+  constexpr std::size_t kColumns = 80;
+  std::string text, line = "Options that few need:";
+  for (const Option& option : options) {
+    if (option.heading != kHidden) continue;
+    if (line.size() + 1 + option.name.size() > kColumns) text += std::exchange(line, "") + "\n";
+    line += ' ' + option.name;
+  }
+  return text.empty() ? "" : text + line;
 }
 
 std::string shell_word(const std::string& text) {
@@ -203,34 +243,46 @@ Values finite_number(double low, double high) {
 }
 
 Values file_name() {
-  return {"FILE", [](const std::string& text) -> std::string {
+  return {"FILE",
+          [](const std::string& text) -> std::string {
             return text.empty() ? "got an empty text, expected the name of a file" : "";
-          }};
+          },
+          true};
+}
+
+Values folder_name() {
+  Values values = file_name();
+  values.shown = "FOLDER";
+  return values;
 }
 
 Values existing_file() {
-  return {"FILE", [](const std::string& text) -> std::string {
+  return {"FILE",
+          [](const std::string& text) -> std::string {
             std::error_code error;
             if (std::filesystem::is_directory(text, error))
               return "File is actually a directory: " + text;
             return std::filesystem::exists(text, error) ? "" : "File does not exist: " + text;
-          }};
+          },
+          true};
 }
 
 Values one_of(const std::vector<std::string>& names) {
   return {list_of(names), [names](const std::string& text) {
             const bool is_one = std::ranges::find(names, text) != names.end();
-            return is_one ? "" : text + " not in " + list_of(names);
+            return is_one ? "" : expected_names(text, names);
           }};
 }
 
 Values tokenizer_choice() {
   const Values name = one_of(kTokenizerNames), file = existing_file();
-  return {name.shown + " OR " + file.shown, [=](const std::string& text) {
+  return {name.shown + " OR " + file.shown,
+          [=](const std::string& text) {
             const std::string no_name = name.refusal(text), no_file = file.refusal(text);
             if (no_name.empty() || no_file.empty()) return std::string();
-            return concat('(', no_name, ") OR (", no_file, ')');
-          }};
+            return no_name + " or a file that is there";
+          },
+          true};
 }
 
 OptionRules is_for(std::string option, std::vector<std::string> values) {
@@ -325,7 +377,10 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
   std::map<std::string, CLI::Option*> added;
   for (const Option& option : options_) {
     CLI::Option* one = added[option.name] = add(app, option)->required(option.rules.required);
-    if (option.values.refusal) one->check(CLI::Validator(option.values.refusal, ""));
+    // CLI11 takes any number behind --flag= for a switch.
+    const auto refusal =
+        is_flag(option) ? one_of({"true", "false"}).refusal : option.values.refusal;
+    if (refusal) one->check(CLI::Validator(refusal, ""));
     if (!option.heading.empty()) one->group(option.heading);
   }
   for (const Option& option : options_) {
@@ -347,6 +402,7 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
     const bool asks_for_all = dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr;
     if (asks_for_all || dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
       note_given();
+      if (asks_for_all) app.footer(names_of_hidden(options_));
       for (const Option& option : options_) {
         describe(*added[option.name], option, defaults_[option.name]);
         const bool is_shown = asks_for_all ? option.heading != kHidden : option.heading.empty();
@@ -376,12 +432,27 @@ void CommandLine::set_if_not_given(const std::string& json) {
   }
 }
 
-void CommandLine::take_file(const std::string& json) {
-  const Json all(json, "options");
-  for (const auto& [key, value] : all.members()) {
-    const Option& option = option_for(options_, key);
-    if (!given_.contains(option.name)) set(option, value);
-    in_file_.insert(option.name);
+void CommandLine::take_file(const std::string& json, const std::string& name) {
+  const Json file(json, name);
+  const Json* const of_run = file.find("options");  // as --json writes them
+  const Json& all = of_run != nullptr ? *of_run : file;
+  const Json* const steps = all.find("steps");
+  const bool has_its_length =
+      steps == nullptr || steps->dump() == "0" || !given_.contains("--epochs");
+  try {
+    for (const auto& [key, value] : all.members()) {
+      const Option& option = option_for(options_, key);
+      const bool given = given_.contains(option.name);
+      // The other options of the file are those of its model and optimizer.
+      if (given && (key == "model" || key == "optimizer"))
+        check_argument(json_of(option) == value.dump(), option.name, ' ', json_of(option),
+                       " is given, but the options are of ", value.dump());
+      if (!given && !has_its_length && (key == "steps" || key == "warmup")) continue;
+      if (!given) set(option, value);
+      in_file_.insert(option.name);
+    }
+  } catch (const std::invalid_argument& error) {
+    throw_invalid_argument({name, ": ", error.what()});
   }
 }
 

@@ -25,6 +25,7 @@ constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 struct Values {
   std::string shown = {};                                       // in the help
   std::function<std::string(const std::string&)> refusal = {};  // of a text, or ""; null for none
+  bool may_be_file = false;  // which a JSON may name before it is there, or when it is gone
 };
 
 /// A whole number in [least, most], written in digits only, by default at most twelve.
@@ -36,6 +37,7 @@ Values finite_number(double low, double high = kAnyNumber);
 /// Refuses "", which a shell passes for a variable that is not set.
 Values file_name();
 Values existing_file();
+Values folder_name();
 
 Values one_of(const std::vector<std::string>& names);
 
@@ -123,8 +125,8 @@ std::map<std::string, std::string> texts_of(const OptionTable& options);
 std::string to_json(const OptionTable& options);
 
 /// Sets all of them. Throws std::invalid_argument for an object without one of them, with something
-/// else, or with a value that the command line would refuse. Names of files and of what is not a
-/// Choice are left to those who use them.
+/// else, or with a value that the command line would refuse. Names of files are left to those who
+/// use them.
 void from_json(const OptionTable& options, const std::string& json);
 
 /// Sets those that the JSON object has. Throws as from_json().
@@ -154,8 +156,11 @@ class CommandLine {
   void set_if_not_given(const std::string& json);
 
   /// Options in a JSON object, as a run saves it: as if given, but an option of the command line
-  /// goes before, and nobody has to mean all of them, so check_effects() leaves them alone.
-  void take_file(const std::string& json);
+  /// goes before, and nobody has to mean all of them, so check_effects() leaves them alone. `name`
+  /// is that of the file, for messages. Where --epochs is given, its steps and warm-up do not
+  /// count. Throws std::invalid_argument as from_json, and where another --model or --optimizer is
+  /// given than that whose options the file has.
+  void take_file(const std::string& json, const std::string& name);
 
   /// Throws std::invalid_argument for an option that was given but has no effect, as another one
   /// has the value that it has.

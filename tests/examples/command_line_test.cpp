@@ -35,7 +35,8 @@ TEST(CommandLine, TakesPresetsWhereNothingElseIsGiven) {
   EXPECT_TRUE(options.gpt.tie_weights);
   EXPECT_EQ(options.gpt.dropout, 0.25);
   EXPECT_INVALID("there is no option for \"head\"", line.set_if_not_given(R"({"head": 8})"));
-  EXPECT_INVALID("\"tie\" cannot be \"3\"", line.set_if_not_given(R"({"tie": 3})"));
+  EXPECT_INVALID("\"tie\": got \"3\", expected true or false",
+                 line.set_if_not_given(R"({"tie": 3})"));
 }
 
 }  // namespace

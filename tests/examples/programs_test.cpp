@@ -28,6 +28,8 @@ TEST(Programs, RefuseNumbersThatAreNone) {
   expect_refused("train --seed 99999999999999999999999", "--seed: got \"9999");
   expect_refused("train --sample -1", "--sample: got \"-1");
   expect_refused("train --stop-after 1.5", "--stop-after: got \"1.5");
+  expect_refused("train --shuffle=3", "--shuffle: got \"3\", expected one of {true,false}");
+  expect_refused("train --tokenizer foo", "--tokenizer: got \"foo\", expected one of {");
   expect_refused("train --hidden 0,5", "a layer has width 0");
   expect_refused("train --hidden=-5", "--hidden: got \"-5");
   expect_refused("train --threads 1025", "--threads: got \"1025");
@@ -392,6 +394,7 @@ TEST(Programs, HelpWithTheOptionsThatMatter) {
   EXPECT_HAS(all, "\nMemories of n-grams, of a GPT:\n");
   EXPECT_HAS(all, "windows in a new order each epoch (default: on)\n");
   EXPECT_EQ(all.find("\n  --clip-from"), all.npos);
+  EXPECT_HAS(all, " --clip-from");
   expect_refused("train --clip-from -1", "--clip-from: got \"-1\"");
 }
 
@@ -414,11 +417,23 @@ TEST_F(ProgramsAndFiles, TakeOptionsFromAFile) {
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(run["options"][key], value) << key;
   write_file(folder_ / "file", run["options"].dump());
   EXPECT_EQ(json_of(""), run);
+  const json by_epochs = json_of("--epochs 1")["options"];
+  EXPECT_EQ(by_epochs["epochs"], 1);
+  EXPECT_EQ(by_epochs["steps"], 0);
+  expect_refused(in_folder("train --options file --model next-token"),
+                 "--model \"next-token\" is given, but the options are of \"gpt\"");
+  expect_refused(in_folder("train --options file --optimizer adam"),
+                 "--optimizer \"adam\" is given, but the options are of \"adamw\"");
+  write_file(folder_ / "file", run.dump());
+  EXPECT_EQ(json_of(""), run);
   for (const auto& [options, message] : std::map<std::string, std::string>{
            {R"({"batch": 0})", "\"batch\": got \"0\", expected a whole number from 1"},
-           {R"({"gelu": "cube"})", "\"gelu\": \"cube\" is not in {tanh,erf}"},
+           {R"({"gelu": "cube"})", "file: \"gelu\": got \"cube\", expected one of {tanh,erf}"},
+           {R"({"model": "foo"})", "\"model\": got \"foo\", expected one of {next-token,gpt}"},
+           {R"({"optimizer": "foo"})", "\"optimizer\": got \"foo\", expected one of {"},
+           {R"({"width": "8"})", "\"width\": got the text \"8\", expected a whole number"},
            {R"({"foo": 1})", "there is no option for \"foo\""},
-           {"[]", "options"}}) {
+           {"[]", "file: expected an object"}}) {
     write_file(folder_ / "file", options);
     expect_refused(in_folder("train --options file"), message);
   }

@@ -376,7 +376,7 @@ TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   EXPECT_EQ(message("options", "{\"width\": []}"), "\"tokenizer\" is missing");
   auto wrong = json::parse(good.text("options"));
   wrong["width"] = json::array();
-  EXPECT_EQ(message("options", wrong.dump()), "\"width\" cannot be \"[]\"");
+  EXPECT_EQ(message("options", wrong.dump()), "\"width\": got \"[]\", expected a whole number");
   EXPECT_EQ(message("samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text");
   EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
             "tokenizer_from_json: values are nested too deep");
