@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -155,6 +156,26 @@ void check_files(const Options& options) {
   written.push_back(options.save);  // it may be the file to be resumed
   for (const std::string& table : options.train.table_paths()) written.push_back(table);
   check_outputs(written, read);
+}
+
+// The step of the run whose file the new one will replace. Throws std::runtime_error for a file of
+// something else, which is not the program's to replace.
+std::optional<std::uint64_t> replaced_step(const Options& options) {
+  std::error_code none;
+  const std::string& path = options.save;
+  if (path == options.resume || !std::filesystem::is_regular_file(path, none) ||
+      std::filesystem::file_size(path) == 0)
+    return std::nullopt;
+  const std::string refusal = concat("--save: ", path, " is there already and is no run");
+  try {
+    const Checkpoint file = read_safetensors(path);
+    check_runtime(file.text("format").starts_with("rowgrad training"), refusal);
+    return file.contains("steps") ? file.count("steps") : 0;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    throw std::runtime_error(refusal);
+  }
 }
 
 void check_ranks(ProcessGroup& ranks, const TextRun& training) {
@@ -313,9 +334,13 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
   if (leads) check_files(options);
+  const std::optional<std::uint64_t> replaced = leads ? replaced_step(options) : std::nullopt;
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
   line.check_effects();
+  const bool shows_text = options.sample.count > 0 || is_wanted(options.report);
+  check_argument(shows_text || !line.was_given("--prompt"),
+                 "--prompt is for --sample above 0 and --report, not for 0");
   const Corpus corpus = Corpus::find(options.corpus);
   const auto training = options.resume.empty()
                             ? start(line, options, corpus, ranks.get())
@@ -324,9 +349,10 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   saved = Checkpoint();
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
-  const Ids prompt = encode_prompt(*training, options);
+  const Ids prompt = shows_text ? encode_prompt(*training, options) : training->first_words();
   if (ranks != nullptr) check_ranks(*ranks, *training);
   print_start(*training, corpus);
+  if (replaced) std::cout << "Replaces " << options.save << ", a run at step " << *replaced << '\n';
   if (!options.resume.empty()) print_resumed(run, options.resume, changed);
   if (ranks != nullptr) tell_other_arithmetic(*ranks);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <sstream>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/utf8.hpp>
@@ -30,7 +31,8 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
                    ": is a text, but several files have to be .bin files of token ids");
     DataFile file = find_corpus(chosen.empty() ? "" : *text);
     Corpus corpus(std::move(file.contents));
-    corpus.source_ = std::move(file.source);
+    corpus.title_ = std::move(chosen.empty() ? file.title : file.source);
+    corpus.source_ = chosen.empty() ? std::move(file.source) : corpus.title_;
     corpus.files_ = std::move(files);
     return corpus;
   }
@@ -38,15 +40,17 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
   corpus.files_ = std::move(files);
   corpus.source_ = chosen.front();
   if (chosen.size() > 1) corpus.source_ += concat(" and ", chosen.size() - 1, " more");
+  corpus.title_ = corpus.source_;
   corpus.ids_ = chosen;
-  corpus.ids_hash_ = "ids";
+  std::ostringstream hash("ids", std::ios::ate);
   corpus.has_checksums_ = true;
   for (const std::string& path : chosen) {
     const TokenFile file(path, {.raw_bytes = 2});
     corpus.bytes_ += std::filesystem::file_size(path);
-    corpus.ids_hash_ += concat(' ', file.fingerprint());
+    hash << ' ' << std::hex << file.fingerprint();
     corpus.has_checksums_ = corpus.has_checksums_ && file.header().has_value();
   }
+  corpus.ids_hash_ = std::move(hash).str();
   return corpus;
 }
 

@@ -250,8 +250,7 @@ std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string
   return with_name(name, purpose, [&] {
     const std::string hash = file.text("text_checksum"), found = corpus.hash();
     check_argument(hash == found, "the run was on another text: its checksum is ", hash,
-                   ", that of ", corpus.source().empty() ? "this one" : corpus.source(), " is ",
-                   found);
+                   ", that of ", corpus.title(), " is ", found);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_sizes(file, options, *tokenizer);
     if (new_tables != nullptr && !options.ngram_file.empty())

@@ -129,6 +129,18 @@ TableFile& open_table(ModelTables& tables, const std::string& path, const TableF
 
 const OptionRules kMayChange{.may_change = true};
 
+OptionTable optimizer_table(TrainOptions& o) {
+  return {{"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
+          {"--learning-rate", &o.learning_rate,
+           "of the optimizer; another optimizer has another default", finite_number(0), kMayChange},
+          {"--momentum", &o.momentum, "of sgd or rmsprop", finite_number(0),
+           is_for("--optimizer", {"sgd", "rmsprop"})},
+          {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
+           finite_number(0, 1), is_for("--optimizer", {"adam", "adamw"})},
+          {"--weight-decay", &o.weight_decay,
+           "of the optimizer; another optimizer has another default", finite_number(0)}};
+}
+
 }  // namespace
 
 ModelTables::~ModelTables() {
@@ -150,18 +162,6 @@ TableFile& ModelTables::make(const std::string& path, const TableFileOptions& op
 
 void ModelTables::checkpoint() const {
   for (const auto& file : files_) file->checkpoint();
-}
-
-OptionTable optimizer_table(TrainOptions& o) {
-  return {{"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
-          {"--learning-rate", &o.learning_rate,
-           "of the optimizer; another optimizer has another default", finite_number(0), kMayChange},
-          {"--momentum", &o.momentum, "of sgd or rmsprop", finite_number(0),
-           is_for("--optimizer", {"sgd", "rmsprop"})},
-          {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
-           finite_number(0, 1), is_for("--optimizer", {"adam", "adamw"})},
-          {"--weight-decay", &o.weight_decay,
-           "of the optimizer; another optimizer has another default", finite_number(0)}};
 }
 
 OptionTable option_table_of(TrainOptions& o) {

@@ -39,7 +39,7 @@ class ModelTables {
 };
 
 /// The options that determine the result of a training run, and that its checkpoints contain. Each
-/// is an option of the training programs, for example --weight-decay for weight_decay.
+/// is an option of train, for example --weight-decay for weight_decay.
 struct TrainOptions {
   std::string model = "next-token";  // or "gpt"
 
@@ -124,11 +124,9 @@ struct TrainOptions {
 TrainOptions default_options(const std::string& model);
 extern const char* const kGptDefaults;
 
-/// All of them as a table, only those that their model has, or only those of the optimizer;
-/// `options` must outlive it.
+/// All of them as a table, or only those that their model has; `options` must outlive it.
 OptionTable option_table_of(TrainOptions& options);
 OptionTable table_of_model(TrainOptions& options);
-OptionTable optimizer_table(TrainOptions& options);
 
 /// Those that the model has as a JSON object, in the order of their names, and back. Throws
 /// std::runtime_error for what is no JSON, and std::invalid_argument for a JSON of something else.

@@ -553,6 +553,16 @@ TEST_F(ProgramsAndFiles, NoOutputIsAnInputOrAnotherOutput) {
   EXPECT_EQ(read_file(folder_ / "encoder.json"), "{}");
 }
 
+TEST_F(ProgramsAndFiles, ARunReplacesNoFileButThatOfARun) {
+  write_file(folder_ / "notes", "mine");
+  expect_refused(in_folder("$train --save notes"), "--save: notes is there already and is no run");
+  EXPECT_EQ(read_file(folder_ / "notes"), "mine");
+  EXPECT_HAS(shell(in_folder("$train --save ck && $train --save ck")).output,
+             "\nReplaces ck, a run at step 2\n");
+  expect_refused(in_folder("$train --prompt dog"),
+                 "--prompt is for --sample above 0 and --report, not for 0");
+}
+
 TEST_F(ProgramsAndFiles, ARunMayGoOnInItsCheckpointAndDevicesMayBeShared) {
   for (const std::string command : {"$train --save ck", "$train --resume ck --save ck",
                                     "$train --save /dev/null --metrics /dev/null --json /dev/null",
@@ -698,7 +708,7 @@ TEST_F(ProgramsAndFiles, TheTextbooksRunsHaveTheirOptions) {
     const Outcome outcome = shell(concat(
         "cd ", folder_.path().string(), "; train --model gpt --corpus corpus ", book,
         " --tokenizer char --context 8 --width 8 --heads 2 --layers 1 --stop-after 1 --sample 0 ",
-        "--json out --prompt 'a dog'"));
+        "--json out"));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_HAS(
         outcome.output,
