@@ -214,7 +214,16 @@ TrainOptions saved_options(const Checkpoint& file, const std::string& name, cons
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
   check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
                 "', expected '", kFormat, "'");
-  return with_name(name, purpose, [&] { return train_options(file.text("options")); });
+  return with_name(name, purpose, [&] {
+    TrainOptions options = train_options(file.text("options")), moved = options;
+    const std::filesystem::path folder = std::filesystem::absolute(name).parent_path();
+    moved.ngram_file = folder / std::filesystem::path(options.ngram_file).filename();
+    const auto is_there = [](const TrainOptions& some) {
+      const std::vector<std::string> paths = some.table_paths();
+      return paths.empty() || file_exists(paths[0]);
+    };
+    return is_there(options) || !is_there(moved) ? options : moved;
+  });
 }
 
 std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name) {

@@ -116,8 +116,9 @@ struct SavedModel {
 /// resume(), and where a table in a file is not as it was when this was saved, but later.
 SavedModel load_model(const std::filesystem::path& path);
 
-/// The options in the file of a run, whose name is `name`. Throws std::runtime_error, which says
-/// that it cannot be `purpose`, for what is no such file.
+/// The options in the file of a run, whose name is `name`. A table that is not where it was is
+/// taken from the folder of that file, so that both can be moved. Throws std::runtime_error, which
+/// says that it cannot be `purpose`, for what is no such file.
 TrainOptions saved_options(const Checkpoint& file, const std::string& name,
                            const char* purpose = "read");
 

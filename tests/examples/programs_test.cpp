@@ -494,6 +494,9 @@ TEST_F(ProgramsAndFiles, AModelThatWritesLeavesItsTableToLaterCheckpoints) {
   expect_refused(in_folder("generate a"), "a: cannot be loaded: memories.0.table.weight is in ");
   EXPECT_EQ(shell(in_folder("generate b/b --sample 5")).status, 0);
   EXPECT_EQ(shell(in_folder("train --resume b/b --steps 8 --sample 0")).status, 0);
+  EXPECT_EQ(shell(in_folder("mkdir c && mv tab* b/b c && generate c/b && mv c/b b && mv c/tab* ."))
+                .status,
+            0);
   EXPECT_EQ(shell(in_folder("mv tab away")).status, 0);
   expect_refused(in_folder("generate b/b"),
                  concat("generate: b/b: cannot be loaded: ", (folder_ / "tab").string(),
