@@ -19,7 +19,8 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   check_argument(options.positions == Positions::kNone ||
                      options.positions == Positions::kLearned ||
                      options.positions == Positions::kSinusoidal,
-                 "NextTokenModel: positions of this kind need attention");
+                 "NextTokenModel: positions of this kind need attention; expected none, "
+                 "learned or sinusoidal");
   const std::size_t read_by_head = hidden_widths(options).back();
   check_argument(!options.tie_weights || read_by_head == options.width,
                  "NextTokenModel: with tied weights the head must read the embedding's width of ",

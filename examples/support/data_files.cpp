@@ -89,7 +89,7 @@ DataFile find_corpus(const fs::path& chosen) {
     return find_published(kVerdict);
   } catch (const Unavailable& reason) {
     return {std::string(kBuiltinStoryTitle),
-            concat(kBuiltinStoryTitle, ", the story that comes with rowgrad: ", reason.what()),
+            concat(kBuiltinStoryTitle, ", the story that comes with rowgrad (", reason.what(), ")"),
             std::string(kBuiltinStory)};
   }
 }

@@ -96,8 +96,8 @@ TEST_F(DataFiles, EndWithTheBuiltInStory) {
     const DataFile found = find_corpus();
     EXPECT_EQ(found.title, "The Slow Clock");
     EXPECT_EQ(found.contents, kBuiltinStory);
-    EXPECT_EQ(found.source, "The Slow Clock, the story that comes with rowgrad: " +
-                                unavailable("The Verdict", place));
+    EXPECT_EQ(found.source, "The Slow Clock, the story that comes with rowgrad (" +
+                                unavailable("The Verdict", place) + ")");
   };
   expect_story(folder / "rowgrad/the-verdict.txt");
   fs::create_directory(folder / "rowgrad");

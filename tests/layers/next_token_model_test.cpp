@@ -62,8 +62,10 @@ TEST(NextTokenModel, PredictsFromNoTokenThatIsStillToCome) {
 TEST(NextTokenModel, RefusesWhatDoesNotFit) {
   EXPECT_INVALID("NextTokenModel: vocabulary 0, context 4 and width 6 must be above 0",
                  NextTokenModel({.vocabulary = 0, .context = 4, .width = 6}, Random(1)));
-  EXPECT_INVALID("NextTokenModel: positions of this kind need attention",
-                 NextTokenModel({.vocabulary = 9, .positions = Positions::kRotary}, Random(1)));
+  EXPECT_INVALID(
+      "NextTokenModel: positions of this kind need attention; expected none, learned or "
+      "sinusoidal",
+      NextTokenModel({.vocabulary = 9, .positions = Positions::kRotary}, Random(1)));
   NextTokenModel model({.vocabulary = 9, .context = 2, .width = 6}, Random(1));
   Tape tape;
   EXPECT_INVALID(
