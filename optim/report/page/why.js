@@ -26,7 +26,7 @@ function reasonsFor(report, table, row) {
     element("p", {}, summaryOf(report, table, row, path)),
     element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "The steps that moved it farthest" },
       stepsTable(report, steps, path)),
-    ...(/train_(gpt|verdict)$/.test(report.run.program ?? "")
+    ...(/^train(_mpi)?$/.test(report.run.program ?? "")
       ? [element("p", { class: "quiet" }, "All of its steps, and how much of the way each made, exactly: ",
         element("code", {}, `inspect_rows --why ${table.ids?.[row] ?? row} --run CHECKPOINT${table.kind === "token" ? "" : ` --table ${table.name.split(":")[0]}`}`))]
       : []),
