@@ -1,4 +1,3 @@
-#include "tests/support/shell.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/corpus.hpp>
@@ -104,44 +103,6 @@ TEST(Corpus, OfIdsThatWereChangedIsRefused) {
   EXPECT_FALSE(Corpus::find({folder / "good.bin", raw}).has_checksums());
   std::filesystem::resize_file(raw, (std::uintmax_t{1} << 30) + 2);
   EXPECT_FALSE(Corpus::find({raw}).is_verified());
-}
-
-TEST(Corpus, OfAnyTokenizersIdsTrainsInTheProgramsThatAreGivenIt) {
-  const TemporaryFolder folder;
-  write_file(folder / "text", short_text());
-  const std::string start = concat("cd ", folder.path().string(), "; ");
-  const auto go = [&](const std::string& command, const std::string& words) {
-    const Outcome outcome = shell(start + command);
-    EXPECT_EQ(outcome.status, 0) << outcome.output;
-    EXPECT_HAS(outcome.output, words);
-  };
-  const std::string tokenize = "tokenize --tokenizer bpe --vocabulary 300 --corpus text --output ";
-  expect_refused(start + tokenize + "a.bin text", "--save FILE keeps it");
-  go(tokenize + "a.bin --save made text", "Train with --corpus a.bin --tokenizer made\n");
-  go("tokenize --tokenizer made --output b.bin text", "--corpus b.bin --tokenizer made\n");
-  go("tokenize --verify a.bin b.bin", "b.bin: ");
-  for (const auto& [options, message] : std::map<std::string, std::string>{
-           {"--output a.ids text", "--output a.ids: expected a name that ends in .bin"},
-           {"--corpus text </dev/null", "--corpus is for --tokenizer word, char and bpe, not for "},
-           {"--decode --special </dev/null", " excludes --"},
-           {"--verify --special b.bin", " excludes --"},
-           {"--verify b.bin", " excludes --"}})
-    expect_refused(start + "tokenize --tokenizer made " + options, message);
-  const std::string train =
-      "train --context 4 --width 4 --hidden 0 --look-back 1 --sample 3 --save ck ";
-  const std::string corpus = "--corpus a.bin b.bin ";
-  go(train + corpus + "--tokenizer made --stop-after 2", "a.bin and 1 more, ");
-  go(train + corpus + "--resume ck --stop-after 3", " bytes, verified\nTokens     made, 300 ids;");
-  expect_refused(start + train + "--corpus b.bin --resume ck", "was on another text");
-  expect_refused(start + train + corpus + "--tokenizer bpe",
-                 "--tokenizer bpe is made from a text, but a.bin and 1 more has token ids; "
-                 "take the file that tokenize --save wrote");
-  expect_refused(start + train + corpus + "--tokenizer text", "text: tokenizer_from_json, byte 0");
-  expect_refused(start + train + corpus + "--tokenizer made --json made",
-                 "is written here and also read");
-  std::filesystem::resize_file(folder / "b.bin", 200);
-  expect_refused(start + "tokenize --verify b.bin", "its header says ");
-  expect_refused(start + "tokenize text", "FILE is for --output or --verify");
 }
 
 }  // namespace

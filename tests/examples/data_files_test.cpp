@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "tests/support/published_data.hpp"
-#include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -146,117 +145,6 @@ TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
   EXPECT_EQ(found.title, "The Verdict");
   EXPECT_EQ(found.source,
             "The Verdict, from the cache (" + (folder / "rowgrad/the-verdict.txt").string() + ")");
-}
-
-// The script, with the SHA-256 of one short text for those of all files, and a curl that gives the
-// file `served` and counts how often it was asked.
-class FetchedTexts : public ::testing::Test {
- protected:
-  FetchedTexts() {
-    const std::string sha256 = shell("printf 'a tale' | sha256sum | tr -d ' -'").output;
-    const std::string script = ROWGRAD_TEST_DATA "/../../examples/texts.sh";
-    shell("sed -E 's/\\b[0-9a-f]{64}\\b/" + sha256.substr(0, 64) + "/' " + script + " >" +
-          (folder / "texts.sh").string());
-    write_file(folder / "curl",
-               "#!/bin/sh\nwhile [ \"$1\" != --output ]; do shift; done\n"
-               "echo $3 >>" +
-                   (folder / "asked").string() + "\ncat " + (folder / "served").string() +
-                   " >\"$2\"\n");
-    write_file(folder / "served", "a tale");
-    fs::permissions(folder / "curl", fs::perms::owner_all);
-  }
-
-  // The script in an empty cache, unless `variables` say otherwise.
-  Outcome fetch(const std::string& variables = "", const std::string& arguments = "") {
-    const std::string here = folder.path().string();
-    return shell("cd " + here + "; export PATH=.:$PATH XDG_CACHE_HOME=" + here + "/cache; " +
-                 variables + " bash texts.sh " + arguments);
-  }
-
-  std::size_t downloads() const {
-    if (!fs::exists(folder / "asked")) return 0;
-    const std::string asked = read_file(folder / "asked");
-    return static_cast<std::size_t>(std::count(asked.begin(), asked.end(), '\n'));
-  }
-
-  void expect_refused(const Outcome& outcome, const std::string& words) const {
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_HAS(outcome.output, words);
-  }
-
-  const TemporaryFolder folder;
-  const std::string kFailed = (folder / "cache/rowgrad/the-verdict.txt.failed").string();
-};
-
-TEST_F(FetchedTexts, AreKeptInTheCache) {
-  const Outcome first = fetch();
-  EXPECT_EQ(first.status, 0) << first.output;
-  EXPECT_HAS(first.output, "The Verdict, downloaded from https://raw.githubusercontent.com/");
-  EXPECT_EQ(downloads(), 3U);
-  for (const std::string name : {"the-verdict.txt", "vocab.bpe", "encoder.json"})
-    EXPECT_EQ(read_file(folder / "cache/rowgrad" / name), "a tale");
-  EXPECT_EQ(fetch().output, "");
-  EXPECT_EQ(downloads(), 3U);
-  write_file(folder / "cache/rowgrad/vocab.bpe", "damaged");
-  EXPECT_EQ(fetch().status, 0);
-  EXPECT_EQ(read_file(folder / "cache/rowgrad/vocab.bpe"), "a tale");
-  EXPECT_EQ(downloads(), 4U);
-}
-
-TEST_F(FetchedTexts, AreExplained) {
-  const Outcome help = fetch("", "--help");
-  EXPECT_EQ(help.status, 0);
-  EXPECT_TRUE(help.output.starts_with("Fetches what others publish")) << help.output;
-  EXPECT_TRUE(help.output.ends_with("nobody waits for a network again.\n")) << help.output;
-}
-
-TEST_F(FetchedTexts, OfTheUserAreNotFetched) {
-  fs::create_directory(folder / "mine");
-  for (const std::string name : {"the-verdict.txt", "vocab.bpe"})
-    write_file(folder / "mine" / name, "my own");
-  EXPECT_EQ(fetch("ROWGRAD_DATA=mine").status, 0);
-  EXPECT_EQ(downloads(), 1U);
-  fs::remove_all(folder / "cache");
-  expect_refused(fetch("ROWGRAD_DATA=none"), "$ROWGRAD_DATA is none, which is no folder");
-}
-
-TEST_F(FetchedTexts, ArePutIntoAFolder) {
-  fs::create_directory(folder / "mine");
-  write_file(folder / "mine/vocab.bpe", "a tale");
-  write_file(folder / "mine/the-verdict.txt", "my own");  // the tests need the published one
-  const Outcome outcome = fetch("ROWGRAD_DATA=mine", "'a folder'");
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_HAS(outcome.output, "GPT-2's vocab.bpe, from mine/vocab.bpe");
-  EXPECT_EQ(downloads(), 2U);
-  EXPECT_EQ(read_file(folder / "a folder/the-verdict.txt"), "a tale");
-  EXPECT_EQ(fetch("unset XDG_CACHE_HOME;", "other").status, 0);  // without any cache
-  EXPECT_EQ(downloads(), 5U);
-  expect_refused(fetch("unset XDG_CACHE_HOME;"), "there is no cache without $HOME");
-}
-
-TEST_F(FetchedTexts, AreNotAskedForAgainWithinTenMinutesOfAFailure) {
-  write_file(folder / "served", "something else");
-  expect_refused(fetch(), "no longer holds the file with the known SHA-256");
-  EXPECT_EQ(downloads(), 1U);
-  EXPECT_FALSE(fs::exists(folder / "cache/rowgrad/the-verdict.txt"));
-  expect_refused(fetch(), "its download failed less than ten minutes ago (");
-  EXPECT_EQ(downloads(), 1U);
-  write_file(folder / "curl", "#!/bin/sh\necho no network >&2\nexit 6\n");
-  shell("touch -d '11 minutes ago' " + kFailed);
-  expect_refused(fetch(), "is not in $ROWGRAD_DATA, not in " + (folder / "cache/rowgrad").string() +
-                              ", and its download failed (no network)");
-  expect_refused(fetch("export ROWGRAD_OFFLINE=1;"), "ROWGRAD_OFFLINE forbids its download");
-}
-
-TEST_F(FetchedTexts, AreGpt2sWeights) {
-  EXPECT_EQ(fetch("", "--gpt2 weights").status, 0);
-  EXPECT_EQ(read_file(folder / "weights/model.safetensors"), "a tale");
-  EXPECT_EQ(fetch("", "--gpt2 weights").output, "");
-  write_file(folder / "weights/model.safetensors", "a part");
-  EXPECT_EQ(fetch("", "--gpt2 weights").status, 0);
-  EXPECT_EQ(downloads(), 2U);
-  expect_refused(fetch("", "--gpt2"), "usage: ");
-  expect_refused(fetch("", "a b"), "usage: ");
 }
 
 }  // namespace

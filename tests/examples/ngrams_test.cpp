@@ -1,7 +1,6 @@
 // GPTs with memories of n-grams, as options of train --model gpt describe them.
 
 #include "tests/support/options_given.hpp"
-#include "tests/support/shell.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
@@ -263,43 +262,6 @@ TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
   EXPECT_EQ(TextRun::resume(folder / "good", short_text())->run.steps(), 2U);
-}
-
-TEST(RunsWithNgrams, RefuseOptionsWithoutAnEffect) {
-  expect_refused("train --model gpt --ngram-rows 100",
-                 "--ngram-rows is for --ngrams, which is not given");
-  expect_refused("train --model gpt --ngrams 0",
-                 "--ngrams: got \"0\", expected a whole number from 1");
-  expect_refused("train --ngrams 2", "--ngrams");
-}
-
-TEST(RunsWithNgrams, AreTrainedAndResumedByTheProgram) {
-  const TemporaryFolder folder;
-  const std::string gpt =
-      concat("cd ", folder.path().string(),
-             "; train --model gpt --context 8 --width 8 --heads 2 --layers 2 --sample 9 "
-             "--evaluate-every 0 "
-             "--ngrams 2,3 --ngram-rows 300 --ngram-heads 2 --ngram-width 4 --ngram-file t "
-             "--ngram-silent ");
-  const Outcome first = shell(gpt + "--save a --stop-after 3 --report r.html --row-list rows.csv");
-  EXPECT_EQ(first.status, 0) << first.output;
-  const Outcome second = shell(gpt + "--save a --resume a --stop-after 5");
-  EXPECT_EQ(second.status, 0) << second.output;
-  EXPECT_HAS(second.output, "Going on from a, step 3");
-  expect_refused(gpt + "--save a", "t has been trained");
-  // What cannot be saved has not trained the table.
-  std::string new_table = gpt + "--stop-after 2 --save ";
-  new_table.replace(new_table.find("file t"), 6, "file u");
-  expect_refused(new_table + "/dev/full", "cannot write /dev/full");
-  EXPECT_EQ(shell(new_table + "b").status, 0);
-  expect_refused(gpt + "--resume a --ngram-rate 2", "--ngram-rate 2.0: the run to be resumed has");
-  expect_refused(gpt + "--ngram-fold --resume a", "--ngram-fold true: the run to be resumed has");
-  EXPECT_HAS(shell(concat("cd ", folder.path().string(), "; inspect_rows --why 1 --run a")).output,
-             "bit for bit");
-  expect_refused(gpt + "--save t", "t: is written here and also read");
-  expect_refused(concat("cd ", folder.path().string(),
-                        "; train --model gpt --ngrams 2 --ngram-file new --save new"),
-                 "new: is written here and also read, or written by another option");
 }
 
 }  // namespace

@@ -196,25 +196,6 @@ TEST(TrainOptions, RefuseWhatHasNoEffect) {
   EXPECT_NO_THROW(check("--positions t5 --t5-buckets 9 --t5-max-distance 9 --steps 0 --epochs 1"));
 }
 
-TEST(TrainOptions, RefuseWhatIsNoUsableNumber) {
-  for (const Arguments& arguments : {Arguments{"--context", "0"},
-                                     {"--batch", "-3"},
-                                     {"--dropout", "nan"},
-                                     {"--learning-rate", "inf"},
-                                     {"--epochs", "99999999999999999999"},
-                                     {"--tokenizer", "syllable"},
-                                     {"--positions", "foo"},
-                                     {"--warmup", "-3"},
-                                     {"--clip", "-1"},
-                                     {"--optimizer", "lion"},
-                                     {"--schedule", "zigzag"},
-                                     {"--validation", "1"}}) {
-    ::testing::internal::CaptureStderr();
-    EXPECT_THROW(resumed(arguments, {}), EndOfProgram);
-    EXPECT_TRUE(::testing::internal::GetCapturedStderr().starts_with(arguments[0] + ": "));
-  }
-}
-
 TEST(CheckOutputs, RefusesBeforeTheWorkWhatWouldFailAfterIt) {
   const TemporaryFolder folder;
   const std::string file = folder / "a";

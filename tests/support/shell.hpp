@@ -4,13 +4,16 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.hpp"
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
 
 namespace rowgrad::testing {
 
@@ -40,5 +43,28 @@ inline void expect_refused(const std::string& command, const std::string& words)
   EXPECT_TRUE(outcome.status > 0 && outcome.status < 128) << command << ": " << outcome.status;
   EXPECT_NE(outcome.output.find(words), std::string::npos) << command << ":\n" << outcome.output;
 }
+
+/// A folder with two texts for the programs: corpus, of 3,440 characters, and story, which comes
+/// with rowgrad.
+class CommandFolder : public TemporaryFolder {
+ public:
+  CommandFolder() {
+    std::string text;
+    for (int i = 0; i < 40; ++i)
+      text +=
+          "a dog and a cat sat on the mat, and the cat and the dog looked at the man on the mat. ";
+    write_file(*this / "corpus", text);
+    std::filesystem::copy_file(kSources / "examples/data/the-slow-clock.txt", *this / "story");
+  }
+
+  Outcome shell(const std::string& command) const {
+    return testing::shell(
+        concat("cd ", path().string(), "; sources=", kSources.string(), "; ", command));
+  }
+
+ private:
+  const std::filesystem::path kSources =
+      std::filesystem::path(ROWGRAD_TEST_DATA).parent_path().parent_path();
+};
 
 }  // namespace rowgrad::testing
