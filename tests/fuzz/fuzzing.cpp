@@ -3,15 +3,21 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
-#include <sanitizer/allocator_interface.h>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
+
+#ifdef ROWGRAD_ADDRESS_SANITIZER
+// As in <sanitizer/allocator_interface.h>, which comes with clang alone.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*,
+                                                                  std::size_t),
+                                                         void (*)(const volatile void*));
+extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void*);
+#endif
 
 namespace rowgrad::fuzzing {
 namespace {
@@ -25,13 +31,25 @@ constexpr std::size_t kLongestMessage = 300;
 std::atomic<std::size_t> in_use = 0;
 std::atomic<std::size_t> most_in_use = 0;
 
+#ifdef ROWGRAD_ADDRESS_SANITIZER
 void count_allocation(const volatile void*, std::size_t bytes) {
   const std::size_t now = in_use += bytes;
   if (now > most_in_use) most_in_use = now;
 }
 
 void count_release(const volatile void* memory) {
-  if (memory != nullptr) in_use -= __sanitizer_get_allocated_size(const_cast<const void*>(memory));
+  if (memory != nullptr) in_use -= __sanitizer_get_allocated_size(memory);
+}
+#endif
+
+// Once: from now on, memory is counted, if it can be.
+bool prepare() {
+  character_class(U'a');  // makes a table that stays in memory
+#ifdef ROWGRAD_ADDRESS_SANITIZER
+  return __sanitizer_install_malloc_and_free_hooks(count_allocation, count_release) != 0;
+#else
+  return true;
+#endif
 }
 
 }  // namespace
@@ -39,14 +57,11 @@ void count_release(const volatile void* memory) {
 void expect(bool condition, std::string_view message) {
   if (condition) return;
   std::fprintf(stderr, "FOUND: %.*s\n", static_cast<int>(message.size()), message.data());
-  std::abort();
+  throw Finding{std::string(message)};
 }
 
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read) {
-  static const bool prepared = [] {
-    character_class(U'a');  // makes a table that stays in memory
-    return __sanitizer_install_malloc_and_free_hooks(count_allocation, count_release) != 0;
-  }();
+  static const bool prepared = prepare();
   expect(prepared, "memory cannot be counted");
 
   std::optional<std::string> refusal;
@@ -82,10 +97,12 @@ std::string memory_file(std::string_view contents) {
 
 }  // namespace rowgrad::fuzzing
 
+#ifdef ROWGRAD_FUZZ_TARGET
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // Processor time, because wall-clock time depends on other load.
   const std::clock_t start = std::clock();
-  rowgrad::fuzzing::run({reinterpret_cast<const char*>(data), size});
+  rowgrad::fuzzing::ROWGRAD_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
   rowgrad::fuzzing::expect(std::clock() - start < CLOCKS_PER_SEC, "over a second for one input");
   return 0;
 }
+#endif

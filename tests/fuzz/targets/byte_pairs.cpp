@@ -1,7 +1,6 @@
 // Byte pairs: a tokenizer whose vocabulary and merges are made from the input must encode like a
 // naive encoder and decode to the same text; so must one that is trained on the text.
 
-#include <fuzzer/FuzzedDataProvider.h>
 #include <map>
 #include <set>
 #include <vector>
@@ -25,10 +24,10 @@ struct Recipe {
   Ranks ranks;
   std::vector<std::string> special;
 
-  explicit Recipe(FuzzedDataProvider& input) {
+  explicit Recipe(Pieces& input) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     std::set<std::string> made(tokens.begin(), tokens.end());
-    const auto merges = input.ConsumeIntegralInRange<std::size_t>(0, kMostMerges);
+    const auto merges = input.number<std::size_t>(0, kMostMerges);
     for (std::size_t i = 0; i < merges; ++i) {
       const auto left = token_id(input), right = token_id(input);
       const std::string together = tokens[left] + tokens[right];
@@ -36,18 +35,18 @@ struct Recipe {
       ranks.emplace(std::pair(left, right), tokens.size() - 256);
       tokens.push_back(together);
     }
-    const auto specials = input.ConsumeIntegralInRange<std::size_t>(0, kMostSpecial);
+    const auto specials = input.number<std::size_t>(0, kMostSpecial);
     std::set<std::string> distinct;
     for (std::size_t i = 0; i < specials; ++i) {
-      std::string token = input.ConsumeRandomLengthString(4);
+      std::string token = input.text(4);
       for (char& byte : token) byte &= 0x7F;  // special tokens are UTF-8
       if (!token.empty() && distinct.insert(token).second) special.push_back(token);
     }
   }
 
   // Chooses letters and earlier merges more often than other bytes.
-  std::size_t token_id(FuzzedDataProvider& input) const {
-    const auto byte = input.ConsumeIntegral<std::uint8_t>();
+  std::size_t token_id(Pieces& input) const {
+    const auto byte = input.any<std::uint8_t>();
     const std::size_t merge = 256 + byte / 2;
     return byte % 2 == 1 && merge < tokens.size() ? merge : byte;
   }
@@ -115,11 +114,11 @@ std::vector<std::int32_t> encoded(const Recipe& recipe, std::string_view text) {
 
 }  // namespace
 
-void run(std::string_view input) {
-  FuzzedDataProvider data(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-  const Recipe recipe(data);
-  const auto size = data.ConsumeIntegralInRange<std::size_t>(256, 320);
-  const std::string text = data.ConsumeBytesAsString(kLongestText);
+void fuzz_byte_pairs(std::string_view input) {
+  Pieces pieces(input);
+  const Recipe recipe(pieces);
+  const auto size = pieces.number<std::size_t>(256, 320);
+  const std::string text = pieces.bytes(kLongestText);
 
   const BytePairTokenizer tokenizer = recipe.tokenizer();
   const std::vector<std::int32_t> ids = tokenizer.encode(text, {.allowed_special = recipe.special});

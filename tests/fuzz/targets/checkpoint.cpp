@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fuzzer/FuzzedDataProvider.h>
 #include <unistd.h>
 #include <vector>
 
@@ -93,59 +92,57 @@ std::vector<Checkpoint> checkpoints() {
   return all;
 }
 
-void change_text(std::string& text, FuzzedDataProvider& input) {
+void change_text(std::string& text, Pieces& input) {
   // Near one of the ends of a long text.
-  const auto near =
-      input.ConsumeIntegralInRange<std::size_t>(0, std::min<std::size_t>(text.size(), 400));
-  const std::size_t place = input.ConsumeBool() ? near : text.size() - near;
-  const auto erased = input.ConsumeIntegralInRange<std::size_t>(0, 24);
-  text.replace(place, erased, input.ConsumeRandomLengthString(24));
+  const auto near = input.number<std::size_t>(0, std::min<std::size_t>(text.size(), 400));
+  const std::size_t place = input.number(0, 1) == 1 ? near : text.size() - near;
+  const auto erased = input.number<std::size_t>(0, 24);
+  text.replace(place, erased, input.text(24));
 }
 
 // Replaces one value of an array.
-void change_number(auto* numbers, std::size_t count, auto value, FuzzedDataProvider& input) {
-  if (count > 0) numbers[input.ConsumeIntegralInRange<std::size_t>(0, count - 1)] = value;
+void change_number(auto* numbers, std::size_t count, auto value, Pieces& input) {
+  if (count > 0) numbers[input.number<std::size_t>(0, count - 1)] = value;
 }
 
 // Changes or removes a value, or changes its name.
-void change(Checkpoint& file, FuzzedDataProvider& input) {
+void change(Checkpoint& file, Pieces& input) {
   const auto names = file.names();
   if (names.empty()) return;
-  std::string name = names[input.ConsumeIntegralInRange<std::size_t>(0, names.size() - 1)];
+  std::string name = names[input.number<std::size_t>(0, names.size() - 1)];
   Checkpoint::Value value = file.at(name);
   file.erase(name);
-  const int kind = input.ConsumeIntegralInRange(0, 6);
+  const int kind = input.number(0, 6);
   if (kind == 0) return;
   if (kind == 1) {
     change_text(name, input);
   } else if (kind == 2) {
     Shape shape;
-    for (int rank = input.ConsumeIntegralInRange(0, 3); rank > 0; --rank)
-      shape.push_back(input.ConsumeIntegralInRange<std::size_t>(0, 40));
-    value = full(shape, input.ConsumeFloatingPoint<real>());
+    for (int rank = input.number(0, 3); rank > 0; --rank)
+      shape.push_back(input.number<std::size_t>(0, 40));
+    value = full(shape, input.any<real>());
   } else if (auto* text = std::get_if<std::string>(&value)) {
     change_text(*text, input);
   } else if (auto* tensor = std::get_if<Tensor>(&value)) {
-    change_number(tensor->data(), tensor->size(), input.ConsumeFloatingPoint<real>(), input);
+    change_number(tensor->data(), tensor->size(), input.any<real>(), input);
   } else if (auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
     change_number(whole->values.data(), whole->values.size(),
-                  input.ConsumeIntegral<std::int64_t>() >> input.ConsumeIntegralInRange(0, 63),
-                  input);
+                  input.any<std::int64_t>() >> input.number(0, 63), input);
   } else {
     auto& doubles = std::get<Checkpoint::Doubles>(value).values;
-    change_number(doubles.data(), doubles.size(), input.ConsumeFloatingPoint<double>(), input);
+    change_number(doubles.data(), doubles.size(), input.any<double>(), input);
   }
   if (!file.contains(name)) file.put(name, std::move(value));
 }
 
 }  // namespace
 
-void run(std::string_view input) {
+void fuzz_checkpoint(std::string_view input) {
   static const std::vector<Checkpoint> originals = checkpoints();
   static const std::string changed = path("changed");
-  FuzzedDataProvider data(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-  Checkpoint file = originals[data.ConsumeIntegralInRange<std::size_t>(0, originals.size() - 1)];
-  for (int changes = data.ConsumeIntegralInRange(0, 4); changes > 0; --changes) change(file, data);
+  Pieces pieces(input);
+  Checkpoint file = originals[pieces.number<std::size_t>(0, originals.size() - 1)];
+  for (int changes = pieces.number(0, 4); changes > 0; --changes) change(file, pieces);
 
   try {
     write_safetensors(changed, file);

@@ -19,7 +19,7 @@ std::string byte_members() {
 
 }  // namespace
 
-void run(std::string_view input) {
+void fuzz_gpt2_files(std::string_view input) {
   static const std::string bytes = byte_members();
   const std::size_t end = std::min(input.find('\0'), input.size());
   const NamedText merges{"vocab.bpe", std::string(input.substr(0, end))};

@@ -40,7 +40,7 @@ bool may_differ(std::string_view input, const std::string& refusal) {
 
 }  // namespace
 
-void run(std::string_view input) {
+void fuzz_json(std::string_view input) {
   std::string written;
   const auto refusal = refusal_of(input, [&] { written = Json(input, "input").dump(); });
   if (refusal && may_differ(input, *refusal)) return;

@@ -24,7 +24,7 @@ std::string file_of(std::string_view input) {
 
 }  // namespace
 
-void run(std::string_view input) {
+void fuzz_safetensors(std::string_view input) {
   const std::string contents = file_of(input);
   const std::string path = memory_file(contents);
   Checkpoint file;

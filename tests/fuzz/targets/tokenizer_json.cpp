@@ -5,7 +5,7 @@
 
 namespace rowgrad::fuzzing {
 
-void run(std::string_view input) {
+void fuzz_tokenizer_json(std::string_view input) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (refusal_of(input, [&] { tokenizer = tokenizer_from_json(input); })) return;
   const std::string json = tokenizer->to_json();
