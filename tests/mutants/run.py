@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Breaks the library on purpose, one small fault at a time, and finds the tests that notice.
 
-  tests/mutants/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD]
+  tests/mutants/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD] [--matrix]
   tests/mutants/run.py --list     prints the faults
 
 All faults are in one build, made in FOLDER at -O1, and a variable of the environment chooses one: each
 check of the library, switched off, and COUNT others (300), drawn from all places where one operator,
 number, condition or statement can be changed, with a fixed seed. A fault is given to the test suites
-that reach it, the quickest first, until one fails. What is found is kept in FOLDER/faults.tsv, where a
+that reach it, the quickest first, until one fails; with --matrix to all of them, and at the end it says
+how many faults each suite alone notices. What is found is kept in FOLDER/faults.tsv, where a
 campaign that was stopped goes on. Not in CI, but a part of tests/campaign.sh: it takes hours rather than
 minutes. It fails if a smaller share is noticed than of those in faults.tsv beside this script.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import os
 import pathlib
@@ -297,6 +299,7 @@ def main():
     arguments.add_argument("--jobs", type=int, default=1)
     arguments.add_argument("--only", default="")
     arguments.add_argument("--list", action="store_true")
+    arguments.add_argument("--matrix", action="store_true")
     options = arguments.parse_args()
     broken = options.folder / "broken" if options.folder else None
     faults = Faults(options.faults, broken.read_text().splitlines() if broken and broken.exists() else ())
@@ -313,10 +316,13 @@ def main():
 
     def judge(number, site):
         reaching = sorted((seconds, suite) for suite, (seconds, reached) in suites.items() if number in reached)
+        noticed = []
         for seconds, suite in reaching:
             if not run(program, [suite], {"MUTANT": str(number)}, 10 * seconds + 20):
-                return site, len(reaching), suite
-        return site, len(reaching), "nobody"
+                noticed.append(suite)
+                if not options.matrix:
+                    break
+        return site, len(reaching), " ".join(noticed) or "nobody"
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, table.open("a") as out:
         waiting = [pool.submit(judge, n, s) for n, s in enumerate(faults.chosen)
@@ -325,6 +331,10 @@ def main():
             site, reaching, suite = done.result()
             out.write(f"{site.key}\t{site.code}\t{reaching}\t{suite}\n")
             out.flush()
+    if options.matrix:
+        alone = collections.Counter(line.split("\t")[-1] for line in table.read_text().splitlines())
+        for suite in suites:
+            print(f"{alone[suite]:6} faults that only {suite} notices")
     missed, count = missed_in(table)
     missed_before, count_before = missed_in(pathlib.Path(__file__).with_name("faults.tsv"))
     print(f"{count - missed} of {count} faults were noticed, before {count_before - missed_before} of {count_before}")
