@@ -235,6 +235,14 @@ TEST_F(Programs, HaveTheOptionsOfTheTextbooksRuns) {
   EXPECT_EQ(options_of("--book d")["clip_from"], 27);
 }
 
+class ProgramsWithTexts : public PublishedData {};
+
+TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
+  const std::string command =
+      concat("ROWGRAD_DATA=", file("").string(), " inspect_rows --tokenizer gpt2");
+  EXPECT_HAS(shell(command).output, "29 of 50257 rows got a gradient");
+}
+
 // Writes more than a pipe holds, so the program has begun to read once all but the rest is written;
 // it cannot end, because the pipe stays open.
 Outcome signalled_while_reading(int signal, const TemporaryFolder& folder) {

@@ -9,6 +9,7 @@
 # CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/clang.sh"
 build=$build-fuzz
 
 seconds=${1:-10}
@@ -21,26 +22,8 @@ if ((${#targets[@]} == 0)); then
   for corpus in "$root"/tests/fuzz/corpus/*; do targets+=("${corpus##*/}"); done
 fi
 
-# Whether a compiler has what the targets need: libFuzzer, which may not be installed.
-suits() {
-  printf 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
-    "$1" -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null
-}
-
-compiler=
-for candidate in ${CXX-} clang++ $(compgen -c clang++- | sort -Vru); do
-  if suits "$candidate"; then
-    compiler=$candidate
-    break
-  fi
-done
-if [[ ! $compiler ]]; then
-  install_packages clang libclang-rt-dev llvm
-  compiler=clang++
-else
-  install_packages
-fi
-
+install_packages
+find_clang
 CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=ON -DROWGRAD_SANITIZE=ON \
   -DROWGRAD_UNITY=ON -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=fuzzer-no-link -fno-sanitize-recover=all"

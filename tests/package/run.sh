@@ -79,6 +79,9 @@ for levels in "x86-64-v4;x86-64" nonsense; do
     cmake -S "$root" -B "$scratch/levels" -G Ninja "-DROWGRAD_LEVELS=$levels"
 done
 
+# What packages are made of, by campaign.sh, is configured at least.
+quietly cmake -S "$root" -B "$scratch/packages" -G Ninja -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr
+
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
 quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
