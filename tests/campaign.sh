@@ -1,33 +1,55 @@
 #!/usr/bin/env bash
-# What CI cannot afford: everything that looks for faults, for as long as it is worth, and all packages
-# as users install them. Each part ends at the first fault, and says what it has done; tests/README.md
-# has a table of what was run.
-#   tests/campaign.sh [PART...]    crash, fuzz, threads, guard, packages, mutants; all of them if none is
-#                                  named
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# What CI cannot afford: everything that looks for faults, for as long as it is worth, other systems, and
+# all packages as users install them. To be left overnight: a part that fails does not end the others.
+# At the end, a table says what ran, what failed and how long it took; build-campaign has each part's
+# log. tests/README.md has a table of what was run.
+#   tests/campaign.sh [PART...]    one or more of the functions below; all of them if none is named
+# Systems and packages need root, for chroot.
+# shellcheck disable=SC2317 # functions are called by their names
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian wants somebody to answer for the packages
 
 crash() { tests/crash/run.sh 1000; }
-fuzz() { tests/fuzz/run.sh 900; }
+ranks() { for _ in {1..20}; do tests/ranks/run.sh; done; }
 threads() { tests/thread_sanitizer.sh; }
 guard() { tests/guard/run.sh; }
+levels() {
+  core/packaging/make.sh
+  tests/package/levels.sh
+}
+fuzz() { tests/fuzz/run.sh 900; }
 packages() {
   tests/package/reproduce.sh
-  tests/package/levels.sh
   tests/package/chroot.sh bookworm build-packages
   tests/package/chroot.sh trixie
 }
-
+bookworm() { tests/debian.sh bookworm; }
+trixie() { tests/debian.sh trixie; }
 mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
 
-all=(crash fuzz threads guard packages mutants)
+all=(crash ranks threads guard levels fuzz packages bookworm trixie mutants)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
   [[ " ${all[*]} " == *" $part "* ]] || { echo "usage: tests/campaign.sh [${all[*]}]..." >&2 && exit 2; }
 done
+
+mkdir -p build-campaign
+table=()
+failed=0
+list() { printf '%s\n' "" "    minutes  part      result" "${table[@]}"; }
+trap list EXIT
 for part in "${parts[@]}"; do
-  printf '\n--- %s (after %d s)\n' "$part" "$SECONDS"
-  "$part"
+  log=build-campaign/$part.log
+  echo "$part: see $log"
+  begin=$SECONDS
+  (set -e && "$part") >"$log" 2>&1
+  status=$?
+  ((status == 0)) || failed=1
+  result=$(tail -n 1 "$log")
+  ((status == 0)) || result="FAILED with status $status: $result"
+  table+=("$(printf '%11d  %-8s  %s' $(((SECONDS - begin) / 60)) "$part" "$result")")
 done
-printf '\n--- all is well (after %d s)\n' "$SECONDS"
+exit "$failed"

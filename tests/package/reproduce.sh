@@ -2,6 +2,7 @@
 # Whether libraries, programs and headers are the same wherever they are made: the packages of
 # core/packaging/make.sh, and those that their archive of the sources makes in another folder, without git
 # and without a compiler cache. (The reference is not: doxygen names the pages of folders by their path.)
+# Lintian finds no errors in them, if $DEBEMAIL says who answers for them.
 #   tests/package/reproduce.sh [-DOPTION=VALUE...]     with these options, both times
 # ROWGRAD_BUILD names the first build folder, or it is build-packages.
 set -euo pipefail
@@ -30,3 +31,5 @@ done < <(cd "$first" && find . -maxdepth 3 \( -name '*.so.*.*' -o -name '*.deb' 
   -not -name 'rowgrad-doc*' -not -path './_CPack*' -type f | sort)
 [[ ! $differ ]] || exit 1
 echo "two builds in two folders: the same libraries and packages"
+install_packages lintian
+lintian --allow-root --fail-on error "$first"/*.deb
