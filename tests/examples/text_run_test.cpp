@@ -334,6 +334,10 @@ TEST(TextRun, RefusesACheckpointWhoseCountsDoNotAgree) {
       {"random.next", Checkpoint::Integers{{}, {1000}}},
       {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch + 3}}}};
   for (const auto& [name, value] : lies) refusal(folder, with(good, name, value));
+  const Checkpoint::Doubles late{{1}, {static_cast<double>(epoch) + 3}};
+  EXPECT_EQ(refusal(folder, with(good, "history.steps", late)),
+            concat("TrainingRun: the history has a record of step ", epoch + 3, ", the run ",
+                   epoch + 2, " steps"));
   for (const std::string& name : good.names())
     if (!name.starts_with("optimizer.") && name != "format") refusal(folder, without(good, name));
 }

@@ -1,0 +1,61 @@
+// What a model, a dataset or an optimizer of one's own may get wrong in the course of a run.
+
+#include "tests/test.hpp"
+
+namespace {
+
+// Learns one row, if it is given one.
+struct OneRow : LanguageModel {
+  explicit OneRow(Random& random) : row(*this, "row", 3, 3, random) {}
+  Variable forward(Tape& tape, const Ids& ids) override { return row.forward(tape, ids); }
+  std::size_t context() const override { return 0; }
+  std::size_t vocabulary() const override { return 3; }
+  Part<Embedding> row;
+};
+
+TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
+  Random random(1);
+  OneRow model(random);
+  EXPECT_INVALID("generate: the model's context is 0",
+                 generate(model, Ids{1}, {.count = 1}, random));
+  BatchScore score;
+  EXPECT_INVALID("count_correct: logits have shape [2, 3], targets [3], expected as many rows",
+                 count_correct(score, zeros({2, 3}), Ids{0, 1, 2}));
+
+  struct Empty : TensorDataset {
+    using TensorDataset::TensorDataset;
+    DataUnit unit() const override { return {"words", 0}; }
+  };
+  const Empty data(Batch{.ids = {Ids{{0, 1}, {1, 2}}}});
+  DataLoader loader(data, {.batch = 1});
+  SGD sgd(model.parameters());
+  EXPECT_INVALID(
+      "TrainingRun: an example of the data has 0 words, expected at least 1",
+      TrainingRun(
+          {.model = model, .optimizer = sgd, .loader = loader, .random = random, .steps = 1}));
+}
+
+TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {
+  struct Growing : Model {
+    explicit Growing(Random& random)
+        : first(*this, "first", 3, 2, random), late(*this, "late", 3, 2, random) {}
+    Variable loss(Tape& tape, const Batch& batch) override {
+      if (sgd->group_count() == 1) sgd->add_group({.parameters = late.parameters()});
+      return mean(first.forward(tape, batch.ids[0]) * late.forward(tape, batch.ids[0]));
+    }
+    Part<Embedding> first, late;
+    SGD* sgd = nullptr;
+  };
+  Random random(1);
+  Growing model(random);
+  SGD sgd(model.first.parameters());
+  model.sgd = &sgd;
+  const TensorDataset data(Batch{.ids = {Ids{0, 1}}});
+  DataLoader loader(data, {.batch = 2});
+  TrainingRun run(
+      {.model = model, .optimizer = sgd, .loader = loader, .random = random, .steps = 1});
+  EXPECT_ERROR(std::logic_error,
+               "TrainingRun: late.weight was added to the optimizer during a step", run.train());
+}
+
+}  // namespace
